@@ -165,7 +165,7 @@ function verifying(
     log,
   });
   const resolved = resolveSources(sources, followedBy(resolver, verifier), headers);
-  return { source: verifiedSource(resolved, { verifier, mode, book }), verifier };
+  return { source: verifiedSource(resolved, { verifier, mode, book, headers }), verifier };
 }
 
 /** Wraps the resolver: when its answers change, the verifier checks the addresses of the targets again. */

@@ -51,6 +51,8 @@ export async function observe(config: Config, options: ObserveOptions): Promise<
   map.start();
   try {
     await untilKnown(replica, options);
+    // The last objects may be evidence for others. Discovery resolves those at the next turn.
+    await pause(POLL_MS);
     settle(plan, addresses);
     return status();
   } finally {

@@ -71,6 +71,15 @@ describe("Services", () => {
     },
   );
 
+  test("a Service of another service proxy has no address that kube-proxy may short-circuit", async () => {
+    server.add(SERVICES, "foreign", {
+      metadata: { labels: { "service.kubernetes.io/service-proxy-name": "other" } },
+      spec: { type: "LoadBalancer", externalIPs: ["192.0.2.2"], clusterIPs: ["198.51.100.1"] },
+      status: { loadBalancer: { ingress: [{ ip: "192.0.2.1" }] } },
+    });
+    assert.deepEqual(factValue(await gatherServices(server.client))[0]?.entries, []);
+  });
+
   test("an empty Service has the type ClusterIP and no other facts", async () => {
     server.onCall = () => ({
       status: 200,

@@ -56,6 +56,8 @@ describe("a Service counts as a load balancer, for the first of these reasons:",
     assert.deepEqual(foundBy({ type: "ClusterIP", entries: [], labels, ports: [port(80)] }, { gateways }), []);
     assert.deepEqual(foundBy({ ports: [port(81), port(442)] }), []);
     assert.deepEqual(foundBy({ labels, ports: [] }, { gateways }), [], "one with UDP ports alone");
+    const foreign = { "service.kubernetes.io/service-proxy-name": "other", ...labels };
+    assert.deepEqual(foundBy({ entries: [], labels: foreign, ports: [port(80)] }), []);
     assert.deepEqual(findLoadBalancers({ ...NOT_INSTALLED, services: FORBIDDEN }), []);
   });
 });

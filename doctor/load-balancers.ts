@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import { canonicalAddress } from "#controller/targets/address-table.ts";
 import { type IngressSoftware, softwareOf } from "#controller/targets/known-software.ts";
-import { canonicalIp, hasFamilyOf, literalsOf } from "#controller/targets/service-view.ts";
+import { canonicalIp, hasFamilyOf, isForeign, literalsOf } from "#controller/targets/service-view.ts";
 import { type ClusterFacts, objectKey, type RouteFacts, type ServiceFacts } from "./facts.ts";
 import { answered, dialOf, type ProxyProtocolSupport, proxyProtocolSupportOf } from "./probe/proxy-protocol-support.ts";
 import type { DialResult } from "./probe/result.ts";
@@ -158,7 +158,8 @@ interface Matches {
 function reasonFor(service: ServiceFacts, { routes, target, software }: Matches): string | undefined {
   const [first] = routes;
   if (target !== undefined) return `target ${target.name} uses it`;
-  if (service.type !== "LoadBalancer" && service.entries.length === 0) return undefined;
+  if ((service.type !== "LoadBalancer" || isForeign({ metadata: service })) && service.entries.length === 0)
+    return undefined;
   if (first !== undefined) return `the status of ${first.kind} ${objectKey(first)} has its address`;
   if (software !== undefined) return `it has labels of ${software.title}`;
   const web = service.ports.find(({ port }) => WEB_PORTS.includes(port));

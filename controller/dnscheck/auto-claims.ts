@@ -5,6 +5,9 @@ import type { DnsDecision } from "./dns-decision.ts";
 
 export type TargetedClaim = Claim & { readonly target: string };
 
+/** A claim without a target, to which DNS may give one. */
+export type LackingClaim = Claim & Required<Pick<Claim, "lacking">>;
+
 /** A claim with a target, the DNS evidence about it, and whether that evidence is final. */
 export interface WitnessedClaim {
   readonly claim: TargetedClaim;
@@ -27,18 +30,26 @@ const WAITING = {
  */
 export function claimWithAuto({ claim, decision, state, always, book }: WitnessedClaim): Claim {
   if (state === "waiting") return { ...claim, target: WAITING, pending: claim.target };
-  if (decision === "unknown" || decision === "external") return claim;
+  if (decision === "unknown" || decision === "external" || decision === "nowhere") return claim;
   if (decision === "verified") return { ...claim, verified: true };
   // The object chose its target, and kube-proxy short-circuits the connection to the Service of that address.
   if ("target" in decision && claim.chosen) return claim;
-  if ("target" in decision) {
-    const { warning: _ofItsOwn, ...rest } = claim;
-    const warning = book.warningOf(decision.target, claim.ports);
-    const against = book.against(decision.target);
-    const target = against ? withoutHeader(decision.target, against) : { target: decision.target };
-    return { ...rest, ...target, verified: true, ...(warning && { warning }) };
-  }
+  if ("target" in decision) return { ...withTarget(claim, decision.target, book), verified: true };
   if (decision.code === "dns-absent" || always) return claim;
   if (state === "unsettled") return { ...claim, target: decision, pending: claim.target };
   return { ...claim, target: decision };
+}
+
+/** Gives a claim the target to which DNS leads its name. Without one, the claim keeps its reason. */
+export function claimWithFirst(claim: LackingClaim, decision: DnsDecision, book: WitnessedClaim["book"]): Claim {
+  if (typeof decision === "string" || !("target" in decision)) return claim;
+  const given = withTarget(claim, decision.target, book);
+  return decision.chosen ? given : { ...given, verified: true };
+}
+
+/** The claim with another target, and what is known about that target. */
+function withTarget({ warning: _ofItsOwn, ...claim }: Claim, target: string, book: WitnessedClaim["book"]): Claim {
+  const warning = book.warningOf(target, claim.ports);
+  const against = book.against(target);
+  return { ...claim, ...(against ? withoutHeader(target, against) : { target }), ...(warning && { warning }) };
 }

@@ -5,19 +5,23 @@ import { claimOf } from "#test/arbitraries.ts";
 import { fakeAddressBook } from "#test/fakes/address-book.ts";
 import { verifierRig } from "#test/fakes/verifier-rig.ts";
 import type { ClaimSink } from "../sources/types.ts";
+import type { HeaderReason } from "../targets/resolver.ts";
 import { verifiedSource } from "./verified-source.ts";
 
 const LB = "203.0.113.9";
 const INTERNAL = "10.1.0.9";
 const FRONT = "10.96.0.9";
 const CDN = "198.51.100.50";
+const EXTERNAL = "198.51.100.7";
 const NAME = "shop.example.com";
 
 /** `policy.verifyDns: auto`: how it changes the claims of objects, with a DNS that the test controls. */
 function rig(t: TestContext) {
   const addresses = {
-    targets: { edge: [LB], internal: [INTERNAL] },
+    targets: { edge: [LB], internal: [INTERNAL] } as Record<string, readonly string[]>,
+    external: { edge: [EXTERNAL] },
     own: [FRONT],
+    against: {} as Record<string, HeaderReason>,
     always: [] as string[],
     isFirstStart: false,
   };
@@ -32,7 +36,13 @@ function rig(t: TestContext) {
     state: () => [],
     stop: async () => {},
   };
-  const source = verifiedSource(inner, { verifier, mode: "auto", book: fakeAddressBook(addresses) });
+  let headersChanged = () => {};
+  const headers = {
+    follow(onChange: () => void) {
+      headersChanged = onChange;
+    },
+  };
+  const source = verifiedSource(inner, { verifier, mode: "auto", book: fakeAddressBook(addresses), headers });
   const claims = new Map<string, readonly Claim[]>();
   source.start(
     (object, all) => claims.set(object, all),
@@ -50,8 +60,27 @@ function rig(t: TestContext) {
     if (typeof claim.target === "string") return `${claim.target}${claim.verified ? "!" : ""}`;
     return `${claim.target.code}${claim.pending === undefined ? "" : "?"}`;
   };
-  return { addresses, verifier, records, state, pass, asked, set, result, report, claims, synced: () => synced() };
+  /** An object that only lacks evidence. `byClass` is the target of its class. */
+  const setLacking = (object: string, name: string, byClass?: string) =>
+    report(object, [{ ...claimOf(name, `shop/${object}`, { target: NO_SERVICE }), lacking: { byClass } }]);
+  return {
+    addresses,
+    verifier,
+    records,
+    state,
+    pass,
+    asked,
+    set,
+    setLacking,
+    result,
+    report,
+    claims,
+    synced: () => synced(),
+    headersChanged: () => headersChanged(),
+  };
 }
+
+const NO_SERVICE = { code: "no-service", text: "no Service has the address 192.0.2.10 of its status" };
 
 test("the first answer decides whether a new name is mapped, mapped to another Service, or not mapped", async (t) => {
   const { records, pass, set, result, synced } = rig(t);
@@ -153,6 +182,87 @@ test("our own addresses are no evidence: the previous result stays", async (t) =
   records.set(NAME, [FRONT]);
   await pass(300_000);
   assert.deepEqual([result("a"), result("b")], ["internal!", "edge"]);
+});
+
+test("DNS gives a name its first target; an externalIP only that of its class, and without proof", async (t) => {
+  const { records, pass, setLacking, result, synced } = rig(t);
+  synced();
+  records.set("a.com", [INTERNAL]).set("b.com", [CDN]).set("c.com", [EXTERNAL]).set("d.com", [EXTERNAL]);
+  records.set("e.com", [FRONT]);
+  for (const name of ["a", "b", "d", "e", "f"]) setLacking(name, `${name}.com`);
+  setLacking("c", "c.com", "edge");
+  assert.equal(result("a"), "no-service", "it waits for nothing");
+  await pass(100);
+  assert.deepEqual(["a", "b", "c", "d", "e", "f"].map(result), [
+    "internal!",
+    "no-service",
+    "edge",
+    "no-service",
+    "no-service",
+    "no-service",
+  ]);
+});
+
+test("three answers in a minute take the target from a name to which DNS gave it, or give it another", async (t) => {
+  const { records, pass, setLacking, result, synced, state } = rig(t);
+  synced();
+  state.ttl = 60;
+  records.set("a.com", [INTERNAL]);
+  setLacking("a", "a.com");
+  await pass(100);
+  records.set("a.com", [CDN]);
+  await pass(100_000);
+  assert.equal(result("a"), "internal!");
+  await pass(31_000);
+  assert.equal(result("a"), "no-service");
+  records.set("a.com", [LB]);
+  await pass(131_000);
+  assert.equal(result("a"), "edge!");
+});
+
+test("a name without a target is looked up again when a Service gets its address", async (t) => {
+  const { records, pass, setLacking, result, synced, state, addresses, verifier, asked } = rig(t);
+  synced();
+  state.ttl = 3_600;
+  records.set("a.com", [CDN]).set("b.com", [LB]);
+  setLacking("a", "a.com");
+  setLacking("b", "b.com");
+  await pass(100);
+  assert.deepEqual([result("a"), asked.length], ["no-service", 2]);
+  addresses.targets.new = [CDN];
+  verifier.reconsider();
+  await pass(100_000);
+  assert.deepEqual([result("a"), asked.filter((one) => one.startsWith("b.com")).length], ["new!", 1]);
+});
+
+test("once an object has a target, its name waits for an answer; one that leads elsewhere is not final", async (t) => {
+  const { records, pass, set, setLacking, result, synced, state } = rig(t);
+  synced();
+  state.slow = true;
+  records.set("a.com", [CDN]).set("b.com", [CDN]);
+  setLacking("a", "a.com");
+  set("a", "edge", "a.com");
+  assert.equal(result("a"), "dns-pending?");
+  state.slow = false;
+  await pass(100);
+  assert.equal(result("a"), "dns-elsewhere?");
+  setLacking("b", "b.com");
+  await pass(100);
+  set("b", "edge", "b.com");
+  assert.equal(result("b"), "dns-elsewhere?");
+});
+
+test("a name whose target DNS chose follows the answers of that target's ingress controller", async (t) => {
+  const { records, pass, setLacking, result, synced, addresses, headersChanged } = rig(t);
+  synced();
+  addresses.against.internal = { reason: { code: "header-unknown", text: "not asked yet" }, pending: true };
+  records.set("a.com", [INTERNAL]);
+  setLacking("a", "a.com");
+  await pass(100);
+  assert.equal(result("a"), "header-unknown?");
+  delete addresses.against.internal;
+  headersChanged();
+  assert.equal(result("a"), "internal!");
 });
 
 test("a target without addresses is mapped at once, and not looked up", async (t) => {

@@ -1,14 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type DnsEvidence, decideByDns } from "./dns-decision.ts";
+import { type DnsDecision, type DnsEvidence, decideByDns, firstTargetByDns } from "./dns-decision.ts";
 
 const LB = "203.0.113.9";
 const INTERNAL = "10.1.0.9";
 const FRONT = "10.96.0.9";
 const CDN = "198.51.100.50";
+const EXTERNAL = "198.51.100.7";
 
-function decide(answers: DnsEvidence["answers"], given: Partial<DnsEvidence> = {}) {
-  const decision = decideByDns({
+function evidence(answers: DnsEvidence["answers"], given: Partial<DnsEvidence> = {}): DnsEvidence {
+  return {
     name: "shop.example.com",
     answers,
     addressesOfTarget: [LB],
@@ -16,10 +17,17 @@ function decide(answers: DnsEvidence["answers"], given: Partial<DnsEvidence> = {
     targetOfAddress: (address) => ({ [LB]: "edge", [INTERNAL]: "internal" })[address],
     isOwnAddress: (address) => address === FRONT,
     ...given,
-  });
-  if (typeof decision === "string") return decision;
-  return "target" in decision ? `${decision.code} ${decision.target}` : decision.code;
+  };
 }
+
+function shown(decision: DnsDecision): string {
+  if (typeof decision === "string") return decision;
+  if (!("target" in decision)) return decision.code;
+  return `${decision.code} ${decision.target}${decision.chosen ? " chosen" : ""}`;
+}
+
+const decide = (answers: DnsEvidence["answers"], given: Partial<DnsEvidence> = {}) =>
+  shown(decideByDns(evidence(answers, given)));
 
 test("one address of the target verifies the name, whatever other addresses it has", () => {
   assert.equal(decide([LB]), "verified");
@@ -52,6 +60,29 @@ test("`externalIPs` confirm the target, but do not verify the name; with our own
 
 test("a target without addresses cannot be compared", () => {
   for (const answers of [[LB], [CDN], []]) assert.equal(decide(answers, { addressesOfTarget: [] }), "unknown");
+});
+
+test("a name without a target gets the one whose load balancer has the address; other addresses lead nowhere", () => {
+  const first = (...answers: string[]) => shown(firstTargetByDns(evidence(answers), undefined));
+  assert.equal(first(LB), "dns-other-target edge");
+  assert.equal(first(CDN, INTERNAL), "dns-other-target internal");
+  assert.equal(first(CDN), "nowhere");
+  assert.equal(first(), "unknown");
+  assert.equal(first(FRONT, LB), "unknown");
+  assert.equal(shown(firstTargetByDns(evidence(undefined), undefined)), "unknown");
+});
+
+test("an externalIP gives a name only the target that its class leads to", () => {
+  const first = (byClass: string | undefined) =>
+    shown(firstTargetByDns(evidence([EXTERNAL], { addressesOfTarget: byClass ? [EXTERNAL] : [] }), byClass));
+  assert.equal(first("edge"), "dns-other-target edge chosen");
+  assert.equal(first(undefined), "nowhere");
+  const both = evidence([EXTERNAL, INTERNAL], { addressesOfTarget: [EXTERNAL] });
+  assert.equal(
+    shown(firstTargetByDns(both, "edge")),
+    "dns-other-target internal",
+    "a load balancer's address counts more",
+  );
 });
 
 test("any other address leads elsewhere, also for a wildcard; the text lists four addresses", () => {

@@ -25,14 +25,16 @@ export interface DnsEvidence {
 interface OtherTarget extends Reason {
   readonly code: "dns-other-target";
   readonly target: string;
+  /** Only an address that somebody chose leads there. So it moves no name of another object. */
+  readonly chosen?: true;
 }
 
 /**
  * The decision on one claim. `unknown`: there is no evidence, and the last result stays. `verified`: DNS leads the
  * name to its target. `external`: it does so by an address that the owner of the Service chose. That confirms a
- * mapping, but moves no name.
+ * mapping, but moves no name. `nowhere`: DNS leads a name without a target to no target of the cluster.
  */
-export type DnsDecision = "unknown" | "verified" | "external" | OtherTarget | Reason;
+export type DnsDecision = "unknown" | "verified" | "external" | "nowhere" | OtherTarget | Reason;
 
 /** Maximum number of addresses in a text. */
 const LISTED = 4;
@@ -56,11 +58,39 @@ export function decideByDns(evidence: DnsEvidence): DnsDecision {
     if (isWildcard(name)) return "unknown";
     return { code: "dns-absent", text: `the cluster's DNS has no address for ${show(name)}; expected is ${expected}` };
   }
-  const found = `the cluster's DNS resolves ${show(name)} to ${answers.slice(0, LISTED).join(", ")}`;
+  const target = targetAmong(answers, targetOfAddress);
+  if (target !== undefined) return otherTarget(name, answers, target);
+  return { code: "dns-elsewhere", text: `${found(name, answers)}, not to its load balancer (${expected})` };
+}
+
+/**
+ * Decides on a claim without a target. DNS gives it the target that has the address. `addressesOfTarget` are those of
+ * the target that the object's class leads to. They include `externalIPs`, which are evidence only together with the
+ * class.
+ */
+export function firstTargetByDns(
+  { name, answers, addressesOfTarget, targetOfAddress, isOwnAddress }: DnsEvidence,
+  byClass: string | undefined,
+): DnsDecision {
+  if (answers === undefined || answers.length === 0 || answers.some(isOwnAddress)) return "unknown";
+  const target = targetAmong(answers, targetOfAddress);
+  if (target !== undefined) return otherTarget(name, answers, target);
+  const isConfirmed = answers.some((address) => addressesOfTarget.includes(address));
+  return isConfirmed && byClass !== undefined ? { ...otherTarget(name, answers, byClass), chosen: true } : "nowhere";
+}
+
+function targetAmong(answers: readonly string[], targetOfAddress: DnsEvidence["targetOfAddress"]): string | undefined {
   for (const address of answers) {
     const target = targetOfAddress(address);
-    if (target === undefined) continue;
-    return { code: "dns-other-target", text: `${found}: that is the target ${target}`, target };
+    if (target !== undefined) return target;
   }
-  return { code: "dns-elsewhere", text: `${found}, not to its load balancer (${expected})` };
+  return undefined;
+}
+
+function otherTarget(name: string, answers: readonly string[], target: string): OtherTarget {
+  return { code: "dns-other-target", text: `${found(name, answers)}: that is the target ${target}`, target };
+}
+
+function found(name: string, answers: readonly string[]): string {
+  return `the cluster's DNS resolves ${show(name)} to ${answers.slice(0, LISTED).join(", ")}`;
 }

@@ -19,8 +19,8 @@ const ANSWERS = new Map([
 const BOOK = fakeAddressBook({ targets: { edge: ["203.0.113.7"], inner: ["10.0.0.9"] }, own: ["198.51.100.9"] });
 
 /** Decides on the claims of one object for all names. `isSynced`: whether the address book is synced. */
-async function decided(mode: VerifyMode, isSynced = () => true) {
-  const claims = NAMES.map((hostname) => claimOf(hostname, "shop/web", { target: "edge" }));
+async function decided(mode: VerifyMode, isSynced = () => true, parts: Partial<Claim> = {}) {
+  const claims = NAMES.map((hostname) => ({ ...claimOf(hostname, "shop/web", { target: "edge" }), ...parts }));
   const reports: (readonly Claim[])[] = [];
   const source: Source = {
     start: (sink: ClaimSink, onSynced: () => void) => {
@@ -54,6 +54,14 @@ test("auto maps a name to where DNS leads it, and does not map it if that is els
     ["cdn.example.com"],
   );
   assert.deepEqual([known.hasPublicIpv6("here.example.com"), known.hasPublicIpv6("cdn.example.com")], [true, false]);
+});
+
+test("only auto gives a name without a target the one to which DNS leads", async () => {
+  const lacking = { lacking: { byClass: undefined }, target: { code: "no-service", text: "" } };
+  const { outcomes, known } = await decided("auto", undefined, lacking);
+  assert.deepEqual(outcomes, ["edge", "inner", ...Array(4).fill("no-service")]);
+  assert.equal(countDecisions(known.decisions())["dns-other-target"], 2);
+  assert.deepEqual(new Set((await decided("enforce", undefined, lacking)).outcomes), new Set(["no-service"]));
 });
 
 test("enforce refuses unverified names, and warn refuses none", async () => {

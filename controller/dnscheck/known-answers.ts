@@ -4,9 +4,10 @@ import type { Claim, Reason } from "#hostmap/types.ts";
 import type { Source } from "../sources/types.ts";
 import { canonicalIp } from "../targets/service-view.ts";
 import type { AddressBook } from "./address-book.ts";
-import { type DnsDecision, decideByDns } from "./dns-decision.ts";
-import { decidedClaim, expectedClaim, hasTarget, type VerifyMode } from "./verified-source.ts";
-import { expectedAddresses, mismatchOf, type NameDecisions, overallDecision } from "./verifier.ts";
+import { claimWithFirst } from "./auto-claims.ts";
+import type { DnsDecision } from "./dns-decision.ts";
+import { decidedClaim, expectedClaim, hasTarget, isExpected, type VerifyMode } from "./verified-source.ts";
+import { decideOn, mismatchOf, type NameDecisions, overallDecision } from "./verifier.ts";
 
 /** By name or wildcard: all addresses that DNS has for the name. */
 export type DnsAnswers = ReadonlyMap<string, readonly string[]>;
@@ -92,12 +93,14 @@ export class KnownAnswers implements NameDecisions {
   #decide(claims: readonly Claim[]): Claim[] {
     const { mode, book } = this.#deps;
     return claims.map((claim) => {
-      const parsed = hasTarget(claim) ? parseHostname(claim.hostname) : undefined;
-      if (!hasTarget(claim) || parsed === undefined || parsed.kind === "invalid") return claim;
+      const parsed = isExpected(claim, mode) ? parseHostname(claim.hostname) : undefined;
+      if (!isExpected(claim, mode) || parsed === undefined || parsed.kind === "invalid") return claim;
       const decision = this.#decisionOn(parsed.name, expectedClaim(claim, mode));
+      if (!hasTarget(claim) && typeof decision === "string") return claim;
       const all = this.#decisions.get(parsed.name);
       if (all === undefined) this.#decisions.set(parsed.name, [decision]);
       else all.push(decision);
+      if (!hasTarget(claim)) return claimWithFirst(claim, decision, book);
       const always = book.mapsAlways(claim.target);
       return decidedClaim({ claim, decision, state: "settled", always, book }, mode);
     });
@@ -105,13 +108,7 @@ export class KnownAnswers implements NameDecisions {
 
   #decisionOn(name: string, expected: ReturnType<typeof expectedClaim>): DnsDecision {
     const { book } = this.#deps;
-    return decideByDns({
-      name,
-      answers: this.answersOf(name)?.map(canonicalIp),
-      addressesOfTarget: expectedAddresses(expected, book),
-      externalIPs: book.externalIPsOf(expected.target),
-      targetOfAddress: (address) => book.targetAt(address),
-      isOwnAddress: (address) => book.ownAddresses().has(address),
-    });
+    const answers = this.answersOf(name)?.map(canonicalIp);
+    return decideOn(expected, { name, answers, isOwnAddress: (address) => book.ownAddresses().has(address) }, book);
   }
 }

@@ -3,7 +3,10 @@ import type { DnsDecision } from "./dns-decision.ts";
 
 /** A claim of a name, reduced to what DNS can verify. */
 export interface ExpectedClaim {
-  readonly target: string;
+  /** Undefined: DNS may give the name its first target. */
+  readonly target: string | undefined;
+  /** The target that the class of an object without a target leads to. */
+  readonly byClass?: string | undefined;
   /** What to compare with if the target has no addresses. Only IP literals count. */
   readonly publicAddresses: readonly string[];
 }
@@ -74,8 +77,10 @@ export class NameRecord {
     const before = new Map(this.#claims.map((claim, index) => [claimKey(claim), this.#decisions[index]]));
     const after = new Map(claims.map((claim) => [claimKey(claim), claim]));
     if (after.size === before.size && [...after.keys()].every((key) => before.has(key))) return false;
+    const isFirstTarget = this.#claims.every(({ target }) => target === undefined);
     this.#claims = [...after.values()];
     this.#decisions = [...after].map(([key, claim]) => before.get(key) ?? decide(claim, this.#answers));
+    if (isFirstTarget) this.#settled = this.#answers !== undefined && !this.#decisions.some(isElsewhere);
     if (this.#candidate !== undefined)
       this.#candidate = { ...this.#candidate, key: this.#keyFor(this.#candidate, decide) };
     return true;
@@ -85,6 +90,11 @@ export class NameRecord {
     const key = claimKey(claim);
     const index = this.#claims.findIndex((each) => claimKey(each) === key);
     return this.#decisions[index] ?? decide(claim, this.#answers);
+  }
+
+  /** Whether the accepted answer now means something else for a claim, because the targets have changed. */
+  isOutdated(claim: ExpectedClaim, decide: Decide): boolean {
+    return keyOf([decide(claim, this.#answers)]) !== keyOf([this.decisionOf(claim, decide)]);
   }
 
   /** Takes an answer. Returns whether a decision has changed or has just become settled. */
@@ -130,7 +140,8 @@ export function familiesOf(expected: readonly string[]): ReadonlySet<4 | 6> {
   return families.size === 0 ? new Set([4]) : families;
 }
 
-function claimKey({ target, publicAddresses }: ExpectedClaim): string {
+function claimKey({ target, byClass = "", publicAddresses }: ExpectedClaim): string {
+  if (target === undefined) return `? ${byClass}`;
   return publicAddresses.length === 0 ? target : `${target} ${publicAddresses.join()}`;
 }
 

@@ -2,8 +2,15 @@ import { parseHostname } from "#hostmap/hostnames.ts";
 import type { Claim } from "#hostmap/types.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
 import type { ClaimSink, Source } from "../sources/types.ts";
+import type { TargetHeaders } from "../targets/resolver.ts";
 import type { AddressBook } from "./address-book.ts";
-import { claimWithAuto, type TargetedClaim, type WitnessedClaim } from "./auto-claims.ts";
+import {
+  claimWithAuto,
+  claimWithFirst,
+  type LackingClaim,
+  type TargetedClaim,
+  type WitnessedClaim,
+} from "./auto-claims.ts";
 import type { ExpectedClaim } from "./name-record.ts";
 import type { DnsVerifier } from "./verifier.ts";
 
@@ -13,6 +20,8 @@ interface VerifiedDeps {
   readonly verifier: DnsVerifier;
   readonly mode: VerifyMode;
   readonly book: Pick<AddressBook, "mapsAlways" | "warningOf" | "against">;
+  /** Reports changes of `book.against`. Undefined: no ingress controller is asked. */
+  readonly headers?: Pick<TargetHeaders, "follow"> | undefined;
 }
 
 /** Objects with at most this many claims are reported at once. Changes of larger ones are combined for COMBINE_MS. */
@@ -28,21 +37,33 @@ const NOT_VERIFIED = {
  * Passes names and their targets to a verifier. With `enforce`, a claim gets a reason instead of its target while its
  * name does not resolve to that target. With `auto`, `claimWithAuto` decides. With `warn`, claims pass unchanged.
  */
-export function verifiedSource(source: Source, { verifier, mode, book }: VerifiedDeps): Source {
+export function verifiedSource(source: Source, { verifier, mode, book, headers }: VerifiedDeps): Source {
   const claimants = new Claimants(verifier);
   /** Claims by object, needed to report them again. Empty if claims pass unchanged. */
   const objects = new Map<string, readonly Claim[]>();
   const late = new Set<string>();
+  /** Objects with names that DNS leads to another target than that of the object. The source does not follow it. */
+  const moved = new Set<string>();
   let sink: ClaimSink = () => {};
 
   const withDecision = (claim: Claim): Claim => {
-    const parsed = hasTarget(claim) ? parseHostname(claim.hostname) : undefined;
-    if (!hasTarget(claim) || parsed === undefined || parsed.kind === "invalid") return claim;
+    const parsed = isExpected(claim, mode) ? parseHostname(claim.hostname) : undefined;
+    if (!isExpected(claim, mode) || parsed === undefined || parsed.kind === "invalid") return claim;
     const decision = verifier.decisionOf(parsed.name, expectedClaim(claim, mode));
+    if (!hasTarget(claim)) return claimWithFirst(claim, decision, book);
     const state = verifier.stateOf(parsed.name);
     return decidedClaim({ claim, decision, state, always: book.mapsAlways(claim.target), book }, mode);
   };
-  const report = (object: string): void => sink(object, (objects.get(object) ?? []).map(withDecision));
+  const report = (object: string): void => {
+    const before = objects.get(object) ?? [];
+    const after = before.map(withDecision);
+    if (after.some((claim, index) => isMoved(before[index], claim))) moved.add(object);
+    else moved.delete(object);
+    sink(object, after);
+  };
+  headers?.follow(() => {
+    for (const object of [...moved]) report(object);
+  });
   const reporter = new Reconciler({
     reconcile: () => {
       const all = [...late];
@@ -87,6 +108,17 @@ export function verifiedSource(source: Source, { verifier, mode, book }: Verifie
       await Promise.all([reporter.stop(), source.stop()]);
     },
   };
+}
+
+function isMoved(before: Claim | undefined, after: Claim): boolean {
+  const target = targetOf(after);
+  return target !== undefined && target !== targetOf(before);
+}
+
+/** The target that a claim has or may get. */
+function targetOf(claim: Claim | undefined): string | undefined {
+  const { target, pending, candidate } = claim ?? {};
+  return typeof target === "string" ? target : (pending ?? candidate);
 }
 
 /** Applies the DNS evidence to a claim. */
@@ -141,20 +173,27 @@ class Claimants {
   }
 }
 
-/** Names and wildcards with their expected claims. Skips invalid names and claims without a target. */
+/** Names and wildcards with their expected claims. Skips invalid names, and claims about which DNS decides nothing. */
 function expectations(claims: readonly Claim[], mode: VerifyMode): Map<string, ExpectedClaim> {
   const expected = new Map<string, ExpectedClaim>();
   for (const claim of claims) {
-    const parsed = hasTarget(claim) ? parseHostname(claim.hostname) : undefined;
-    if (!hasTarget(claim) || parsed === undefined || parsed.kind === "invalid") continue;
+    const parsed = isExpected(claim, mode) ? parseHostname(claim.hostname) : undefined;
+    if (!isExpected(claim, mode) || parsed === undefined || parsed.kind === "invalid") continue;
     expected.set(parsed.name, expectedClaim(claim, mode));
   }
   return expected;
 }
 
 /** With `auto`, only addresses of the target count: those of the object may belong to another controller. */
-export function expectedClaim({ target, publicAddresses = [] }: TargetedClaim, mode: VerifyMode): ExpectedClaim {
+export function expectedClaim(claim: TargetedClaim | LackingClaim, mode: VerifyMode): ExpectedClaim {
+  if (!hasTarget(claim)) return { target: undefined, byClass: claim.lacking.byClass, publicAddresses: [] };
+  const { target, publicAddresses = [] } = claim;
   return { target, publicAddresses: mode === "auto" ? [] : publicAddresses };
+}
+
+/** Whether DNS decides about a claim. Only with `auto` does it give a name its first target. */
+export function isExpected(claim: Claim, mode: VerifyMode): claim is TargetedClaim | LackingClaim {
+  return hasTarget(claim) || (mode === "auto" && claim.lacking !== undefined);
 }
 
 export function hasTarget(claim: Claim): claim is TargetedClaim {

@@ -6,7 +6,7 @@ import { between } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { canonicalIp, literalsOf } from "../targets/service-view.ts";
 import type { AddressBook } from "./address-book.ts";
-import { type DnsDecision, decideByDns } from "./dns-decision.ts";
+import { type DnsDecision, type DnsEvidence, decideByDns, firstTargetByDns } from "./dns-decision.ts";
 import { FirstAnswers } from "./first-answers.ts";
 import type { DnsAnswer, DnsLookup } from "./lookup.ts";
 import { LookupSchedule } from "./lookup-schedule.ts";
@@ -107,15 +107,23 @@ export class DnsVerifier implements NameDecisions {
     this.#started = true;
   }
 
-  /** Adds a name to verify, or replaces its claims. A name without addresses to compare with is not looked up. */
+  /**
+   * Adds a name to verify, or replaces its claims. If all its claims have targets without addresses to compare with,
+   * it is not looked up.
+   */
   expect(name: string, claims: readonly ExpectedClaim[]): void {
-    for (const { target } of claims) if (!this.#targets.has(target)) this.#targets.set(target, this.#factsOf(target));
+    for (const { target } of claims) {
+      if (target !== undefined && !this.#targets.has(target)) this.#targets.set(target, this.#factsOf(target));
+    }
     const record = this.#records.get(name);
     if (record === undefined) {
       this.#add(name, claims);
       return;
     }
+    const hadNoTarget = !record.claims.some(({ target }) => target !== undefined);
     if (!record.expect(claims, this.#deciderOf(name))) return;
+    // From its first target on, the name waits for an answer as a new one does.
+    if (hadNoTarget && record.answers === undefined) this.#wait(name, record);
     // The previous answer may lack the family of the new addresses; another look-up is cheap.
     this.#schedule.add(name, 0);
   }
@@ -158,8 +166,12 @@ export class DnsVerifier implements NameDecisions {
     }
   }
 
+  /** Leaves out names without a target that DNS does not lead to one. */
   decisions(): Iterable<DnsDecision> {
-    return this.#records.values().map(({ decisions }) => overallDecision(decisions));
+    const counted = this.#records.values().filter(({ claims, decisions }) => {
+      return claims.some(({ target }) => target !== undefined) || decisions.some((one) => typeof one !== "string");
+    });
+    return counted.map(({ decisions }) => overallDecision(decisions));
   }
 
   /** Call this after any change of Services. It looks up the names of all targets whose addresses changed. */
@@ -171,11 +183,14 @@ export class DnsVerifier implements NameDecisions {
       this.#targets.set(target, facts);
       changed.add(target);
     }
-    if (changed.size === 0) return;
-    const used = new Set<string>();
-    for (const [name, { claims }] of this.#records) {
-      for (const { target } of claims) used.add(target);
-      if (!claims.some(({ target }) => changed.has(target))) continue;
+    const used = new Set<string | undefined>();
+    const own = this.#deps.book.ownAddresses();
+    for (const [name, record] of this.#records) {
+      for (const { target } of record.claims) used.add(target);
+      const isConcerned = record.claims.some((claim) =>
+        claim.target === undefined ? record.isOutdated(claim, this.#deciderOf(name, own)) : changed.has(claim.target),
+      );
+      if (!isConcerned) continue;
       this.#schedule.add(name, 0);
       this.#onDecision(name);
     }
@@ -189,13 +204,17 @@ export class DnsVerifier implements NameDecisions {
     record.otherFamilyAt = this.#deps.now() + MIN_TTL_MS;
     this.#records.set(name, record);
     this.#schedule.add(name, 0);
-    if (this.#deps.mode === "auto" && this.#addressesFor(record).length > 0) {
-      // After a restart, a name that was not published before is not urgent, so it waits for its turn.
-      if (this.#started || this.#deps.book.isFirstStart) this.#first.add(name, this.#deps.now());
-      else this.#first.queue(name);
-    }
+    this.#wait(name, record);
     // A new name does not wait for the next tick.
     this.#lookUpDue();
+  }
+
+  /** Makes a name with a target wait for its first answer. */
+  #wait(name: string, record: NameRecord): void {
+    if (this.#deps.mode !== "auto" || this.#addressesFor(record).length === 0) return;
+    // After a restart, a name that was not published before is not urgent, so it waits for its turn.
+    if (this.#started || this.#deps.book.isFirstStart) this.#first.add(name, this.#deps.now());
+    else this.#first.queue(name);
   }
 
   #tick(): void {
@@ -216,7 +235,7 @@ export class DnsVerifier implements NameDecisions {
       if (name === undefined) return;
       const record = this.#records.get(name);
       // The name was removed since it was scheduled, was scheduled twice, or has no addresses to compare with.
-      if (record === undefined || record.asking || this.#addressesFor(record).length === 0) continue;
+      if (record === undefined || record.asking || !this.#isLookedUp(record)) continue;
       this.#first.begin(name, now);
       void this.#ask(name, record);
     }
@@ -276,19 +295,16 @@ export class DnsVerifier implements NameDecisions {
 
   #deciderOf(name: string, own?: ReadonlySet<string>): Decide {
     const { book, tools } = this.#deps;
-    return (claim, answers) =>
-      decideByDns({
-        name,
-        answers,
-        addressesOfTarget: expectedAddresses(claim, this.#deps.book),
-        externalIPs: book.externalIPsOf(claim.target),
-        targetOfAddress: (address) => book.targetAt(address),
-        isOwnAddress: (address) => (own ?? book.ownAddresses()).has(address) || tools.has(address),
-      });
+    const isOwnAddress = (address: string) => (own ?? book.ownAddresses()).has(address) || tools.has(address);
+    return (claim, answers) => decideOn(claim, { name, answers, isOwnAddress }, book);
   }
 
   #addressesFor({ claims }: NameRecord): readonly string[] {
-    return claims.flatMap((claim) => expectedAddresses(claim, this.#deps.book));
+    return claims.flatMap((claim) => (claim.target === undefined ? [] : expectedAddresses(claim, this.#deps.book)));
+  }
+
+  #isLookedUp(record: NameRecord): boolean {
+    return record.claims.some(({ target }) => target === undefined) || this.#addressesFor(record).length > 0;
   }
 
   #factsOf(target: string): string {
@@ -336,12 +352,27 @@ export function mismatchOf(decision: DnsDecision, mode: VerifierDeps["mode"]): R
   return mode === "auto" && WELL_WITH_AUTO.includes(decision.code) ? undefined : decision;
 }
 
-/** The addresses to compare answers with: those of the target, else the public ones of the claim. */
-export function expectedAddresses(
-  { target, publicAddresses }: ExpectedClaim,
+/** Decides on a claim by an answer of DNS. */
+export function decideOn(
+  claim: ExpectedClaim,
+  answer: Pick<DnsEvidence, "name" | "answers" | "isOwnAddress">,
+  book: Pick<AddressBook, "addressesOf" | "externalIPsOf" | "targetAt">,
+): DnsDecision {
+  const evidence = {
+    ...answer,
+    addressesOfTarget: expectedAddresses(claim, book),
+    externalIPs: book.externalIPsOf(claim.target ?? claim.byClass ?? ""),
+    targetOfAddress: (address: string) => book.targetAt(address),
+  };
+  return claim.target === undefined ? firstTargetByDns(evidence, claim.byClass) : decideByDns(evidence);
+}
+
+/** The addresses to compare answers with: those of the target or of the class, else the public ones of the claim. */
+function expectedAddresses(
+  { target, byClass = "", publicAddresses }: ExpectedClaim,
   book: Pick<AddressBook, "addressesOf">,
 ): readonly string[] {
-  const addresses = book.addressesOf(target);
+  const addresses = book.addressesOf(target ?? byClass);
   return addresses.length > 0 ? addresses : literalsOf(publicAddresses).map(canonicalIp);
 }
 

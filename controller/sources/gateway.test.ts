@@ -90,11 +90,9 @@ test("a cluster without Gateway API is synced and has no problem", async (t) => 
   assert.deepEqual([calls.synced, api.watched], [1, []]);
   assert.deepEqual(
     source.state().map(({ name, synced, problems }) => [name.split(".")[0], synced, problems.length]),
-    ["gatewayclasses", "gateways", "listenersets", "httproutes", "grpcroutes", "tlsroutes"].map((name) => [
-      name,
-      true,
-      0,
-    ]),
+    ["gatewayclasses", "gateways", "listenersets", "xlistenersets", "httproutes", "grpcroutes", "tlsroutes"].map(
+      (name) => [name, true, 0],
+    ),
   );
 });
 
@@ -179,7 +177,7 @@ test("namespaces are read once a listener selects them; synced is not reported t
   const { api, source, start, calls, take } = rig(t);
   start();
   await settled();
-  assert.equal(source.state().length, KINDS.length + 1, "this cluster has no GatewayClasses");
+  assert.equal(source.state().length, KINDS.length + 2, "this cluster has no GatewayClasses and XListenerSets");
   api.set(NAMESPACES, { metadata: { name: "shop", labels: { shared: "yes" } } });
   api.set(GATEWAYS, gatewayObject("gw", [SELECTING]));
   api.set(HTTP_ROUTES, routeObject("web", ["gw"], ["a.example.com"], { namespace: "shop" }));

@@ -4,10 +4,19 @@ import { describeError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { watchGroup } from "./api-discovery.ts";
+import { type GroupWatch, watchGroup } from "./api-discovery.ts";
 import { GatewayRegistry } from "./gateway/gateway-registry.ts";
 import type { Labels } from "./gateway/selector.ts";
-import { GATEWAY_GROUP, type RouteKind, viewGateway, viewListenerSet, viewRoute } from "./gateway/view.ts";
+import {
+  EXPERIMENTAL_GROUP,
+  GATEWAY_GROUP,
+  type RouteKind,
+  SET_GROUPS,
+  type SetKind,
+  viewGateway,
+  viewListenerSet,
+  viewRoute,
+} from "./gateway/view.ts";
 import { informerState } from "./ingress-hosts.ts";
 import { OptionalInformer, type OptionalKind, resourceOfKind } from "./optional-informer.ts";
 import { mapOf, type Raw, textMapOf, textOf } from "./raw-object.ts";
@@ -18,6 +27,12 @@ const ROUTES: ReadonlyArray<readonly [kind: RouteKind, resource: string, version
   ["HTTPRoute", "httproutes", ["v1"]],
   ["GRPCRoute", "grpcroutes", ["v1"]],
   ["TLSRoute", "tlsroutes", ["v1", "v1alpha3", "v1alpha2"]],
+];
+
+/** The resources of ListenerSets, with the version of each. */
+const SETS: ReadonlyArray<readonly [kind: SetKind, resource: string, version: string]> = [
+  ["ListenerSet", "listenersets", "v1"],
+  ["XListenerSet", "xlistenersets", "v1alpha1"],
 ];
 
 /**
@@ -31,7 +46,11 @@ export function gatewaySource(deps: {
   readonly clusterDomain?: string | undefined;
 }): UnresolvedSource {
   const { client, config, log, clusterDomain } = deps;
-  const discovery = watchGroup({ client, group: GATEWAY_GROUP, everyMs: config.discoverySeconds * 1000 });
+  const groupOf = (group: string) => ({
+    group,
+    discovery: watchGroup({ client, group, everyMs: config.discoverySeconds * 1000 }),
+  });
+  const [standard, experimental] = [groupOf(GATEWAY_GROUP), groupOf(EXPERIMENTAL_GROUP)];
   const removedMs = config.removedKindSeconds * 1000;
   const kinds: OptionalKind[] = [];
   let namespaces: Informer<Labels> | undefined;
@@ -48,15 +67,13 @@ export function gatewaySource(deps: {
       registry.open();
       onSynced();
     };
-    const common = { client, discovery, group: GATEWAY_GROUP, removedMs, log, onKnown: openWhenKnown };
-    const follow = <T>(
-      resource: string,
-      versions: readonly string[],
-      project: (raw: Raw) => T,
-      onChange: (key: string, view: T | undefined) => void,
-    ) =>
-      new OptionalInformer<T>({
-        ...common,
+    const follow: Follow = (of, resource, versions, project, onChange) =>
+      new OptionalInformer({
+        ...of,
+        client,
+        removedMs,
+        log,
+        onKnown: openWhenKnown,
         resource,
         versions,
         project,
@@ -65,20 +82,7 @@ export function gatewaySource(deps: {
           if (registry.selects) namespaces ??= watchNamespaces({ client, log }, registry, openWhenKnown);
         },
       });
-    kinds.push(
-      follow("gatewayclasses", ["v1"], viewClass, (key, view) => registry.setClass(key, view?.controller)),
-      follow(
-        "gateways",
-        ["v1"],
-        (raw) => viewGateway(raw, { clusterDomain }),
-        (key, view) => registry.setGateway(key, view),
-      ),
-      follow("listenersets", ["v1"], viewSet, (key, view) => registry.setListenerSet(key, view)),
-      ...ROUTES.map(([kind, resource, versions]) => {
-        const project = (raw: Raw) => viewRoute(kind, raw);
-        return follow(resource, versions, project, (key, view) => registry.setRoute(`${kind} ${key}`, view));
-      }),
-    );
+    kinds.push(...gatewayKinds(follow, registry, { standard, experimental, clusterDomain }));
   }
 
   return {
@@ -89,13 +93,60 @@ export function gatewaySource(deps: {
     ],
     resourceOf: (object) => resourceOfKind(kinds, object),
     stop: async () => {
-      await Promise.all([discovery.stop(), namespaces?.stop(), ...kinds.map((kind) => kind.stop())]);
+      const watches = [standard.discovery, experimental.discovery, namespaces, ...kinds];
+      await Promise.all(watches.map((watch) => watch?.stop()));
     },
   };
 }
 
-const viewSet = (raw: Raw) => viewListenerSet(raw);
-const viewClass = (raw: Raw) => ({ controller: textOf(mapOf(raw.spec).controllerName) });
+/** An API group, and what it serves. */
+interface ServedGroup {
+  readonly group: string;
+  readonly discovery: GroupWatch;
+}
+
+/** Follows the objects of one kind. */
+type Follow = <T>(
+  of: ServedGroup,
+  resource: string,
+  versions: readonly string[],
+  project: (raw: Raw) => T,
+  onChange: (key: string, view: T | undefined) => void,
+) => OptionalKind;
+
+/** Passes the objects of all kinds to the registry. */
+function gatewayKinds(
+  follow: Follow,
+  registry: GatewayRegistry,
+  of: {
+    readonly standard: ServedGroup;
+    readonly experimental: ServedGroup;
+    readonly clusterDomain: string | undefined;
+  },
+): OptionalKind[] {
+  const { standard, experimental, clusterDomain } = of;
+  const projectGateway = (raw: Raw) => viewGateway(raw, { clusterDomain });
+  return [
+    follow(standard, "gatewayclasses", ["v1"], viewClass, (key, view) =>
+      registry.setClass(key, view?.controller, view?.namespace),
+    ),
+    follow(standard, "gateways", ["v1"], projectGateway, (key, view) => registry.setGateway(key, view)),
+    ...SETS.map(([kind, resource, version]) => {
+      const project = (raw: Raw) => viewListenerSet(raw, undefined, kind);
+      const group = SET_GROUPS[kind] === EXPERIMENTAL_GROUP ? experimental : standard;
+      return follow(group, resource, [version], project, (key, view) => registry.setListenerSet(key, view, kind));
+    }),
+    ...ROUTES.map(([kind, resource, versions]) => {
+      const project = (raw: Raw) => viewRoute(kind, raw);
+      return follow(standard, resource, versions, project, (key, view) => registry.setRoute(`${kind} ${key}`, view));
+    }),
+  ];
+}
+
+const viewClass = ({ spec }: Raw) => {
+  const { controllerName, parametersRef } = mapOf(spec);
+  return { controller: textOf(controllerName), namespace: textOf(mapOf(parametersRef).namespace) };
+};
 
 /** Passes the labels of the namespaces, and their changes, to the registry. */
 function watchNamespaces(

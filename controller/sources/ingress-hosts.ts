@@ -104,15 +104,19 @@ export interface IngressClasses {
   readonly defaultClass: string | undefined;
   /** `spec.controller` of a class. */
   controllerOf?(className: string): string | undefined;
+  /** The release that a class belongs to. */
+  instanceOf?(className: string): string | undefined;
 }
 
 /** The claims of an Ingress. */
 export function claimsOfIngress(view: IngressView, classes: IngressClasses): UnresolvedClaim[] {
   const className = view.className ?? classes.defaultClass;
   const controller = className === undefined ? undefined : classes.controllerOf?.(className);
+  const instance = className === undefined ? undefined : classes.instanceOf?.(className);
   const hints: RoutingHints = {
     className,
     ...(controller !== undefined && { controller }),
+    ...(instance !== undefined && { instance }),
     addresses: view.addresses,
     admitted: view.addresses.length > 0,
   };
@@ -125,15 +129,21 @@ export function claimsOfIngress(view: IngressView, classes: IngressClasses): Unr
 
 /** Marks an IngressClass as the cluster's default. */
 const DEFAULT_CLASS_ANNOTATION = "ingressclass.kubernetes.io/is-default-class";
+/** The release of a chart, on all its objects (https://helm.sh/docs/chart_best_practices/labels/). */
+export const INSTANCE_LABEL = "app.kubernetes.io/instance";
 
 interface RawIngressClass {
-  readonly metadata: { readonly annotations?: Readonly<Record<string, string>> };
+  readonly metadata: {
+    readonly annotations?: Readonly<Record<string, string>>;
+    readonly labels?: Readonly<Record<string, string>>;
+  };
   readonly spec?: { readonly controller?: string };
 }
 
 interface ClassView {
   readonly isDefault: boolean;
   readonly controller: string | undefined;
+  readonly instance: string | undefined;
 }
 
 /** Ingresses and IngressClasses of a cluster, through the API server. */
@@ -147,7 +157,8 @@ export function ingressSource(deps: { readonly client: KubeClient; readonly log:
     const emit = (key: string, view: IngressView | undefined) => {
       if (!classesKnown) return;
       const controllerOf = (name: string) => classes.objects().get(name)?.controller;
-      sink(key, view === undefined ? [] : claimsOfIngress(view, { defaultClass, controllerOf }));
+      const instanceOf = (name: string) => classes.objects().get(name)?.instance;
+      sink(key, view === undefined ? [] : claimsOfIngress(view, { defaultClass, controllerOf, instanceOf }));
     };
     const ingresses = watchObjects<IngressView>({
       client,
@@ -165,9 +176,11 @@ export function ingressSource(deps: { readonly client: KubeClient; readonly log:
       project: ({ metadata, spec }) => ({
         isDefault: metadata.annotations?.[DEFAULT_CLASS_ANNOTATION] === "true",
         controller: text(spec?.controller),
+        instance: text(metadata.labels?.[INSTANCE_LABEL]),
       }),
       onChange: ({ key, before, after }) => {
-        if (classesKnown) redecide(before?.controller === after?.controller ? undefined : key);
+        const isSame = before?.controller === after?.controller && before?.instance === after?.instance;
+        if (classesKnown) redecide(isSame ? undefined : key);
       },
       onSynced: () => {
         classesKnown = true;
@@ -179,7 +192,7 @@ export function ingressSource(deps: { readonly client: KubeClient; readonly log:
       log,
     });
 
-    /** Reports Ingresses again after a change of a class. `moved` is a class whose controller has changed. */
+    /** Reports Ingresses again after a change of a class. `moved` is a class with another controller or release. */
     function redecide(moved: string | undefined): void {
       const changed = new Set<string | undefined>(moved === undefined ? [] : [moved]);
       const next = defaultAmong(classes.objects());

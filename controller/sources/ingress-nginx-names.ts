@@ -7,8 +7,20 @@ import type { RoutingHints, UnresolvedClaim } from "./types.ts";
 // The names that ingress-nginx serves for an Ingress in addition to its hosts. Other controllers ignore its
 // annotations.
 
-/** `spec.controller` of its IngressClasses (`--controller-class`). */
+/** `spec.controller` of its IngressClasses, if nobody changes it (`--controller-class`). */
 export const INGRESS_NGINX_CONTROLLER = "k8s.io/ingress-nginx";
+/**
+ * Values that distinguish several installations, in the form of `isController`: the one of its documentation
+ * (docs/user-guide/multiple-ingress.md), those with its name as their beginning, which users and Cozystack choose
+ * (packages/extra/ingress), and those of AKS' application routing (Azure/aks-app-routing-operator,
+ * pkg/controller/nginxingress/nginx_ingress_controller.go, `ToNginxIngressConfig`).
+ */
+export const INGRESS_NGINX_OWN_CONTROLLERS: readonly string[] = [
+  `${INGRESS_NGINX_CONTROLLER}-*`,
+  "k8s.io/internal-ingress-nginx",
+  "webapprouting.kubernetes.azure.com/nginx",
+  "approuting.kubernetes.azure.com/*",
+];
 /** The class that it serves even without an IngressClass of this name (`--ingress-class`). */
 export const INGRESS_NGINX_CLASS = "nginx";
 const PREFIX = "nginx.ingress.kubernetes.io/";
@@ -24,7 +36,18 @@ export interface NginxNames {
  * Whether ingress-nginx serves Ingresses of a class. `controller` is that of the IngressClass, if the class has one.
  */
 export function isIngressNginx(className: string | undefined, controller: string | undefined): boolean {
-  return controller === undefined ? className === INGRESS_NGINX_CLASS : controller === INGRESS_NGINX_CONTROLLER;
+  if (controller === undefined) return className === INGRESS_NGINX_CLASS;
+  return [INGRESS_NGINX_CONTROLLER, ...INGRESS_NGINX_OWN_CONTROLLERS].some((known) => isController(known, controller));
+}
+
+/**
+ * Whether a controller has a known name. A `*` at the end of the name means one or more characters, but no slash:
+ * an installation appends its own word.
+ */
+export function isController(known: string, controller: string): boolean {
+  if (!known.endsWith("*")) return controller === known;
+  const beginning = known.slice(0, -1);
+  return controller.startsWith(beginning) && /^[^/]+$/.test(controller.slice(beginning.length));
 }
 
 /**

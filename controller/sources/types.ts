@@ -12,6 +12,8 @@ export interface RoutingHints {
   readonly isGatewayClass?: true;
   /** The controller that serves the object, according to its IngressClass or GatewayClass, or to its kind. */
   readonly controller?: string;
+  /** The release that the object's IngressClass belongs to, according to the label of the class. */
+  readonly instance?: string;
   /** IP addresses and host names of its load balancer status, as written there. */
   readonly addresses: readonly string[];
   /**
@@ -30,8 +32,11 @@ export interface RoutingHints {
   readonly selector?: Readonly<Record<string, string>>;
   /** The namespaces that get the object, if it limits them. A Service that serves the object must be in one of them. */
   readonly exportedTo?: readonly string[];
-  /** The Gateway of Gateway API that serves the object. Its implementation may make a Service only for this Gateway. */
-  readonly gateway?: { readonly namespace: string; readonly name: string };
+  /**
+   * The Gateway of Gateway API that serves the object. Its implementation may make a Service only for this Gateway.
+   * `classNamespace` is the namespace that its GatewayClass names for the parameters of the implementation.
+   */
+  readonly gateway?: { readonly namespace: string; readonly name: string; readonly classNamespace?: string };
   /** Why that Gateway is reachable only inside the cluster, if the Gateway itself says so. */
   readonly inside?: Reason;
   /** The target that the object chooses for its names. It overrides the other hints. */

@@ -5,7 +5,7 @@ import { parseHostsAnnotation } from "#hostmap/pod-selection.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { finite, object, record } from "#lib/errors/schemas.ts";
 import { parse, type Schema, validate } from "#lib/errors/validation.ts";
-import { isGatewayKind } from "./gateway/files.ts";
+import { isGatewayKind, isSetKind } from "./gateway/files.ts";
 import type { SourceProblem } from "./types.ts";
 import { type FileObject, isIngressKind } from "./yaml-file.ts";
 
@@ -94,7 +94,7 @@ export function validateObject(object: FileObject): SourceProblem[] {
 function knownKind(object: FileObject): KnownKind | undefined {
   if (isIngressKind(object, "Ingress")) return { schema: ingressSchema, hosts: hostsOfIngress };
   if (!isGatewayKind(object)) return undefined;
-  return object.raw.kind === "Gateway" || object.raw.kind === "ListenerSet"
+  return object.raw.kind === "Gateway" || isSetKind(object.raw.kind)
     ? { schema: gatewaySchema, hosts: hostsOfGateway }
     : { schema: routeSchema, hosts: hostsOfRoute };
 }

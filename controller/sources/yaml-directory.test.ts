@@ -106,17 +106,22 @@ test("Gateways and routes claim hostnames even without a status; routes follow c
 });
 
 test("ListenerSets of files claim their names while their Gateway allows them", async (t) => {
-  const of = (kind: string, name: string, spec: object) =>
-    JSON.stringify({ apiVersion: "gateway.networking.k8s.io/v1", kind, metadata: { namespace: "shop", name }, spec });
+  const of = (kind: string, name: string, spec: object, apiVersion = "gateway.networking.k8s.io/v1") =>
+    JSON.stringify({ apiVersion, kind, metadata: { namespace: "shop", name }, spec });
   const gateway = (from: string) =>
     of("Gateway", "gw", { gatewayClassName: "nginx", allowedListeners: { namespaces: { from } } });
   const listeners = [{ name: "web", port: 80, protocol: "HTTP", hostname: "set.example.com" }];
-  const set = of("ListenerSet", "set", { parentRef: { name: "gw" }, listeners });
-  const { synced, claims, path } = await follow(t, { "gw.yaml": gateway("Same"), "set.yaml": set });
+  const spec = { parentRef: { name: "gw" }, listeners };
+  const set = of("ListenerSet", "set", spec);
+  const experimental = of("XListenerSet", "set", spec, "gateway.networking.x-k8s.io/v1alpha1");
+  const files = { "gw.yaml": gateway("Same"), "set.yaml": set, "x.yaml": experimental };
+  const { synced, claims, path } = await follow(t, { ...files, "odd.yaml": of("XListenerSet", "odd", spec) });
   await eventually(() => synced.times, 1);
   const outcome = () =>
     [...claims.values()].flat().map(({ from, hints }) => `${from.kind} ${"code" in hints ? hints.code : "leads"}`);
-  assert.deepEqual(outcome(), ["ListenerSet leads"]);
+  assert.deepEqual(outcome(), ["ListenerSet leads", "XListenerSet leads"]);
+  await rm(path("x.yaml"));
+  await eventually(outcome, ["ListenerSet leads"]);
   await writeFile(path("gw.yaml"), gateway("None"));
   await eventually(outcome, ["ListenerSet listener-set-not-allowed"]);
   await rm(path("set.yaml"));

@@ -14,12 +14,12 @@ import { foundName } from "./service-view.ts";
 const SERVICES = "/api/v1/services";
 const service = (
   key: string,
-  parts: { readonly ip?: string; readonly ipMode?: string; readonly type?: string } = {},
+  parts: { readonly ip?: string; readonly ipMode?: string; readonly type?: string; readonly labels?: object } = {},
 ) => {
-  const { ip = "203.0.113.7", ipMode, type = "LoadBalancer" } = parts;
+  const { ip = "203.0.113.7", ipMode, type = "LoadBalancer", labels = {} } = parts;
   const [namespace, name] = key.split("/");
   return {
-    metadata: { namespace, name, creationTimestamp: "2026-01-01T00:00:00Z" },
+    metadata: { namespace, name, creationTimestamp: "2026-01-01T00:00:00Z", labels },
     spec: { type, clusterIPs: ["10.96.0.7"], ports: [{ port: 443 }] },
     status: { loadBalancer: { ingress: [{ ip, ...(ipMode && { ipMode }) }] } },
   } as unknown as ApiObject;
@@ -155,4 +155,28 @@ test("an object can choose the target without classes if its Service exists", as
   await pass(20);
   assert.equal(resolve(choice("only", "shop", gce)), "only");
   assert.equal(resolve({ className: "gce", addresses: [], admitted: false }), "another-controller");
+});
+
+test("a Service of another service proxy is no target by class, by choice, by address and by name", async (t) => {
+  const labels = { "service.kubernetes.io/service-proxy-name": "other" };
+  const foreign = ["infra/edge", "infra/found"].map((key) => service(key, { labels }));
+  const { resolve, api, pass, discovery } = await cluster(t, { targets: [target("edge")] }, ...foreign);
+  const found = foundName("infra", "found");
+  const own = { className: undefined, addresses: [], admitted: true, service: { namespace: "infra", name: "found" } };
+  assert.equal(resolve({ className: "edge", addresses: [], admitted: true }), "target-missing");
+  assert.deepEqual([resolve(choice("edge")), resolve(choice(found))], ["target-missing", "target-unknown"]);
+  assert.equal(resolve(own), "no-service");
+  assert.equal(resolve({ className: "any", addresses: ["203.0.113.7"], admitted: true }), "no-target");
+  assert.equal(discovery.targetAt("203.0.113.7"), undefined);
+  api.set(SERVICES, service("infra/found", { ip: "203.0.113.8" }));
+  await pass(20);
+  assert.deepEqual([resolve(choice(found)), resolve(own)], [found, found], "without the label it is one");
+});
+
+test("a Service of another service proxy is no default target", async (t) => {
+  const labels = { "service.kubernetes.io/service-proxy-name": "other" };
+  const { resolve, discovery } = await cluster(t, { targets: [target("only", [])] }, service("infra/only", { labels }));
+  assert.equal(resolve(choice("only")), "target-missing");
+  assert.notEqual(resolve({ className: undefined, addresses: [], admitted: true }), "only");
+  assert.deepEqual(discovery.configured(), []);
 });

@@ -1,7 +1,8 @@
+import type { Reason } from "#hostmap/types.ts";
 import type { Config, TargetConfig } from "#lib/config/schema.ts";
 import { type AddressTable, keyOf } from "./address-table.ts";
 import { defaultAmong } from "./default-target.ts";
-import { type FoundTarget, portOf, type ServiceView } from "./service-view.ts";
+import { type FoundTarget, PROXY_NAME_LABEL, portOf, type ServiceView } from "./service-view.ts";
 
 /** A configured target. Ports of protocol `auto` have `stated` if the ingress controller is asked. */
 export interface ConfiguredTarget extends TargetConfig {
@@ -70,9 +71,20 @@ export class ConfiguredTargets {
     return "service" in upstream ? this.#table.get(keyOf(upstream.service)) : undefined;
   }
 
-  /** A host outside the cluster is assumed to exist. */
+  /** A host outside the cluster is assumed to exist. A Service that cannot be a target does not count. */
   exists(target: TargetConfig): boolean {
-    return "host" in target.upstream || this.serviceOf(target) !== undefined;
+    if ("host" in target.upstream) return true;
+    return this.serviceOf(target) !== undefined && this.refusalOf(target) === undefined;
+  }
+
+  /** Why the Service of a target serves nothing, if that is known. */
+  refusalOf(target: TargetConfig): Reason | undefined {
+    const service = this.serviceOf(target);
+    if (service?.foreign !== true) return undefined;
+    const text =
+      `another service proxy serves the Service ${keyOf(service)} of the target ${target.name} ` +
+      `(${PROXY_NAME_LABEL}), so its ClusterIP may lead nowhere`;
+    return { code: "target-missing", text };
   }
 
   /** The active targets. A target without classes is active only if its Service exists. */

@@ -16,18 +16,20 @@ import { insideCluster } from "./inside-cluster.ts";
 import { softwareByName } from "./known-software.ts";
 import { lostPorts } from "./lost-ports.ts";
 import { matchService, type Precedence, UNKNOWN_ADDRESS, whetherShortCircuited } from "./match-service.ts";
-import { isOnlyMissing } from "./missing-evidence.ts";
+import { isOnlyMissing, type LackingEvidence, mayBeLacking } from "./missing-evidence.ts";
 import { nodeAddress } from "./node-address.ts";
 import { assumedProtocol } from "./proxy-protocol-annotations.ts";
 import type { PublishedTargetNames } from "./published-targets.ts";
 import type { TargetLocations, TargetResolver } from "./resolver.ts";
 import { isExportedTo, type Labels, noneSelects, notExported, selects, severalSelect } from "./selectors.ts";
-import { serviceOfController } from "./service-of-controller.ts";
+import { ServedClasses } from "./served-classes.ts";
+import { isReached, type KnownServices, serviceOfClass } from "./service-of-controller.ts";
 import {
   type FoundTarget,
   foundName,
   HTTP_PORTS,
   isExposed,
+  isForeign,
   isLabelled,
   mayHavePort,
   type RawService,
@@ -35,6 +37,7 @@ import {
   targetOfService,
   viewService,
 } from "./service-view.ts";
+import { TargetsInUse } from "./targets-in-use.ts";
 
 interface DiscoveryDeps {
   readonly client: Pick<KubeClient, "get" | "stream">;
@@ -48,7 +51,6 @@ interface DiscoveryDeps {
 
 /** Combines changes of several Services, because each change resolves all routing hints again. */
 const SETTLE_MS = 20;
-const NONE: ReadonlySet<string> = new Set();
 
 /**
  * Discovers targets: finds the Service that serves an object, by evidence. The order of precedence is:
@@ -76,8 +78,10 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   readonly #reporter = new Reconciler({
     reconcile: () => {
       this.#borrowed.reset();
+      this.#served.beginPass();
       this.#onChange();
       this.#onDefinition();
+      if (this.#served.isOutdated) this.#reporter.enqueue();
       return undefined;
     },
   });
@@ -88,18 +92,9 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     },
   });
   #services: Informer<ServiceView> | undefined;
-  #inUse: ReadonlySet<string> = new Set();
-  /**
-   * The targets that were in use before this start. They count until the current ones are known. Undefined: not read
-   * yet.
-   */
-  #wereInUse: ReadonlySet<string> | undefined;
+  readonly #inUse = new TargetsInUse();
+  readonly #served = new ServedClasses();
   #isFirstStart = true;
-  /**
-   * The addresses by which a target was found, by target. If a Service serves only itself, or objects with another of
-   * its addresses, it does not take precedence over an older Service.
-   */
-  readonly #foundByAddress = new Map<string, Set<string>>();
   #onChange: () => void = () => {};
   #onDefinition: () => void = () => {};
 
@@ -117,10 +112,10 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
       reported = true;
       onSynced();
     };
-    if (published === undefined) this.#wereInUse = NONE;
+    if (published === undefined) this.#inUse.begin();
     else {
       published.start((names) => {
-        this.#wereInUse = names;
+        this.#inUse.begin(names);
         this.#isFirstStart = names.size === 0;
         syncedToo();
       });
@@ -137,31 +132,26 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   }
 
   get #synced(): boolean {
-    return this.#wereInUse !== undefined && this.#services?.state.synced === true;
+    return this.#inUse.isRead && this.#services?.state.synced === true;
   }
 
   resolve(hints: RoutingHints, incumbent?: string): string | Reason {
     if (hints.selector !== undefined) return this.#bySelector(hints, hints.selector);
     const { targets } = this.#deps.config;
     const byClass = targets.find(({ classes }) => hints.className !== undefined && classes.includes(hints.className));
-    if (byClass !== undefined) return byClass.name;
+    if (byClass !== undefined) return this.#configured.refusalOf(byClass) ?? byClass.name;
     const inside = insideCluster(hints, this.#table);
     if (inside !== undefined) return inside;
     const precedence = this.#precedence(hints.addresses, incumbent);
     const found = matchService(hints, this.#table, precedence);
-    if (!("code" in found)) {
-      const target = this.#targetOf(found, hints);
-      if (hints.service === undefined && typeof target === "string")
-        this.#noteAddresses(target, found, hints.addresses);
-      return target;
-    }
-    if (hints.service !== undefined || !UNKNOWN_ADDRESS.has(found.code)) return found;
-    const service = serviceOfController(hints, this.#table, {
-      isIncumbent: precedence.isIncumbent,
-      isConfigured: (view) => this.#configured.behind(keyOf(view)) !== undefined,
-    });
-    if (service !== undefined) return "code" in service ? service : this.#targetOf(service, hints);
-    return this.#withoutService(hints, found);
+    if (!("code" in found)) return this.#noted(found, hints);
+    if (hints.service !== undefined || !mayBeLacking(found)) return found;
+    const ofClass = serviceOfClass(hints, this.#table, this.#known(hints, precedence));
+    const service = ofClass !== undefined && "code" in ofClass ? undefined : ofClass;
+    if (!UNKNOWN_ADDRESS.has(found.code)) return this.#lacking(found, hints, service);
+    if (ofClass !== undefined && "code" in ofClass) return this.#lacking(ofClass, hints);
+    if (service !== undefined && isReached(service, hints)) return this.#noted(service, hints);
+    return this.#lacking(this.#withoutService(hints, found), hints, service);
   }
 
   /**
@@ -171,9 +161,9 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   named(target: string, hints: RoutingHints): string | Reason | undefined {
     const configured = this.#configured.named(target);
     if (configured !== undefined) {
-      return configured !== this.#configured.byDefault || this.#configured.exists(configured)
-        ? configured.name
-        : targetMissing(configured);
+      if (configured === this.#configured.byDefault && !this.#configured.exists(configured))
+        return targetMissing(configured);
+      return this.#configured.refusalOf(configured) ?? configured.name;
     }
     const view = this.#viewOf(target);
     if (view === undefined) return undefined;
@@ -193,14 +183,19 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   }
 
   externalIPsOf(target: string): readonly string[] {
-    return this.#viewOf(target)?.externalIPs ?? [];
+    const { addresses = [], assigned = [] } = this.#viewOf(target) ?? {};
+    return addresses.filter((address) => !assigned.includes(address));
   }
 
   targetAt(address: string): string | undefined {
     const hints = { className: undefined, addresses: [address], admitted: true };
-    const service = matchService(hints, this.#table, this.#precedence([address], undefined));
-    if ("code" in service || !mayHavePort(service, HTTP_PORTS) || service.externalIPs.includes(address))
-      return undefined;
+    const isAssigned = ({ assigned }: ServiceView) => assigned.includes(canonicalAddress(address));
+    const precedence = this.#precedence([address], undefined);
+    const service = matchService(hints, this.#table, {
+      ...precedence,
+      isOfAnotherClass: (view) => !isAssigned(view) || precedence.isOfAnotherClass(view),
+    });
+    if ("code" in service || !isAssigned(service) || !mayHavePort(service, HTTP_PORTS)) return undefined;
     const target = this.#targetOf(service, hints);
     return typeof target === "string" ? target : undefined;
   }
@@ -231,9 +226,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
 
   /** Sets the targets that have names. */
   use(names: ReadonlySet<string>): void {
-    this.#inUse = names;
-    if (this.#wereInUse !== undefined) this.#wereInUse = NONE;
-    for (const name of this.#foundByAddress.keys()) if (!names.has(name)) this.#foundByAddress.delete(name);
+    this.#inUse.use(names);
   }
 
   /** The active configured targets. A target without classes is active only if its Service exists. */
@@ -269,7 +262,8 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     const selecting = ofPods.filter((target) => isExportedTo(target, exportedTo));
     if (selecting.length < ofPods.length && selecting.length === 0) return notExported(ofPods, exportedTo ?? []);
     const [one, ...others] = selecting.some(lists) ? selecting.filter(lists) : selecting;
-    if (one !== undefined) return others.length === 0 ? one.name : severalSelect([one, ...others], selector);
+    if (one !== undefined && others.length > 0) return severalSelect([one, ...others], selector);
+    if (one !== undefined) return this.#configured.refusalOf(one) ?? one.name;
     const outside = targets.find((target) => "host" in target.upstream && lists(target));
     if (outside !== undefined) return outside.name;
     const { byDefault } = this.#configured;
@@ -307,7 +301,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     return {
       isOfAnotherClass: (view) => (this.#configured.behind(keyOf(view))?.classes.length ?? 0) > 0,
       isIncumbent: (view) => this.#nameOf(view) === incumbent,
-      isInUse: (view) => this.#servesByAddress(view, own),
+      isInUse: (view) => this.#inUse.serves(this.#nameOf(view), view, own),
     };
   }
 
@@ -319,29 +313,36 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
       : this.#configured.serviceOf(configured);
   }
 
-  #noteAddresses(target: string, view: ServiceView, addresses: readonly string[]): void {
-    const noted = this.#foundByAddress.get(target) ?? new Set();
-    const own = new Set(allAddressesOf(view));
-    for (const address of addresses.map(canonicalAddress)) if (own.has(address)) noted.add(address);
-    this.#foundByAddress.set(target, noted);
+  /** What is known about Services beyond their labels, for the class of an object. */
+  #known(hints: RoutingHints, { isIncumbent }: Precedence): KnownServices {
+    return {
+      isIncumbent,
+      isServing: (view) => this.#served.has(hints, this.#nameOf(view)),
+      isConfigured: (view) => this.#configured.behind(keyOf(view)) !== undefined,
+    };
   }
 
-  /**
-   * After a restart it is known which targets were in use, but not by which addresses. So only a short-circuited
-   * address counts there. A Service that only its own annotation maps does not take precedence over an older one.
-   */
-  #servesByAddress(view: ServiceView, addresses: readonly string[]): boolean {
-    const name = this.#nameOf(view);
-    const noted = this.#foundByAddress.get(name);
-    if (this.#inUse.has(name) && addresses.some((address) => noted?.has(address))) return true;
-    return this.#wereInUse?.has(name) === true && addresses.some((address) => view.addresses.includes(address));
+  /** The target of a Service that serves an object. Its status is evidence for other objects of the same class. */
+  #noted(view: ServiceView, hints: RoutingHints): string | Reason {
+    const target = this.#targetOf(view, hints);
+    if (hints.service !== undefined || typeof target !== "string") return target;
+    this.#inUse.note(target, view, hints.addresses);
+    if (this.#served.note(hints, target, view)) this.#reporter.enqueue();
+    return target;
+  }
+
+  /** If only evidence is missing, adds the target of the Service that the class of the object leads to. */
+  #lacking(answer: string | Reason, hints: RoutingHints, service?: ServiceView): string | LackingEvidence | Reason {
+    if (typeof answer === "string" || !mayBeLacking(answer)) return answer;
+    const byClass = service && this.#targetOf(service, hints);
+    return { ...answer, byClass: typeof byClass === "string" ? byClass : undefined };
   }
 
   /** Undefined if the Service is not relevant. */
   #view(raw: RawService): ServiceView | undefined {
     const isConfigured = this.#configured.behind(keyOf(nameOf(raw))) !== undefined;
     // The labels of a Service without a public address matter too: another Service may have copied them.
-    const counts = isConfigured || isExposed(raw) || isLabelled(raw);
+    const counts = isConfigured || isExposed(raw) || isForeign(raw) || isLabelled(raw);
     if (!counts) return undefined;
     const { discovery } = this.#deps.config;
     const fallback = isConfigured && discovery.detect ? "auto" : assumedProtocol(discovery);

@@ -54,15 +54,25 @@ async function cluster(t: TestContext, config: object, ...services: readonly Api
   discovery.follow(() => {
     definitions.count += 1;
   });
+  /** Objects that are resolved again after each change. */
+  const objects: Partial<RoutingHints>[] = [];
   discovery.start(
-    () => {},
+    () => {
+      for (const hints of objects) resolve(hints);
+    },
     () => {},
   );
   await settled();
   await pass(SETTLE_MS);
-  const resolve = (hints: Partial<RoutingHints>, incumbent?: string) => {
+  function resolve(hints: Partial<RoutingHints>, incumbent?: string): string {
     const target = discovery.resolve({ className: "nginx", addresses: [], admitted: true, ...hints }, incumbent);
     return typeof target === "string" ? target : target.code;
+  }
+  const add = async (hints: Partial<RoutingHints>) => {
+    objects.push(hints);
+    const target = resolve(hints);
+    await pass(SETTLE_MS);
+    return target;
   };
   const text = (hints: Partial<RoutingHints>) => {
     const target = discovery.resolve({ className: "nginx", addresses: [], admitted: true, ...hints });
@@ -78,7 +88,7 @@ async function cluster(t: TestContext, config: object, ...services: readonly Api
     await settled();
     await pass(SETTLE_MS);
   };
-  return { api, pass, discovery, definitions, resolve, text, portsOf, set };
+  return { api, pass, discovery, definitions, resolve, objects, add, text, portsOf, set };
 }
 
 const EDGE = foundName("edge", "lb");
@@ -108,7 +118,8 @@ test("copied labels take no names, even if the controller's own Service has no p
   const own = service("edge/admission", { type: "ClusterIP", labels: NGINX });
   const lb = service("edge/lb", { ips: ["203.0.113.1"], labels: NGINX });
   const always = { "switchback.dev/map": "always" };
-  const copy = service("tenant/copy", { ips: ["203.0.113.2"], labels: NGINX, annotations: always });
+  const created = "2026-02-01T00:00:00Z";
+  const copy = service("tenant/copy", { ips: ["203.0.113.2"], labels: NGINX, annotations: always, created });
   const { resolve, set, api, pass } = await cluster(t, NONE, own, lb);
   assert.equal(resolve(NGINX_CLASS), EDGE, "Services of one namespace are one installation");
   await set(copy);
@@ -116,6 +127,29 @@ test("copied labels take no names, even if the controller's own Service has no p
   api.remove(SERVICES, "edge/lb");
   await pass(SETTLE_MS);
   assert.equal(resolve(NGINX_CLASS), "several-services");
+});
+
+test("once a status leads to the controller's Service, a tenant's copy keeps no name from it", async (t) => {
+  const lb = service("edge/lb", { ips: ["203.0.113.1"], labels: NGINX });
+  const copy = service("tenant/copy", { ips: ["203.0.113.2"], labels: NGINX, created: "2025-01-01T00:00:00Z" });
+  const { resolve, add, objects, set } = await cluster(t, NONE, lb, copy);
+  assert.equal(resolve(NGINX_CLASS), "several-services");
+  assert.equal(await add({ ...NGINX_CLASS, addresses: ["203.0.113.1"] }), EDGE);
+  assert.equal(resolve(NGINX_CLASS), EDGE);
+  assert.equal(resolve({ ...NGINX_CLASS, className: "other" }), "several-services", "of that class nothing is known");
+  // With the object, its evidence goes.
+  objects.length = 0;
+  await set(service("any/other"));
+  assert.equal(resolve(NGINX_CLASS), "several-services");
+});
+
+test("a status of other software is no evidence: a tenant chooses the address of its own Gateway", async (t) => {
+  const lb = service("edge/lb", { ips: ["203.0.113.1"], labels: NGINX });
+  const copy = service("tenant/copy", { ips: ["203.0.113.2"], labels: NGINX });
+  const { resolve, add } = await cluster(t, NONE, lb, copy);
+  const gateway = { controller: "gateway.envoyproxy.io/gatewayclass-controller", isGatewayClass: true } as const;
+  assert.equal(await add({ ...gateway, addresses: ["203.0.113.2"] }), foundName("tenant", "copy"));
+  assert.deepEqual([resolve(NGINX_CLASS), resolve(gateway)], ["several-services", "no-address"]);
 });
 
 test("copied labels take no names from the default target, even if its Service has no such labels", async (t) => {
@@ -175,6 +209,15 @@ test("a Service of any type is found by an externalIP that is in the status of a
   assert.equal(resolve({ addresses: ["203.0.113.7"] }), EDGE);
   await set(service("edge/lb", { type: "NodePort" }));
   assert.equal(resolve({ addresses: ["203.0.113.7"] }), "no-service");
+});
+
+test("DNS leads to a Service by an address of its load balancer, whatever externalIPs a tenant writes", async (t) => {
+  const created = "2025-01-01T00:00:00Z";
+  const external = service("tenant/lb", { type: "NodePort", external: ["203.0.113.1", "198.51.100.1"], created });
+  const { discovery } = await cluster(t, NONE, external, service("edge/lb", { ips: ["203.0.113.1"] }));
+  assert.equal(discovery.targetAt("203.0.113.1"), EDGE);
+  assert.equal(discovery.targetAt("198.51.100.1"), undefined);
+  assert.deepEqual(discovery.addressesOf(foundName("tenant", "lb")), ["203.0.113.1", "198.51.100.1"]);
 });
 
 test("a Service without a port of the object is not chosen", async (t) => {

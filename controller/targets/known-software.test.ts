@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { KNOWN_SOFTWARE, softwareNamed } from "./known-software.ts";
+import { isIngressNginx } from "../sources/ingress-nginx-names.ts";
+import { KNOWN_SOFTWARE, softwareNamed, softwareOfInstallation } from "./known-software.ts";
 
 function named(controller: string): string {
   const found = softwareNamed({ className: "any", controller });
   return found === undefined || found === "outside" ? String(found) : [...found].join();
 }
 
-test("a controller is identified by its exact name; only HAProxy's projects append a class to theirs", () => {
+test("a controller is identified by its exact name; HAProxy's projects append a class to theirs", () => {
   for (const [controller, expected] of [
     ["k8s.io/ingress-nginx", "ingress-nginx"],
     ["k8s.io/ingress-nginx/internal", "undefined"],
@@ -22,11 +23,32 @@ test("a controller is identified by its exact name; only HAProxy's projects appe
     ["haproxy.org/ingress-controllers/a", "undefined"],
     ["haproxy-ingress.github.io/controller/staging", "HAProxy Ingress"],
     ["traefik.io/ingress-controller/x", "undefined"],
+    ["agentgateway.dev/agentgateway", "agentgateway"],
+    ["kgateway.dev/agentgateway", "agentgateway"],
     ["ingress.k8s.aws/alb", "outside"],
     ["ingress.k8s.aws/alb/x", "undefined"],
     ["", "undefined"],
   ] as const) {
     assert.equal(named(controller), expected, controller);
+  }
+});
+
+test("ingress-nginx has names of its own for several installations, and its annotations count under all", () => {
+  for (const [controller, isOwn] of [
+    ["k8s.io/ingress-nginx-internal", true],
+    ["k8s.io/internal-ingress-nginx", true],
+    ["webapprouting.kubernetes.azure.com/nginx", true],
+    ["approuting.kubernetes.azure.com/nginx-internal", true],
+    ["k8s.io/ingress-nginx", false],
+    ["k8s.io/ingress-nginx-", false],
+    ["k8s.io/ingress-nginx-a/b", false],
+    ["k8s.io/ingress-nginxx", false],
+    ["approuting.kubernetes.azure.com/", false],
+    ["nginx.org/ingress-controller", false],
+  ] as const) {
+    const titles = [...(softwareOfInstallation({ className: "any", controller }) ?? [])];
+    assert.deepEqual(titles, isOwn ? ["ingress-nginx"] : [], controller);
+    assert.equal(isIngressNginx("any", controller), isOwn || controller === "k8s.io/ingress-nginx", controller);
   }
 });
 

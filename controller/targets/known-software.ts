@@ -1,4 +1,9 @@
-import { INGRESS_NGINX_CLASS, INGRESS_NGINX_CONTROLLER } from "../sources/ingress-nginx-names.ts";
+import {
+  INGRESS_NGINX_CLASS,
+  INGRESS_NGINX_CONTROLLER,
+  INGRESS_NGINX_OWN_CONTROLLERS,
+  isController,
+} from "../sources/ingress-nginx-names.ts";
 
 /** An ingress controller that the labels of its Service identify, and its settings for PROXY headers. */
 export interface IngressSoftware {
@@ -16,10 +21,13 @@ export interface IngressSoftware {
 }
 
 interface KnownSoftware extends IngressSoftware {
-  /** The controllers of its IngressClasses and GatewayClasses, from its own manifests. */
+  /** The controllers of its classes, from its own manifests, in the form of `isController`. */
   readonly controllers?: readonly string[];
-  /** Whether an install may append a class to them: `haproxy.org/ingress-controller/edge`. */
-  readonly appendsClass?: true;
+  /**
+   * Controllers that distinguish one of several installations. The labels of a Service do not say which installation
+   * it belongs to, so they are no evidence alone.
+   */
+  readonly ownControllers?: readonly string[];
   /** Whether it makes one Service per Gateway, which serves no other Gateway. */
   readonly servicePerGateway?: true;
   /** The class that it serves by default, even without an IngressClass. */
@@ -57,6 +65,7 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   {
     title: "ingress-nginx",
     controllers: [INGRESS_NGINX_CONTROLLER],
+    ownControllers: INGRESS_NGINX_OWN_CONTROLLERS,
     className: INGRESS_NGINX_CLASS,
     names: /^(ingress-nginx|rke2-ingress-nginx|nginx-ingress-controller)$/,
     trust: "add the proxy pods' addresses to `proxy-real-ip-cidr` in the controller's ConfigMap",
@@ -87,9 +96,12 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   {
     title: "HAProxy Technologies' ingress controller",
     // Source: haproxytech/kubernetes-ingress, documentation on IngressClass, "Ingress eligibility rules". Source of
-    // the second controller: haproxytech/helm-charts, kubernetes-ingress/README.md, `gatewayControllerName`.
-    controllers: ["haproxy.org/ingress-controller", "haproxy.org/gateway-controller"],
-    appendsClass: true,
+    // the last controller: haproxytech/helm-charts, kubernetes-ingress/README.md, `gatewayControllerName`.
+    controllers: [
+      "haproxy.org/ingress-controller",
+      "haproxy.org/ingress-controller/*",
+      "haproxy.org/gateway-controller",
+    ],
     className: "haproxy",
     names: /^(kubernetes-ingress|haproxy-kubernetes-ingress)$/,
     labels: { run: /^haproxy-ingress$/ },
@@ -100,8 +112,7 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   {
     title: "HAProxy Ingress",
     // jcmoraisjr/haproxy-ingress, docs/content/en/docs/configuration/command-line.md, `--controller-class`.
-    controllers: ["haproxy-ingress.github.io/controller"],
-    appendsClass: true,
+    controllers: ["haproxy-ingress.github.io/controller", "haproxy-ingress.github.io/controller/*"],
     className: "haproxy",
     names: /^haproxy-ingress(-controller)?$/,
     trust: "it accepts a header from any address once `use-proxy-protocol` is set",
@@ -145,6 +156,10 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "agentgateway",
+    servicePerGateway: true,
+    // Source of the first: agentgateway/agentgateway, controller/install/helm/agentgateway/values.yaml. The second is
+    // of kgateway 2.1: kgateway-dev/kgateway, pkg/kgateway/wellknown/controller.go, `LegacyAgwControllerName`.
+    controllers: ["agentgateway.dev/agentgateway", "kgateway.dev/agentgateway"],
     labels: { [MANAGED_BY]: /^agentgateway$/, [CLASS]: /^agentgateway$/ },
     trust: "it accepts a header from any address once its policy sets `proxyProtocol`",
     accept: "set `proxyProtocol` in a policy of the Gateway",
@@ -294,7 +309,19 @@ export interface NamedController {
  * no Service of the cluster. Undefined: the object names no known software.
  */
 export function softwareNamed(by: NamedController): ReadonlySet<string> | "outside" | undefined {
-  const { className, isGatewayClass, controller } = by;
+  return softwareWith(by, ({ controllers }) => controllers);
+}
+
+/** Like `softwareNamed`, but by a controller of an installation's own name. */
+export function softwareOfInstallation(by: NamedController): ReadonlySet<string> | undefined {
+  const named = by.controller === undefined ? undefined : softwareWith(by, ({ ownControllers }) => ownControllers);
+  return named === "outside" ? undefined : named;
+}
+
+function softwareWith(
+  { className, isGatewayClass, controller }: NamedController,
+  controllersOf: (known: KnownSoftware) => readonly string[] | undefined,
+): ReadonlySet<string> | "outside" | undefined {
   if (controller === undefined && isGatewayClass) return undefined;
   const isOutside =
     controller === undefined ? OUTSIDE.classes.has(className ?? "") : OUTSIDE.controllers.has(controller);
@@ -302,17 +329,7 @@ export function softwareNamed(by: NamedController): ReadonlySet<string> | "outsi
   const named = KNOWN_SOFTWARE.filter((known) =>
     controller === undefined
       ? className !== undefined && known.className === className
-      : known.controllers?.some((own) => isNamed(own, controller, known)) === true,
+      : controllersOf(known)?.some((name) => isController(name, controller)) === true,
   );
   return named.length === 0 ? undefined : new Set(named.map(({ title }) => title));
-}
-
-/** Another install may have its own name with the same prefix, such as `k8s.io/ingress-nginx/internal`. */
-function isNamed(own: string, controller: string, { appendsClass }: KnownSoftware): boolean {
-  return controller === own || (appendsClass === true && /^[^/]+$/.test(after(controller, `${own}/`)));
-}
-
-/** The text after a prefix; empty if the text does not have the prefix. */
-function after(text: string, beginning: string): string {
-  return text.startsWith(beginning) ? text.slice(beginning.length) : "";
 }

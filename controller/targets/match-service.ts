@@ -3,7 +3,14 @@ import { listSome } from "#lib/errors/printable.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { type AddressTable, allAddressesOf, canonicalAddress, keyOf, oldestOf } from "./address-table.ts";
 import { MAY_BE_A_NODE } from "./node-address.ts";
-import { HTTP_PORTS, hasFamilyOf, literalsOf, mayHavePort, type ServiceView } from "./service-view.ts";
+import {
+  HTTP_PORTS,
+  hasFamilyOf,
+  literalsOf,
+  mayHavePort,
+  PROXY_NAME_LABEL,
+  type ServiceView,
+} from "./service-view.ts";
 
 /** Maximum number of Services in a reason. */
 const MAX_LISTED = 3;
@@ -32,8 +39,11 @@ export function matchService(hints: RoutingHints, table: AddressTable, precedenc
   if (service !== undefined) {
     const view = table.get(`${service.namespace}/${service.name}`);
     if (view?.exposed) return whetherShortCircuited(view, allAddressesOf(view));
-    const text = `the Service ${service.namespace}/${service.name} is not of type LoadBalancer and has no externalIPs`;
-    return { code: "no-service", text };
+    const why =
+      view?.foreign === true
+        ? `is served by another service proxy (${PROXY_NAME_LABEL})`
+        : "is not of type LoadBalancer and has no externalIPs";
+    return { code: "no-service", text: `the Service ${service.namespace}/${service.name} ${why}` };
   }
   const ips = literalsOf(hints.addresses);
   const addresses = (ips.length > 0 ? ips : hints.addresses).map(canonicalAddress);

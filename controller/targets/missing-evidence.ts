@@ -19,6 +19,17 @@ const MAY_BE_MISSING: ReadonlySet<string> = new Set([
   "target-failed",
 ]);
 
+/** The reason of an object without a target that only lacks evidence. DNS may give it its first target. */
+export interface LackingEvidence extends Reason {
+  /** The target of the only Service that its class leads to. Undefined: there is no such Service, or several. */
+  readonly byClass: string | undefined;
+}
+
+/** Whether DNS may give a target to an object with this reason. */
+export function mayBeLacking({ code }: Reason): boolean {
+  return MAY_BE_MISSING.has(code) || code === "target-missing";
+}
+
 /**
  * Whether evidence for the previous target of an object is only missing, and none speaks against it. Evidence against
  * it is a class or controller of other software, or of a load balancer outside the cluster. An IP in the object's

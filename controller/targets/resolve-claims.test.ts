@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Claim, Reason } from "#hostmap/types.ts";
 import type { RoutingHints, UnresolvedClaim, UnresolvedClaimSink, UnresolvedSource } from "../sources/types.ts";
+import type { LackingEvidence } from "./missing-evidence.ts";
 import { resolveSources } from "./resolve-claims.ts";
 import { classResolver, type TargetResolver } from "./resolver.ts";
 
@@ -62,7 +63,7 @@ test("hints that cannot be resolved affect only their own objects; others get th
 
 /** A source and a resolver that the test controls, and the resulting claims. */
 function rig() {
-  const answers = new Map<string, string>();
+  const answers = new Map<string, string | Reason>();
   /** Targets that names may keep without evidence. */
   const keepable = new Set<string>();
   const asked: RoutingHints[] = [];
@@ -275,6 +276,9 @@ test("any differing field makes hints different, and equal hints are resolved on
     { ...base, service: { namespace: "a", name: "b" } },
     { ...base, service: { namespace: "b", name: "b" } },
     { ...base, service: { namespace: "a", name: "c" } },
+    { ...base, instance: "edge" },
+    { ...base, gateway: { namespace: "a", name: "b" } },
+    { ...base, gateway: { namespace: "a", name: "b", classNamespace: "c" } },
   ];
   for (const [index, of] of [...all, ...all].entries()) object(`o${index}`, [open("a.example.com", { ...of })]);
   assert.deepEqual(asked, all);
@@ -304,6 +308,22 @@ test("an object is reported again if its target, code or text changes, and forgo
     resolved.state().map(({ name }) => name),
     ["objects", "services"],
   );
+});
+
+test("a claim that only lacks evidence has the target of its class, and is reported when that changes", () => {
+  const { object, changed, reported, claims, sourceSynced, resolverSynced, answers } = rig();
+  sourceSynced();
+  resolverSynced();
+  const lacking = (byClass: string | undefined): LackingEvidence => ({ ...NONE, byClass });
+  answers.set("nginx", lacking(undefined));
+  object("a", [open("a.example.com", hints("nginx"))]);
+  const found = () => [claims.get("a")?.[0]?.target, claims.get("a")?.[0]?.lacking];
+  assert.deepEqual(found(), [NONE, { byClass: undefined }], "the reason is that of other claims");
+  answers.set("nginx", lacking("edge"));
+  reported.length = 0;
+  changed();
+  changed();
+  assert.deepEqual([reported, found()], [["a"], [NONE, { byClass: "edge" }]]);
 });
 
 /** A source that the test controls. */

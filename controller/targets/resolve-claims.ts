@@ -1,6 +1,7 @@
 import type { Claim, Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import type { ClaimSink, LineOf, RoutingHints, Source, UnresolvedClaim, UnresolvedSource } from "../sources/types.ts";
+import type { LackingEvidence } from "./missing-evidence.ts";
 import type { HeaderReason, TargetHeaders, TargetResolver } from "./resolver.ts";
 
 /** A target, or the reason why there is none. */
@@ -10,6 +11,7 @@ interface Answer {
   readonly against?: HeaderReason | undefined;
   /** A problem of the target. */
   readonly warning?: Reason | undefined;
+  readonly lacking?: Claim["lacking"];
 }
 
 /** Objects of one namespace with equal hints, and the resolver's answer for them. */
@@ -215,7 +217,7 @@ class ResolvedClaims {
     let answer: Answer;
     try {
       const target = this.#resolver.resolve(hints, incumbent);
-      answer = typeof target === "string" ? this.#answerOf(target, group) : { target };
+      answer = typeof target === "string" ? this.#answerOf(target, group) : withoutTarget(target);
     } catch (error) {
       const text = `its target could not be found: ${describeError(error)}`;
       answer = { target: { code: "target-failed", text } };
@@ -226,14 +228,21 @@ class ResolvedClaims {
   }
 }
 
-function resolved({ addresses, chosen, ports }: RoutingHints, { target, against, warning }: Answer) {
+function resolved({ addresses, chosen, ports }: RoutingHints, { target, against, warning, lacking }: Answer) {
   return {
     ...(against === undefined || typeof target !== "string" ? { target } : withoutHeader(target, against)),
     publicAddresses: addresses,
+    ...(lacking && { lacking }),
     ...(chosen !== undefined && { chosen: true as const }),
     ...(ports && { ports }),
     ...(warning && { warning }),
   };
+}
+
+function withoutTarget(reason: Reason | LackingEvidence): Answer {
+  if (!("byClass" in reason)) return { target: reason };
+  const { byClass, ...target } = reason;
+  return { target, lacking: { byClass } };
 }
 
 /** The fields of a claim whose names may not have their target: see `Claim.pending` and `Claim.candidate`. */
@@ -282,9 +291,12 @@ function hintsKey(hints: RoutingHints): string {
   const { namespace = null, name = null } = hints.service ?? {};
   const labels = hints.selector === undefined ? null : Object.entries(hints.selector).sort();
   const chosen = hints.chosen === undefined ? null : [hints.chosen.target, hints.chosen.namespace];
-  const { gateway, inside } = hints;
-  const ofGateway = gateway === undefined ? null : [gateway.namespace, gateway.name, inside?.text ?? null];
-  const named = [className, isGatewayClass === true, controller];
+  const { gateway, inside, instance = null } = hints;
+  const ofGateway =
+    gateway === undefined
+      ? null
+      : [gateway.namespace, gateway.name, gateway.classNamespace ?? null, inside?.text ?? null];
+  const named = [className, isGatewayClass === true, controller, instance];
   return JSON.stringify([
     ...named,
     addresses,
@@ -302,5 +314,6 @@ function hintsKey(hints: RoutingHints): string {
 function sameAnswer(a: Answer, b: Answer): boolean {
   if (a.warning?.text !== b.warning?.text || a.against?.reason.text !== b.against?.reason.text) return false;
   if (typeof a.target === "string" || typeof b.target === "string") return a.target === b.target;
+  if (a.lacking?.byClass !== b.lacking?.byClass) return false;
   return a.target.code === b.target.code && a.target.text === b.target.text;
 }

@@ -20,10 +20,13 @@ test("the view has the normalized addresses, the TCP ports and the ClusterIPs", 
     name: "lb",
     created: "2026-01-01T00:00:00Z",
     exposed: true,
+    foreign: false,
     inside: false,
     gateway: undefined,
+    gatewayClass: undefined,
+    instance: undefined,
     addresses: ["203.0.113.9", "2001:db8::9"],
-    externalIPs: [],
+    assigned: ["203.0.113.9", "2001:db8::9"],
     leftAlone: [],
     hostnames: [],
     map: "auto",
@@ -80,6 +83,27 @@ test("each entry of the status counts separately, and externalIPs are always sho
   assert.deepEqual(view(both, { clusterIPs: ["fd00::7", "10.96.0.7"] }), [["203.0.113.9", "2001:db8::9"], [], []]);
   const one = { clusterIPs: ["10.96.0.7"], externalIPs };
   assert.deepEqual(view([proxy], one), [["203.0.113.9"], ["2001:db8::1"], []]);
+});
+
+test("an externalIP is no address that the load balancer assigned", () => {
+  const ingress = [{ ip: "203.0.113.9" }, { ip: "203.0.113.8", ipMode: "Proxy" }];
+  const spec = { ...RAW.spec, externalIPs: ["203.0.113.7"] };
+  const { addresses, assigned } = viewService({ ...RAW, spec, status: { loadBalancer: { ingress } } }, "v1");
+  assert.deepEqual([addresses, assigned], [["203.0.113.9", "203.0.113.7"], ["203.0.113.9"]]);
+});
+
+test("kube-proxy leaves alone the Services of another proxy, headless ones and external names", () => {
+  const externalIPs = ["203.0.113.7"];
+  const labels = { "service.kubernetes.io/service-proxy-name": "" };
+  for (const raw of [
+    { ...RAW, metadata: { ...RAW.metadata, labels } },
+    { ...RAW, spec: { ...RAW.spec, type: "ExternalName", externalIPs } },
+    { ...RAW, spec: { ...RAW.spec, type: "LoadBalancer", clusterIP: "None", clusterIPs: ["None"], externalIPs } },
+    { ...RAW, spec: { ...RAW.spec, type: "ClusterIP", clusterIPs: ["None"], externalIPs } },
+  ]) {
+    const { exposed, addresses, assigned, leftAlone, hostnames } = viewService(raw, "v1", "always");
+    assert.deepEqual([exposed, addresses, assigned, leftAlone, hostnames], [false, [], [], [], []]);
+  }
 });
 
 test("kube-proxy handles externalIPs of any type, except for headless Services", () => {
@@ -156,10 +180,13 @@ test("an empty Service has no addresses, ports or name", () => {
     name: "",
     created: "",
     exposed: false,
+    foreign: false,
     inside: true,
     gateway: undefined,
+    gatewayClass: undefined,
+    instance: undefined,
     addresses: [],
-    externalIPs: [],
+    assigned: [],
     leftAlone: [],
     hostnames: [],
     map: "auto",

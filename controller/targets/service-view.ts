@@ -5,6 +5,7 @@ import { MAP_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
+import { INSTANCE_LABEL } from "../sources/ingress-hosts.ts";
 import { softwareByLabels } from "./known-software.ts";
 import { type Protocol, type Stated, type StatedBy, statedProtocol } from "./proxy-protocol-annotations.ts";
 
@@ -32,14 +33,20 @@ export interface ServiceView {
   readonly created: string;
   /** Whether kube-proxy may short-circuit its addresses. If not, it is only the upstream of a configured target. */
   readonly exposed: boolean;
+  /** Whether another service proxy serves it, so that its ClusterIPs may lead nowhere. */
+  readonly foreign: boolean;
   /** Whether it is reachable only inside the cluster: type ClusterIP without `externalIPs`. */
   readonly inside: boolean;
   /** `namespace/name` of the Gateway that it was made for, according to its labels. */
   readonly gateway: string | undefined;
+  /** The GatewayClass whose Gateways it serves, all of them, according to its labels. */
+  readonly gatewayClass: string | undefined;
+  /** The release that it belongs to, according to its labels. */
+  readonly instance: string | undefined;
   /** IP addresses that kube-proxy short-circuits: its `externalIPs`, and those of its load balancer. */
   readonly addresses: readonly string[];
-  /** Those of `addresses` that no load balancer has. */
-  readonly externalIPs: readonly string[];
+  /** Those of its load balancer. Anybody who may write its `externalIPs` chooses the others. */
+  readonly assigned: readonly string[];
   /** Addresses that kube-proxy leaves alone: `ipMode: Proxy` (KEP-1860), or not of a family of its ClusterIPs. */
   readonly leftAlone: readonly string[];
   /** Host names of its load balancer. */
@@ -66,6 +73,18 @@ const GATEWAY_LABELS = [
 /** The namespace of the Gateway, because Envoy Gateway makes its Services in its own namespace. */
 const GATEWAY_NAMESPACE_LABEL = "gateway.envoyproxy.io/owning-gateway-namespace";
 
+/**
+ * The GatewayClass, on the Service that Envoy Gateway makes for all Gateways of a class (`mergeGateways`). It has no
+ * label of a Gateway (envoyproxy/gateway, internal/gatewayapi/helpers.go, `OwnerLabels`).
+ */
+const MERGED_LABEL = "gateway.envoyproxy.io/owning-gatewayclass";
+/**
+ * Another service proxy serves a Service with this label, whatever its value. kube-proxy does not even list it
+ * (kubernetes, cmd/kube-proxy/app/server.go, `noProxyName`), nor do Cilium (pkg/k8s, `K8sServiceProxyName`), Antrea
+ * (antrea-io/antrea#4973), kube-router (cloudnativelabs/kube-router#979) and OVN-Kubernetes.
+ */
+export const PROXY_NAME_LABEL = "service.kubernetes.io/service-proxy-name";
+
 /** The fields of a Service that are read. */
 export interface RawService {
   readonly metadata?: {
@@ -91,35 +110,46 @@ export interface RawService {
 }
 
 /**
- * Whether kube-proxy may short-circuit addresses of the Service. kube-proxy handles `externalIPs` of any type, and
- * skips headless Services (kubernetes, pkg/proxy/util/utils.go, ShouldSkipService, and pkg/proxy/serviceport.go).
+ * Whether kube-proxy may short-circuit addresses of the Service. kube-proxy handles `externalIPs` of any type. It
+ * skips headless Services (kubernetes, pkg/proxy/util/utils.go, ShouldSkipService, and pkg/proxy/serviceport.go), and
+ * those of another service proxy.
  */
-export function isExposed({ spec }: RawService): boolean {
+export function isExposed(raw: RawService): boolean {
+  const { spec } = raw;
+  const isHeadless = (spec?.clusterIPs?.[0] ?? spec?.clusterIP) === "None";
+  if (isForeign(raw) || isHeadless || spec?.type === "ExternalName") return false;
   if (spec?.type === "LoadBalancer") return true;
   return (spec?.externalIPs ?? []).length > 0 && literalIPs(spec).length > 0;
 }
+
+/** Whether another service proxy serves the Service. */
+export function isForeign({ metadata }: RawService): boolean {
+  return metadata?.labels?.[PROXY_NAME_LABEL] !== undefined;
+}
+
+type Addresses = Pick<ServiceView, "addresses" | "assigned" | "leftAlone" | "hostnames">;
+const NO_ADDRESSES: Addresses = { addresses: [], assigned: [], leftAlone: [], hostnames: [] };
 
 /**
  * The addresses of a Service, as kube-proxy sees them. kube-proxy handles each entry of the load balancer status
  * separately, and ignores the entry's `ports`.
  */
-function addressesOfService({
-  spec,
-  status,
-}: RawService): Pick<ServiceView, "addresses" | "externalIPs" | "leftAlone" | "hostnames"> {
+function addressesOfService(raw: RawService): Addresses {
+  const { spec, status } = raw;
+  if (!isExposed(raw)) return NO_ADDRESSES;
   const entries = spec?.type === "LoadBalancer" ? (status?.loadBalancer?.ingress ?? []) : [];
   const withIp = entries.filter(({ ip }) => isIP(ip ?? "") !== 0);
   const isProxied = ({ ipMode }: { readonly ipMode?: string }) => ipMode === "Proxy";
   const ips = (list: typeof withIp) => list.map(({ ip }) => canonicalIp(ip ?? ""));
   const external = literalsOf(spec?.externalIPs ?? []).map(canonicalIp);
-  const balanced = ips(withIp.filter((entry) => !isProxied(entry)));
-  const vips = [...balanced, ...external];
+  const assigned = ips(withIp.filter((entry) => !isProxied(entry)));
+  const vips = [...assigned, ...external];
   const clusterIPs = literalIPs(spec);
   const addresses = new Set(vips.filter((address) => hasFamilyOf(clusterIPs, address)));
   const others = new Set([...ips(withIp.filter(isProxied)), ...vips]);
   return {
     addresses: [...addresses],
-    externalIPs: [...addresses].filter((address) => !balanced.includes(address)),
+    assigned: assigned.filter((address) => addresses.has(address)),
     leftAlone: [...others].filter((address) => !addresses.has(address)),
     hostnames: entries.flatMap(({ hostname }) => hostname || []),
   };
@@ -139,8 +169,11 @@ export function viewService(raw: RawService, fallback: Protocol | "auto", map: M
     name: metadata?.name ?? "",
     created: metadata?.creationTimestamp ?? "",
     exposed: isExposed(raw),
+    foreign: isForeign(raw),
     inside: !isExposed(raw) && (spec?.type ?? "ClusterIP") === "ClusterIP",
     gateway: gatewayOfService(raw),
+    gatewayClass: metadata?.labels?.[MERGED_LABEL],
+    instance: metadata?.labels?.[INSTANCE_LABEL],
     ...addressesOfService(raw),
     map: isValid ? mapped : map,
     clusterIPs: literalIPs(spec),

@@ -47,6 +47,11 @@ export interface Claim {
    */
   readonly candidate?: string;
   /**
+   * The object only lacks evidence of a target, so DNS may give it its first one. `byClass` is the target that the
+   * class of the object leads to, if there is one.
+   */
+  readonly lacking?: { readonly byClass: string | undefined };
+  /**
    * The hostname is a wildcard of Gateway API, which covers any number of labels. A wildcard of an Ingress covers one
    * label.
    */

@@ -1,15 +1,20 @@
 import type { AddressBook } from "#controller/dnscheck/address-book.ts";
+import type { HeaderReason } from "#controller/targets/resolver.ts";
 import type { Reason } from "#hostmap/types.ts";
 
 interface Addresses {
   /** The addresses of each target's load balancer, by target. */
   readonly targets?: Readonly<Record<string, readonly string[]>>;
+  /** The `externalIPs` of each target's Service. */
+  readonly external?: Readonly<Record<string, readonly string[]>>;
   readonly own?: readonly string[];
   /** Targets whose Service has `switchback.dev/map: always`. */
   readonly always?: readonly string[];
   readonly isFirstStart?: boolean;
   /** The warning about a target, by target. */
   readonly warnings?: Readonly<Record<string, Reason>>;
+  /** What the ingress controllers' answers say against a target, by target. */
+  readonly against?: Readonly<Record<string, HeaderReason>>;
 }
 
 /** An address book that reads from `addresses`, so that a test can change them at any time. */
@@ -17,13 +22,13 @@ export function fakeAddressBook(addresses: Addresses): AddressBook {
   return {
     synced: true,
     isFirstStart: addresses.isFirstStart ?? false,
-    addressesOf: (target) => addresses.targets?.[target] ?? [],
-    externalIPsOf: () => [],
+    addressesOf: (target) => [...(addresses.targets?.[target] ?? []), ...(addresses.external?.[target] ?? [])],
+    externalIPsOf: (target) => addresses.external?.[target] ?? [],
     targetAt: (address) => Object.entries(addresses.targets ?? {}).find(([, all]) => all.includes(address))?.[0],
     mapsAlways: (target) => addresses.always?.includes(target) ?? false,
     warningOf: (target) => addresses.warnings?.[target],
     ownAddresses: () => new Set(addresses.own),
-    against: () => undefined,
+    against: (target) => addresses.against?.[target],
   };
 }
 

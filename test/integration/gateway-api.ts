@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { GATEWAY_GROUP } from "#controller/sources/gateway/view.ts";
+import { EXPERIMENTAL_GROUP, GATEWAY_GROUP } from "#controller/sources/gateway/view.ts";
 import { gatewayApiDefinitions } from "../cluster/addons/gateway-api.ts";
 import type { System } from "./system.ts";
 
@@ -21,6 +21,31 @@ export async function installGatewayApi(system: System): Promise<void> {
   const { code, stderr } = await system.cluster.tool("kubectl", args, { input: definitions });
   assert.equal(code, 0, stderr);
   await system.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", ...CRDS);
+}
+
+/**
+ * Installs the definition of XListenerSet, which Gateway API had until version 1.4 (config/crd/experimental). The API
+ * server keeps all fields. Without a subresource, `kubectl apply` writes the status, too.
+ */
+export async function installXListenerSets(system: System): Promise<void> {
+  const names = {
+    plural: "xlistenersets",
+    singular: "xlistenerset",
+    kind: "XListenerSet",
+    listKind: "XListenerSetList",
+  };
+  const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
+  const versions = [{ name: "v1alpha1", served: true, storage: true, schema }];
+  const name = `${names.plural}.${EXPERIMENTAL_GROUP}`;
+  await system.apply(
+    JSON.stringify({
+      apiVersion: "apiextensions.k8s.io/v1",
+      kind: "CustomResourceDefinition",
+      metadata: { name },
+      spec: { group: EXPERIMENTAL_GROUP, scope: "Namespaced", names, versions },
+    }),
+  );
+  await system.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", name);
 }
 
 type Kind = keyof typeof PLURALS;

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { GATEWAY_GROUP } from "#controller/sources/gateway/view.ts";
+import { EXPERIMENTAL_GROUP, GATEWAY_GROUP } from "#controller/sources/gateway/view.ts";
 import { CONFIRM_MS } from "#controller/sources/optional-informer.ts";
 import { foundName } from "#controller/targets/service-view.ts";
 import { HOLD_KEY } from "#hostmap/metadata-keys.ts";
-import { ACCEPTED, CRDS, condition, GatewayApi, installGatewayApi } from "./gateway-api.ts";
+import { ACCEPTED, CRDS, condition, GatewayApi, installGatewayApi, installXListenerSets } from "./gateway-api.ts";
 import { recordMap } from "./history.ts";
 import { namespaceYaml } from "./objects.ts";
 import { type System, startSystem, until } from "./system.ts";
@@ -137,6 +137,26 @@ describe("Gateway API, once it is installed", () => {
     await published("own.set.example.com");
     await system.kubectl("label", "namespace", "shop", "team-");
     await unpublished("own.set.example.com");
+  });
+
+  it("reads XListenerSets beside ListenerSets, and their routes", async () => {
+    await installXListenerSets(system);
+    await api.gateway("experimental", [listener("http")], { allowedListeners: { namespaces: { from: "All" } } });
+    await system.apply(
+      JSON.stringify({
+        apiVersion: `${EXPERIMENTAL_GROUP}/v1alpha1`,
+        kind: "XListenerSet",
+        metadata: { namespace: "shop", name: "set" },
+        spec: {
+          parentRef: { name: "experimental", namespace: "infra" },
+          listeners: [listener("wide", { hostname: "*.x.example.com" })],
+        },
+        status: { conditions: ACCEPTED },
+      }),
+    );
+    const parentRef = { group: EXPERIMENTAL_GROUP, kind: "XListenerSet", namespace: "shop" };
+    await api.route("HTTPRoute", "x", "set", ["a.x.example.com"], { parentRef });
+    await published("a.x.example.com");
   });
 
   it("leads to the LoadBalancer Service that has the Gateway's address, whatever its class", async () => {

@@ -124,6 +124,7 @@ describe("rights", () => {
       ...["gatewayclasses", "gateways", "listenersets", "httproutes", "grpcroutes", "tlsroutes"].flatMap((resource) =>
         each("list watch", { ...routes, resource }),
       ),
+      ...each("list watch", { ...routes, group: "gateway.networking.x-k8s.io", resource: "xlistenersets" }),
       ...each("list watch", { resource: "namespaces", namespace: "" }),
       ...each("get list watch", { resource: "pods", namespace: "" }),
       ...RECORD_MAPS.flatMap((name) => each("get create patch", { resource: "configmaps", name })),

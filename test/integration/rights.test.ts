@@ -6,7 +6,7 @@ import { isShardName } from "#lib/documents/map-format.ts";
 import { readStatusKey, STATUS_KEY_HEADER } from "#lib/documents/status-page.ts";
 import { connect } from "#lib/kube/connect.ts";
 import type { AuditEntry } from "./audit.ts";
-import { installGatewayApi, PLURALS } from "./gateway-api.ts";
+import { installGatewayApi, installXListenerSets, PLURALS } from "./gateway-api.ts";
 import { Kubelet } from "./kubelet.ts";
 import { ingress, namespaceYaml, workload } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
@@ -112,13 +112,14 @@ async function restart(): Promise<void> {
 /** Creates a Gateway whose listener selects namespaces, so that the controller reads namespaces, too. */
 async function useGatewayApi(): Promise<void> {
   await installGatewayApi(system);
+  await installXListenerSets(system);
   const allowedRoutes = { namespaces: { from: "Selector", selector: {} } };
   const listeners = [{ name: "http", port: 80, protocol: "HTTP", hostname: "gw.example.com", allowedRoutes }];
   const [apiVersion, metadata] = [`${GATEWAY_GROUP}/v1`, { name: "gw" }];
   await system.apply(
     JSON.stringify({ apiVersion, kind: "Gateway", metadata, spec: { gatewayClassName: "nginx", listeners } }),
   );
-  const resources = [...Object.values(PLURALS), "namespaces"];
+  const resources = [...Object.values(PLURALS), "xlistenersets", "namespaces"];
   await until("Gateway API to be watched", async () => {
     const watched = (await system.audit.entries()).filter(({ verb }) => verb === "watch");
     return new Set(watched.map(({ objectRef }) => objectRef?.resource)).isSupersetOf(new Set(resources));

@@ -3,7 +3,15 @@ import type { UnresolvedClaimSink } from "../types.ts";
 import { type FileObject, isOfKind } from "../yaml-file.ts";
 import { GatewayRegistry } from "./gateway-registry.ts";
 import type { Labels } from "./selector.ts";
-import { GATEWAY_GROUP, ROUTE_KINDS, viewGateway, viewListenerSet, viewRoute } from "./view.ts";
+import {
+  GATEWAY_GROUP,
+  ROUTE_KINDS,
+  SET_GROUPS,
+  type SetKind,
+  viewGateway,
+  viewListenerSet,
+  viewRoute,
+} from "./view.ts";
 
 /** Gateways, ListenerSets and routes from YAML files. No controller writes their status, so they need no acceptance. */
 export class GatewayFiles {
@@ -34,15 +42,21 @@ export class GatewayFiles {
     const raw = object?.raw as Raw | undefined;
     const kind = ROUTE_KINDS.find((each) => each === name);
     if (kind !== undefined) this.#registry.setRoute(key, raw && viewRoute(kind, raw, object?.file));
-    else if (name === "ListenerSet") {
-      this.#registry.setListenerSet(namespacedName, raw && viewListenerSet(raw, object?.file));
+    else if (isSetKind(name)) {
+      this.#registry.setListenerSet(namespacedName, raw && viewListenerSet(raw, object?.file, name), name);
     } else this.#registry.setGateway(namespacedName, raw && viewGateway(raw, { file: object?.file }));
   }
 }
 
 /** Checks the group too, because Istio also has Gateways. */
 export function isGatewayKind(object: FileObject): boolean {
-  return ["Gateway", "ListenerSet", ...ROUTE_KINDS].some((kind) => isOfKind(object, GATEWAY_GROUP, kind));
+  const isSet = Object.entries(SET_GROUPS).some(([kind, group]) => isOfKind(object, group, kind));
+  return isSet || ["Gateway", ...ROUTE_KINDS].some((kind) => isOfKind(object, GATEWAY_GROUP, kind));
+}
+
+/** Whether objects of this kind add listeners to a Gateway. */
+export function isSetKind(kind: string): kind is SetKind {
+  return Object.hasOwn(SET_GROUPS, kind);
 }
 
 function keyOf({ raw }: FileObject): string {

@@ -156,6 +156,19 @@ describe("the controller of a GatewayClass", () => {
     assert.deepEqual(later.of(`Gateway ${INFRA}/gw`), ["example.com/controller"]);
   });
 
+  it("comes with the namespace of its class's parameters, which may change alone", () => {
+    const namespaces: unknown[] = [];
+    const registry = new GatewayRegistry({ ...OPTIONS, listeners: true }, (_object, all) => {
+      namespaces.push(...all.map(({ hints }) => "gateway" in hints && hints.gateway?.classNamespace));
+    });
+    registry.open();
+    registry.setGateway(`${INFRA}/gw`, edge);
+    for (const namespace of ["system", "system", undefined]) {
+      registry.setClass("example", "example.com/controller", namespace);
+    }
+    assert.deepEqual(namespaces, [undefined, "system", undefined]);
+  });
+
   it("may change or disappear; events without a change, or about another class, cause no reports", () => {
     const { registry, of, clear, size } = claims();
     registry.setClass("example", "example.com/one");

@@ -3,7 +3,7 @@ import { KeyIndex } from "../key-index.ts";
 import type { UnresolvedClaim, UnresolvedClaimSink } from "../types.ts";
 import { type AttachmentContext, claimsOfGateway, claimsOfListenerSet, claimsOfRoute } from "./route-attachment.ts";
 import type { Labels } from "./selector.ts";
-import type { GatewayView, ListenerSetView, ParentView, RouteView } from "./view.ts";
+import type { GatewayView, ListenerSetView, ParentView, RouteView, SetKind } from "./view.ts";
 
 export interface GatewayRegistryOptions {
   /** Use only Gateways and routes that their controllers have accepted. */
@@ -23,13 +23,14 @@ export class GatewayRegistry {
   readonly #options: GatewayRegistryOptions;
   readonly #sink: UnresolvedClaimSink;
   readonly #gateways = new Map<string, GatewayView>();
-  /** Controllers by GatewayClass. */
-  readonly #controllers = new Map<string, string>();
+  /** By GatewayClass: its controller, and the namespace of the parameters of its implementation. */
+  readonly #classes = new Map<string, { readonly controller: string; readonly namespace: string | undefined }>();
+  /** ListenerSets by their ids (`idOf`). */
   readonly #sets = new Map<string, ListenerSetView>();
   readonly #routes = new Map<string, RouteView>();
   /** Keys of the routes by their parents (`idOf`), even if a parent does not exist. */
   readonly #routesOf = new KeyIndex();
-  /** Keys of the ListenerSets by their Gateway. */
+  /** Ids of the ListenerSets by their Gateway. */
   readonly #setsOf = new KeyIndex();
   /** Ids of the Gateways and ListenerSets with a listener that selects namespaces by their labels. */
   readonly #selecting = new Set<string>();
@@ -52,20 +53,24 @@ export class GatewayRegistry {
   open(): void {
     this.#open = true;
     for (const key of this.#gateways.keys()) this.#decideGateway(key);
-    for (const key of this.#sets.keys()) this.#decideSet(key);
+    for (const id of this.#sets.keys()) this.#decideSet(id);
     for (const key of this.#routes.keys()) this.#decideRoute(key);
   }
 
-  /** `controller` is undefined if the GatewayClass was deleted. */
-  setClass(name: string, controller: string | undefined): void {
-    if (this.#controllers.get(name) === controller) return;
-    if (controller === undefined) this.#controllers.delete(name);
-    else this.#controllers.set(name, controller);
+  /**
+   * `controller` is undefined if the GatewayClass was deleted. `namespace` is that of the parameters of the class
+   * (`spec.parametersRef`).
+   */
+  setClass(name: string, controller: string | undefined, namespace?: string): void {
+    const before = this.#classes.get(name);
+    if (before?.controller === controller && before?.namespace === namespace) return;
+    if (controller === undefined) this.#classes.delete(name);
+    else this.#classes.set(name, { controller, namespace });
     for (const [key, view] of this.#gateways) if (view.hints.className === name) this.setGateway(key, view);
   }
 
   setGateway(key: string, own: GatewayView | undefined): void {
-    const view = own && this.#withController(own);
+    const view = own && this.#withClass(own);
     // A Gateway's status counts its routes, so each route changes the object, but no field that matters here.
     if (isDeepStrictEqual(this.#gateways.get(key), view)) return;
     if (view === undefined) this.#gateways.delete(key);
@@ -77,16 +82,17 @@ export class GatewayRegistry {
     for (const set of this.#setsOf.at(key)) this.#decideSetAndRoutes(set);
   }
 
-  setListenerSet(key: string, view: ListenerSetView | undefined): void {
-    const before = this.#sets.get(key);
+  setListenerSet(key: string, view: ListenerSetView | undefined, kind: SetKind = "ListenerSet"): void {
+    const id = idOf(kind, key);
+    const before = this.#sets.get(id);
     // The status of a ListenerSet counts routes, as with Gateways.
     if (isDeepStrictEqual(before, view)) return;
-    if (before?.gateway !== undefined) this.#setsOf.remove(before.gateway, key);
-    if (view?.gateway !== undefined) this.#setsOf.add(view.gateway, key);
-    if (view === undefined) this.#sets.delete(key);
-    else this.#sets.set(key, view);
-    this.#noteSelectors(idOf("ListenerSet", key), view);
-    this.#decideSetAndRoutes(key);
+    if (before?.gateway !== undefined) this.#setsOf.remove(before.gateway, id);
+    if (view?.gateway !== undefined) this.#setsOf.add(view.gateway, id);
+    if (view === undefined) this.#sets.delete(id);
+    else this.#sets.set(id, view);
+    this.#noteSelectors(id, view);
+    this.#decideSetAndRoutes(id);
   }
 
   /** `key` must differ for routes of different kinds. */
@@ -118,34 +124,34 @@ export class GatewayRegistry {
     const attached = [...this.#selecting].flatMap((id) => [...this.#routesOf.at(id)]);
     const routes = new Set(attached.filter((key) => isConcerned(this.#routes.get(key))));
     const sets = [...this.#selectingSets].flatMap((gateway) => [...this.#setsOf.at(gateway)]);
-    for (const set of sets.filter((key) => isConcerned(this.#sets.get(key)))) {
-      this.#decideSet(set);
-      for (const key of this.#routesOf.at(idOf("ListenerSet", set))) routes.add(key);
+    for (const id of sets.filter((each) => isConcerned(this.#sets.get(each)))) {
+      this.#decideSet(id);
+      for (const key of this.#routesOf.at(id)) routes.add(key);
     }
     for (const key of routes) this.#decideRoute(key);
   }
 
-  #withController(view: GatewayView): GatewayView {
-    const { controller: _before, ...hints } = view.hints;
-    const controller = this.#controllers.get(hints.className ?? "");
-    return { ...view, hints: controller === undefined ? hints : { ...hints, controller } };
+  #withClass(view: GatewayView): GatewayView {
+    const { controller: _before, gateway, ...hints } = view.hints;
+    const { controller, namespace } = this.#classes.get(hints.className ?? "") ?? {};
+    const { namespace: ownNamespace, name } = view.ref;
+    const ofClass = { namespace: ownNamespace, name, ...(namespace && { classNamespace: namespace }) };
+    return { ...view, hints: { ...hints, ...(controller && { controller }), ...(gateway && { gateway: ofClass }) } };
   }
 
-  #decideSetAndRoutes(key: string): void {
-    this.#decideSet(key);
-    this.#decideRoutesOf(idOf("ListenerSet", key));
+  #decideSetAndRoutes(id: string): void {
+    this.#decideSet(id);
+    this.#decideRoutesOf(id);
   }
 
   #decideRoutesOf(parent: string): void {
     for (const key of this.#routesOf.at(parent)) this.#decideRoute(key);
   }
 
-  #decideSet(key: string): void {
+  #decideSet(id: string): void {
     if (!this.#open || !this.#options.listeners) return;
-    const view = this.#sets.get(key);
-    this.#guarded(idOf("ListenerSet", key), () =>
-      view === undefined ? [] : claimsOfListenerSet(view, this.#surroundings()),
-    );
+    const view = this.#sets.get(id);
+    this.#guarded(id, () => (view === undefined ? [] : claimsOfListenerSet(view, this.#surroundings())));
   }
 
   #decideGateway(key: string): void {
@@ -176,7 +182,7 @@ export class GatewayRegistry {
   #surroundings(): AttachmentContext {
     return {
       gateway: (key) => this.#gateways.get(key),
-      listenerSet: (key) => this.#sets.get(key),
+      listenerSet: ({ kind, key }) => this.#sets.get(idOf(kind, key)),
       namespaces: this.#namespaces,
       requireAccepted: this.#options.requireAccepted,
     };

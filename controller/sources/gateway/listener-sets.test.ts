@@ -341,6 +341,35 @@ describe("changes", () => {
     assert.deepEqual(outcome(`HTTPRoute ${INFRA}/web`), ["a.com: listener-set-not-found"]);
   });
 
+  it("of an XListenerSet count like those of a ListenerSet with its name, and both may exist", () => {
+    const { registry, gateway, set, route, outcome } = world();
+    const group = "gateway.networking.x-k8s.io";
+    const raw = listenerSetObject("set", "gw", [{ hostname: "x.com", port: 0 }]);
+    registry.setListenerSet(`${INFRA}/set`, viewListenerSet(raw, undefined, "XListenerSet"), "XListenerSet");
+    assert.deepEqual(outcome(`XListenerSet ${INFRA}/set`), ["x.com: gateway-not-found"]);
+    gateway("gw", ALL);
+    set(listenerSetObject("set", "gw", [{ hostname: "set.com" }]));
+    route(routeObject("web", [{ ...setRef("set"), group, kind: "XListenerSet" }, setRef("set")], ["x.com", "set.com"]));
+    route(routeObject("bad", [{ ...setRef("set"), kind: "XListenerSet" }], ["x.com"]));
+    assert.deepEqual(outcome(`XListenerSet ${INFRA}/set`), ["x.com"]);
+    assert.deepEqual(outcome(`HTTPRoute ${INFRA}/web`), ["x.com", "set.com"]);
+    assert.deepEqual(outcome(`HTTPRoute ${INFRA}/bad`), ["x.com: no-gateway"]);
+    registry.setListenerSet(`${INFRA}/set`, undefined, "XListenerSet");
+    assert.deepEqual(outcome(`HTTPRoute ${INFRA}/web`), ["x.com: no-matching-hostname", "set.com"]);
+  });
+
+  it("of an XListenerSet without a number add no port: its implementation chooses one", () => {
+    const { registry, gateway, claims } = world();
+    const raw = listenerSetObject("set", "gw", [
+      { hostname: "a.com", port: 0 },
+      { hostname: "b.com", port: 443 },
+    ]);
+    gateway("gw", ALL, []);
+    registry.setListenerSet(`${INFRA}/set`, viewListenerSet(raw, undefined, "XListenerSet"), "XListenerSet");
+    const ports = claims(`XListenerSet ${INFRA}/set`).map(({ hints }) => "ports" in hints && hints.ports);
+    assert.deepEqual(ports, [[443], [443]]);
+  });
+
   it("of a namespace's labels affect its sets and their routes; while labels are unknown, claims stay", () => {
     const { registry, gateway, set, route, reported, outcome } = world();
     assert.equal(registry.selects, false);

@@ -22,7 +22,7 @@ import {
  */
 export interface AttachmentContext {
   gateway(key: string): GatewayView | undefined;
-  listenerSet(key: string): ListenerSetView | undefined;
+  listenerSet(parent: Pick<ParentView, "kind" | "key">): ListenerSetView | undefined;
   /** Labels by namespace, or undefined while they are unknown. */
   readonly namespaces: ReadonlyMap<string, Labels> | undefined;
   /** Use only Gateways and routes that their controllers have accepted. */
@@ -160,7 +160,7 @@ function ownerOf(parent: ParentView, around: AttachmentContext): ListenerOwner |
     if (gateway === undefined) return { code: "gateway-not-found", text: `${of} does not exist` };
     return { ...gateway, ignoredBy: gateway.ignored ? gateway.ref : undefined };
   }
-  const set = around.listenerSet(parent.key);
+  const set = around.listenerSet(parent);
   if (set === undefined) return { code: "listener-set-not-found", text: `${of} does not exist` };
   const gateway = gatewayOfSet(set, around);
   if (gateway === "unknown") return gateway;

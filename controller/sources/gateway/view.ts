@@ -14,6 +14,11 @@ import type { RoutingHints } from "../types.ts";
 import { insideCluster } from "./inside-cluster.ts";
 
 export const GATEWAY_GROUP = "gateway.networking.k8s.io";
+/**
+ * The group of experimental kinds. Its XListenerSet has the fields of ListenerSet (kubernetes-sigs/gateway-api,
+ * apisx/v1alpha1/xlistenerset_types.go), and both may exist while users migrate.
+ */
+export const EXPERIMENTAL_GROUP = "gateway.networking.x-k8s.io";
 
 /** The kinds of routes whose requests have a hostname that a client resolves. */
 export const ROUTE_KINDS = ["HTTPRoute", "GRPCRoute", "TLSRoute"] as const;
@@ -30,7 +35,7 @@ export interface GatewayView extends ObjectOrigin {
   readonly allowedSets: NamespaceChoice;
 }
 
-/** The projection of a ListenerSet (gateway.networking.k8s.io/v1, GEP-1713): further listeners of a Gateway. */
+/** The projection of a ListenerSet or XListenerSet (GEP-1713): further listeners of a Gateway. */
 export interface ListenerSetView extends ObjectOrigin {
   /** See `GatewayView`. */
   readonly accepted: boolean;
@@ -69,12 +74,18 @@ export interface RouteView extends ObjectOrigin {
   readonly parents: readonly ParentView[];
 }
 
-/** The kinds of parents with listeners. */
-const PARENT_KINDS = ["Gateway", "ListenerSet"] as const;
+/** The kinds of objects that add listeners to a Gateway, each with its group. */
+export const SET_GROUPS = { ListenerSet: GATEWAY_GROUP, XListenerSet: EXPERIMENTAL_GROUP } as const;
+export type SetKind = keyof typeof SET_GROUPS;
+/** The groups of the kinds of parents with listeners. */
+const PARENT_GROUPS: ReadonlyMap<unknown, string> = new Map([
+  ["Gateway", GATEWAY_GROUP],
+  ...Object.entries(SET_GROUPS),
+]);
 
 /** A Gateway or a ListenerSet, or one of its listeners, that a route attaches to. */
 export interface ParentView {
-  readonly kind: (typeof PARENT_KINDS)[number];
+  readonly kind: "Gateway" | SetKind;
   /** `namespace/name`. */
   readonly key: string;
   readonly sectionName: string | undefined;
@@ -127,8 +138,8 @@ export function viewGateway(raw: Raw, { file, clusterDomain }: GatewayOrigin = {
 }
 
 /** Projects a ListenerSet, like `viewGateway`. */
-export function viewListenerSet(raw: Raw, file?: string): ListenerSetView {
-  const own = originOf("ListenerSet", raw, { namespace: "default", file });
+export function viewListenerSet(raw: Raw, file?: string, kind: SetKind = "ListenerSet"): ListenerSetView {
+  const own = originOf(kind, raw, { namespace: "default", file });
   const parent = mapOf(mapOf(raw.spec).parentRef);
   const gateway = parentKindOf(parent) === "Gateway" ? parentKey(parent, own.ref.namespace) : undefined;
   return { ...own, ...viewListeners(raw), gateway };
@@ -161,7 +172,8 @@ function viewListener(raw: Raw, refused: ReadonlySet<unknown>): ListenerView[] {
   return [
     {
       name: textOf(raw.name) ?? "",
-      port: numberOf(raw.port),
+      // 0 is the default of an XListenerSet: the implementation chooses the port.
+      port: numberOf(raw.port) || undefined,
       hostname,
       folded: hostname && foldCase(hostname),
       kinds,
@@ -242,9 +254,8 @@ function viewParent(raw: Raw, statuses: readonly Raw[], namespace: string): Pare
  * Group and kind have defaults (`ParentReference`). A parent that is a Service is for a mesh. Other kinds are
  * unknown.
  */
-function parentKindOf({ group, kind = "Gateway" }: Raw): ParentView["kind"] | undefined {
-  if (group !== undefined && group !== GATEWAY_GROUP) return undefined;
-  return PARENT_KINDS.find((each) => each === kind);
+function parentKindOf({ group = GATEWAY_GROUP, kind = "Gateway" }: Raw): ParentView["kind"] | undefined {
+  return PARENT_GROUPS.get(kind) === group ? (kind as ParentView["kind"]) : undefined;
 }
 
 function parentKey({ namespace, name }: Raw, own: string): string {

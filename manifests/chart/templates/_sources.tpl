@@ -10,6 +10,9 @@
 - apiGroups: [gateway.networking.k8s.io]
   resources: [gatewayclasses, gateways, listenersets, httproutes, grpcroutes, tlsroutes]
   verbs: [list, watch]
+- apiGroups: [gateway.networking.x-k8s.io]
+  resources: [xlistenersets]
+  verbs: [list, watch]
 {{- end }}
 {{- if .Values.config.policy.namespaceAnnotation }}
 # A namespace's annotation lists the domains that it may claim.
@@ -57,6 +60,7 @@ kinds are not known, only their groups. `kinds` (GROUP/KIND) and `groups`. JSON.
 {{- range list "Gateway" "ListenerSet" "HTTPRoute" "GRPCRoute" "TLSRoute" }}
 {{- $kinds = append $kinds (printf "gateway.networking.k8s.io/%s" .) }}
 {{- end }}
+{{- $kinds = append $kinds "gateway.networking.x-k8s.io/XListenerSet" }}
 {{- end }}
 {{- $presets := include "switchback.presetKinds" . | fromYaml }}
 {{- range $sources.presets }}
