@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
+import { ample } from "#test/fakes/claim-budget.ts";
 import { MemoryApi } from "#test/fakes/memory-api.ts";
 import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { customSource } from "./custom.ts";
@@ -23,7 +24,7 @@ function rig(t: TestContext, sources: object) {
   });
   api.documents.set("/api/v1", { resources: [{ name: "services", kind: "Service", verbs: VERBS }] });
   const config = parseConfig({ sources }).sources;
-  const source = customSource({ client: api.client, config, log: silentLogger });
+  const source = customSource({ client: api.client, budget: ample(), config, log: silentLogger });
   const reported: string[] = [];
   const calls = { synced: 0 };
   const start = () =>
@@ -54,7 +55,7 @@ const ALL = { presets: ["openshift-route", "contour-httpproxy"], services: { ena
 
 test("without a configured kind there is no source", () => {
   const config = parseConfig({}).sources;
-  assert.equal(customSource({ client: new MemoryApi().client, config, log: silentLogger }), undefined);
+  assert.equal(customSource({ client: new MemoryApi().client, budget: ample(), config, log: silentLogger }), undefined);
 });
 
 test("Services are read if this is configured, even as the only kind", async (t) => {

@@ -5,10 +5,21 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { watchGroup } from "./api-discovery.ts";
+import type { ClaimBudget } from "./claim-budget.ts";
 import { GatewayRegistry } from "./gateway/gateway-registry.ts";
 import type { Labels } from "./gateway/selector.ts";
-import { GATEWAY_GROUP, type RouteKind, viewGateway, viewListenerSet, viewRoute } from "./gateway/view.ts";
+import {
+  GATEWAY_GROUP,
+  type GatewayView,
+  type ListenerSetView,
+  type RouteKind,
+  type RouteView,
+  viewGateway,
+  viewListenerSet,
+  viewRoute,
+} from "./gateway/view.ts";
 import { informerState } from "./ingress-hosts.ts";
+import { type KindLimit, type PickNames, SourceLimit } from "./limited-objects.ts";
 import { OptionalInformer, type OptionalKind, resourceOfKind } from "./optional-informer.ts";
 import { mapOf, type Raw, textMapOf, textOf } from "./raw-object.ts";
 import type { UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
@@ -27,10 +38,11 @@ const ROUTES: ReadonlyArray<readonly [kind: RouteKind, resource: string, version
 export function gatewaySource(deps: {
   readonly client: KubeClient;
   readonly config: Config["sources"];
+  readonly budget: ClaimBudget;
   readonly log: Logger;
   readonly clusterDomain?: string | undefined;
 }): UnresolvedSource {
-  const { client, config, log, clusterDomain } = deps;
+  const { client, config, budget, log, clusterDomain } = deps;
   const discovery = watchGroup({ client, group: GATEWAY_GROUP, everyMs: config.discoverySeconds * 1000 });
   const removedMs = config.removedKindSeconds * 1000;
   const kinds: OptionalKind[] = [];
@@ -39,7 +51,8 @@ export function gatewaySource(deps: {
   function begin(sink: UnresolvedClaimSink, onSynced: () => void): void {
     const onError = (key: string, error: unknown) =>
       log.error({ code: "object-failed", object: show(key) }, describeError(error));
-    const registry = new GatewayRegistry({ ...config.gateway, onError }, sink);
+    const limit = new SourceLimit(budget, sink);
+    const registry = new GatewayRegistry({ ...config.gateway, onError }, limit.sink);
     let open = false;
     const openWhenKnown = () => {
       if (open || kinds.some(({ known }) => !known)) return;
@@ -49,36 +62,16 @@ export function gatewaySource(deps: {
       onSynced();
     };
     const common = { client, discovery, group: GATEWAY_GROUP, removedMs, log, onKnown: openWhenKnown };
-    const follow = <T>(
-      resource: string,
-      versions: readonly string[],
-      project: (raw: Raw) => T,
-      onChange: (key: string, view: T | undefined) => void,
-    ) =>
-      new OptionalInformer<T>({
+    const follow: Follow = ({ onChange, ...kind }) =>
+      new OptionalInformer({
         ...common,
-        resource,
-        versions,
-        project,
+        ...kind,
         onChange: (key, view) => {
           onChange(key, view);
           if (registry.selects) namespaces ??= watchNamespaces({ client, log }, registry, openWhenKnown);
         },
       });
-    kinds.push(
-      follow("gatewayclasses", ["v1"], viewClass, (key, view) => registry.setClass(key, view?.controller)),
-      follow(
-        "gateways",
-        ["v1"],
-        (raw) => viewGateway(raw, { clusterDomain }),
-        (key, view) => registry.setGateway(key, view),
-      ),
-      follow("listenersets", ["v1"], viewSet, (key, view) => registry.setListenerSet(key, view)),
-      ...ROUTES.map(([kind, resource, versions]) => {
-        const project = (raw: Raw) => viewRoute(kind, raw);
-        return follow(resource, versions, project, (key, view) => registry.setRoute(`${kind} ${key}`, view));
-      }),
-    );
+    kinds.push(...followKinds(follow, registry, limit, clusterDomain));
   }
 
   return {
@@ -94,7 +87,58 @@ export function gatewaySource(deps: {
   };
 }
 
-const viewSet = (raw: Raw) => viewListenerSet(raw);
+type Follow = <V>(
+  kind: Pick<ConstructorParameters<typeof OptionalInformer<V>>[0], "resource" | "versions" | "project" | "onChange"> & {
+    readonly limit?: KindLimit<V>;
+  },
+) => OptionalKind;
+
+function followKinds(
+  follow: Follow,
+  registry: GatewayRegistry,
+  limit: SourceLimit,
+  clusterDomain: string | undefined,
+): OptionalKind[] {
+  const versions = ["v1"];
+  return [
+    follow({
+      resource: "gatewayclasses",
+      versions,
+      project: viewClass,
+      onChange: (key, view) => registry.setClass(key, view?.controller),
+    }),
+    follow({
+      resource: "gateways",
+      versions,
+      project: (raw) => viewGateway(raw, { clusterDomain }),
+      limit: limit.ofKind<GatewayView>("Gateway ", pickListeners),
+      onChange: (key, view) => registry.setGateway(key, view),
+    }),
+    follow({
+      resource: "listenersets",
+      versions,
+      project: (raw) => viewListenerSet(raw),
+      limit: limit.ofKind<ListenerSetView>("ListenerSet ", pickListeners),
+      onChange: (key, view) => registry.setListenerSet(key, view),
+    }),
+    ...ROUTES.map(([kind, resource, known]) =>
+      follow({
+        resource,
+        versions: known,
+        project: (raw) => viewRoute(kind, raw),
+        limit: limit.ofKind(`${kind} `, pickHostnames),
+        onChange: (key, view) => registry.setRoute(`${kind} ${key}`, view),
+      }),
+    ),
+  ];
+}
+
+const pickHostnames: PickNames<RouteView> = (view, keeps) => ({ ...view, hostnames: view.hostnames.filter(keeps) });
+
+function pickListeners<V extends GatewayView | ListenerSetView>(view: V, keeps: (name: string) => boolean): V {
+  return { ...view, listeners: view.listeners.filter(({ hostname }) => keeps(hostname ?? "")) };
+}
+
 const viewClass = (raw: Raw) => ({ controller: textOf(mapOf(raw.spec).controllerName) });
 
 /** Passes the labels of the namespaces, and their changes, to the registry. */

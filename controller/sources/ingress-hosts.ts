@@ -3,7 +3,9 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import type { ClaimBudget } from "./claim-budget.ts";
 import { isIngressNginx, type NginxNames, nginxClaims, nginxNames } from "./ingress-nginx-names.ts";
+import { type PickNames, SourceLimit } from "./limited-objects.ts";
 import { chosenBy, ignoredBy, type ObjectOrigin, withChoice } from "./raw-object.ts";
 import type {
   ApiResource,
@@ -136,24 +138,45 @@ interface ClassView {
   readonly controller: string | undefined;
 }
 
+/** Undefined if the Ingress claims nothing: nothing is kept of it. */
+function withNames(view: IngressView): IngressView | undefined {
+  return view.hosts.length > 0 || view.nginx !== undefined ? view : undefined;
+}
+
+const pickNames: PickNames<IngressView> = ({ nginx, ...view }, keeps) => ({
+  ...view,
+  hosts: view.hosts.filter(keeps),
+  ...(nginx && { nginx: { ...nginx, names: nginx.names.filter(keeps) } }),
+});
+
 /** Ingresses and IngressClasses of a cluster, through the API server. */
-export function ingressSource(deps: { readonly client: KubeClient; readonly log: Logger }): UnresolvedSource {
-  const { client, log } = deps;
+export function ingressSource(deps: {
+  readonly client: KubeClient;
+  readonly budget: ClaimBudget;
+  readonly log: Logger;
+}): UnresolvedSource {
+  const { client, budget, log } = deps;
   let informers: { readonly ingresses: Informer<IngressView>; readonly classes: Informer<ClassView> } | undefined;
 
   function begin(sink: UnresolvedClaimSink, onSynced: () => void) {
+    const limit = new SourceLimit(budget, sink);
+    const limited = limit.ofKind("", pickNames);
     let defaultClass: string | undefined;
     let classesKnown = false;
     const emit = (key: string, view: IngressView | undefined) => {
       if (!classesKnown) return;
       const controllerOf = (name: string) => classes.objects().get(name)?.controller;
-      sink(key, view === undefined ? [] : claimsOfIngress(view, { defaultClass, controllerOf }));
+      limit.sink(key, view === undefined ? [] : claimsOfIngress(view, { defaultClass, controllerOf }));
     };
-    const ingresses = watchObjects<IngressView>({
+    const ingresses = limited.watch({
       client,
       path: resourcePath(INGRESSES),
-      project: (raw) => viewIngress(raw as RawIngress),
-      onChange: ({ key, after }) => emit(key, after),
+      pathIn: (namespace) => resourcePath({ ...INGRESSES, namespace }),
+      project: (raw) => withNames(viewIngress(raw as RawIngress)),
+      onChange: ({ key, after }) => {
+        if (after === undefined) limited.leave(key);
+        emit(key, after);
+      },
       onSynced: () => {
         if (classesKnown) onSynced();
       },

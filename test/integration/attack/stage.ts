@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { ApiAnswer, ApiRequest } from "../../cluster/api.ts";
 import { NODE } from "../../cluster/kubelet.ts";
 import { peakMemory } from "../../cluster/memory-group.ts";
+import { ipv4, NO_ERROR, NO_NAME, startDnsServer, TYPE_A } from "../../fakes/dns-server.ts";
 import { aliasesText, hasName, type KubeletFiles, kubeletFiles } from "../../fakes/kubelet-files.ts";
 import { ingress, mapped, namespaceYaml, type Pod, podObject } from "../objects.ts";
 import { publishedTargets } from "../published-targets.ts";
@@ -21,6 +22,9 @@ const NO_GUARD = 1_000_000;
 export const HOSTILE = "hostile";
 export const NEIGHBOUR = "neighbour";
 export const NEIGHBOUR_NAME = "shop.neighbour.example.com";
+/** In the cluster's DNS, each name below it has 4,000 addresses. No other name exists there. */
+export const WIDE = "wide.example.com";
+const WIDE_ADDRESSES = Array.from({ length: 4_000 }, (_, index) => ipv4(`203.0.${index >> 8}.${index & 255}`));
 
 /** A cluster with all components, a hostile tenant and a neighbour. */
 export interface Stage {
@@ -72,6 +76,12 @@ export async function startStage({ rate, profile = "default", config = {} }: Sta
   const kubelet = kubeletFiles({ after: (done) => cleanups.push(done as () => void) });
   const dnsFiles = mkdtempSync(join(tmpdir(), "switchback-attack-"));
   cleanups.push(() => rmSync(dnsFiles, { recursive: true, force: true }));
+  const clusterDns = await startDnsServer((name, type) => {
+    if (!name.endsWith(WIDE)) return NO_NAME;
+    return type === TYPE_A ? WIDE_ADDRESSES : NO_ERROR;
+  });
+  cleanups.push(() => clusterDns.close());
+  const policy = { verifyDns: "auto", dnsServers: [clusterDns.address] };
   const relayed = await startRelayedServer();
   const ports = [80, 443].map((port) => ({ port, upstreamPort: relayed.port, protocol: "v1" }));
   const targets = [{ name: "ingress-nginx", upstream: { host: "127.0.0.1" }, ports }];
@@ -79,7 +89,7 @@ export async function startStage({ rate, profile = "default", config = {} }: Sta
   const podDns = { enabled: true, image: "registry.example.com/coredns:1" };
   const system = await startSystem({
     confined: true,
-    values: { profile, agent: { enabled: true }, podDns, config: { map, targets, ...config } },
+    values: { profile, agent: { enabled: true }, podDns, config: { map, targets, policy, ...config } },
   });
   const stop = async (): Promise<void> => {
     await system.stop();
