@@ -64,7 +64,7 @@ interface ClaimsDeps {
   /** DNS answers that are already known. If present, no name is looked up. */
   readonly answers?: DnsAnswers | undefined;
   /** The plan that the claims go to. It may be created later. */
-  readonly plan: () => Pick<Plan, "planned">;
+  readonly plan: () => Pick<Plan, "planned" | "isWithinQuota">;
 }
 
 /** All claims, and everything else that decides about them. */
@@ -171,7 +171,7 @@ async function configuredSources(
 function verifying(
   { verifyDns: mode, dnsServers }: Config["policy"],
   sources: readonly UnresolvedSource[],
-  { resolver, headers, book, answers, clusterDomain, log }: ClaimsDeps,
+  { resolver, headers, book, answers, clusterDomain, plan, log }: ClaimsDeps,
 ): Pick<Claims, "source" | "verifier"> {
   if (mode === "off") return { source: resolveSources(sources, resolver, headers), verifier: undefined };
   if (answers !== undefined) {
@@ -188,7 +188,8 @@ function verifying(
     log,
   });
   const resolved = resolveSources(sources, followedBy(resolver, verifier), headers);
-  return { source: verifiedSource(resolved, { verifier, mode, book }), verifier };
+  const isWithinQuota = (namespace: string, name: string) => plan().isWithinQuota(namespace, name);
+  return { source: verifiedSource(resolved, { verifier, mode, book, isWithinQuota }), verifier };
 }
 
 /** Wraps the resolver: when its answers change, the verifier checks the addresses of the targets again. */

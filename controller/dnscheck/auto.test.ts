@@ -32,7 +32,12 @@ function rig(t: TestContext) {
     state: () => [],
     stop: async () => {},
   };
-  const source = verifiedSource(inner, { verifier, mode: "auto", book: fakeAddressBook(addresses) });
+  const source = verifiedSource(inner, {
+    verifier,
+    mode: "auto",
+    book: fakeAddressBook(addresses),
+    isWithinQuota: () => true,
+  });
   const claims = new Map<string, readonly Claim[]>();
   source.start(
     (object, all) => claims.set(object, all),

@@ -13,6 +13,8 @@ interface VerifiedDeps {
   readonly verifier: DnsVerifier;
   readonly mode: VerifyMode;
   readonly book: Pick<AddressBook, "mapsAlways" | "warningOf" | "against">;
+  /** Whether the namespace's quota has room for the name. Only such names are looked up. */
+  readonly isWithinQuota: (namespace: string, name: string) => boolean;
 }
 
 /** Objects with at most this many claims are reported at once. Changes of larger ones are combined for COMBINE_MS. */
@@ -28,7 +30,7 @@ const NOT_VERIFIED = {
  * Passes names and their targets to a verifier. With `enforce`, a claim gets a reason instead of its target while its
  * name does not resolve to that target. With `auto`, `claimWithAuto` decides. With `warn`, claims pass unchanged.
  */
-export function verifiedSource(source: Source, { verifier, mode, book }: VerifiedDeps): Source {
+export function verifiedSource(source: Source, { verifier, mode, book, isWithinQuota }: VerifiedDeps): Source {
   const claimants = new Claimants(verifier);
   /** Claims by object, needed to report them again. Empty if claims pass unchanged. */
   const objects = new Map<string, readonly Claim[]>();
@@ -55,7 +57,7 @@ export function verifiedSource(source: Source, { verifier, mode, book }: Verifie
   return {
     start(given, onSynced) {
       sink = given;
-      verifier.start((name) => {
+      const onDecision = (name: string) => {
         for (const object of mode === "warn" ? [] : claimants.of(name)) {
           const few = (objects.get(object)?.length ?? 0) <= FEW_CLAIMS;
           if (few) report(object);
@@ -64,10 +66,13 @@ export function verifiedSource(source: Source, { verifier, mode, book }: Verifie
             reporter.enqueue(COMBINE_MS);
           }
         }
-      });
+      };
+      verifier.start(onDecision, (name) =>
+        claimants.namespacesOf(name).some((namespace) => isWithinQuota(namespace, name)),
+      );
       source.start(
         (object, claims) => {
-          claimants.follow(object, expectations(claims, mode));
+          claimants.follow(object, claims[0]?.from.namespace ?? "", expectations(claims, mode));
           if (mode === "warn") return sink(object, claims);
           if (claims.length === 0) objects.delete(object);
           else objects.set(object, claims);
@@ -105,7 +110,7 @@ class Claimants {
   readonly #verifier: DnsVerifier;
   /** By name: the expected claim of each object. */
   readonly #byName = new Map<string, Map<string, ExpectedClaim>>();
-  readonly #names = new Map<string, readonly string[]>();
+  readonly #objects = new Map<string, { readonly namespace: string; readonly names: readonly string[] }>();
 
   constructor(verifier: DnsVerifier) {
     this.#verifier = verifier;
@@ -115,8 +120,15 @@ class Claimants {
     return this.#byName.get(name)?.keys() ?? [];
   }
 
-  follow(object: string, expected: ReadonlyMap<string, ExpectedClaim>): void {
-    for (const name of this.#names.get(object) ?? []) {
+  namespacesOf(name: string): string[] {
+    return [...this.of(name)].flatMap((object) => this.#objects.get(object)?.namespace ?? []);
+  }
+
+  follow(object: string, namespace: string, expected: ReadonlyMap<string, ExpectedClaim>): void {
+    const before = this.#objects.get(object)?.names ?? [];
+    if (expected.size === 0) this.#objects.delete(object);
+    else this.#objects.set(object, { namespace, names: [...expected.keys()] });
+    for (const name of before) {
       if (expected.has(name)) continue;
       this.#byName.get(name)?.delete(object);
       this.#update(name);
@@ -126,8 +138,6 @@ class Claimants {
       this.#byName.set(name, claims.set(object, claim));
       this.#update(name);
     }
-    if (expected.size === 0) this.#names.delete(object);
-    else this.#names.set(object, [...expected.keys()]);
   }
 
   #update(name: string): void {

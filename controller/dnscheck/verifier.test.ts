@@ -285,3 +285,16 @@ test("the family that the target lacks is looked up once an hour, and whenever i
   assert.ok(askedForIpv6.includes("six.example.com"));
   assert.equal(code("six.example.com"), "dns-elsewhere", "it is not absent");
 });
+
+test("a name with more addresses than are kept is decided on all that were read, and so is a later claim of it", async (t) => {
+  const all = Array.from({ length: 64 }, (_, index) => `192.0.2.${index + 1}`);
+  const addresses = { targets: { edge: ["192.0.2.9"], internal: ["192.0.2.64"] } };
+  const { verifier, records, pass } = rig(t, { mode: "auto", addresses });
+  records.set("a.example.com", all);
+  const claim = (target: string) => ({ target, publicAddresses: [] });
+  verifier.expect("a.example.com", [claim("internal")]);
+  await pass(100);
+  assert.equal(verifier.decisionOf("a.example.com", claim("internal")), "verified");
+  assert.equal(verifier.decisionOf("a.example.com", claim("edge")), "verified");
+  assert.equal(verifier.answersOf("a.example.com")?.length, 16);
+});

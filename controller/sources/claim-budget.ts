@@ -1,6 +1,7 @@
 import { getHeapStatistics } from "node:v8";
 import { compareNames, foldCase } from "#hostmap/hostnames.ts";
 import { getOrAdd } from "#hostmap/multi-map.ts";
+import { sameObject } from "#hostmap/plan.ts";
 import type { ObjectRef, Reason } from "#hostmap/types.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
 import type { UnresolvedClaim, UnresolvedClaimSink } from "./types.ts";
@@ -154,7 +155,7 @@ export class ClaimBudget {
   #isMapped(name: string, { from, object }: Entry): boolean {
     const key = foldCase(name);
     const holder = this.#options.holderOf(key);
-    if (holder !== undefined) return isSame(holder, from);
+    if (holder !== undefined) return sameObject(holder, from);
     const first = this.#published.get(key);
     if (first === "") this.#published.set(key, object);
     return first === "" || first === object;
@@ -213,10 +214,6 @@ const NAMELESS = "left-out.invalid";
 
 function holdsOf({ names, claims }: Entry): number {
   return Math.max(names, claims);
-}
-
-function isSame(one: ObjectRef, other: ObjectRef): boolean {
-  return one.name === other.name && one.namespace === other.namespace && one.kind === other.kind;
 }
 
 /** Where an entry belongs among entries with the oldest object first. */

@@ -37,6 +37,16 @@ export function pendingTarget({ claim, refused }: EvaluatedClaim): string | unde
   return refused === claim.target ? claim.pending : undefined;
 }
 
+/** Whether the claim is undecided. */
+export function isUndecided(evaluated: EvaluatedClaim): boolean {
+  return pendingTarget(evaluated) !== undefined;
+}
+
+/** Whether the claim counts in its namespace's quota. */
+export function isRanked(evaluated: EvaluatedClaim): boolean {
+  return evaluated.refused === undefined || isUndecided(evaluated);
+}
+
 /** Returns the target that a refused claim may still get, because its decision may change. */
 export function candidateTarget({ claim, refused }: EvaluatedClaim): string | undefined {
   return refused === claim.target ? claim.candidate : undefined;

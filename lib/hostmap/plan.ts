@@ -1,8 +1,8 @@
-import type { ClaimPolicy, EvaluatedClaim } from "./claim-policy.ts";
+import { beyondQuota, type ClaimPolicy, type EvaluatedClaim } from "./claim-policy.ts";
 import { compareNames } from "./hostnames.ts";
 import { KeptNames, keptWarning } from "./kept-names.ts";
 import { addTo, getOrAdd, removeFrom } from "./multi-map.ts";
-import { candidateTarget, PendingNames, pendingTarget } from "./pending-names.ts";
+import { candidateTarget, isRanked, isUndecided, PendingNames, pendingTarget } from "./pending-names.ts";
 import type { ClaimDecision, ObjectRef, Reason } from "./types.ts";
 import { isWildcard } from "./wildcards.ts";
 
@@ -52,7 +52,7 @@ export class Plan {
   readonly #withServiceNames = new Set<string>();
   readonly #byObject = new Map<string, readonly IndexedClaim[]>();
   readonly #byName = new Map<string, IndexedClaim[]>();
-  /** Namespace -> name -> claims of that namespace; only claims that the policy allows. */
+  /** Namespace -> name -> claims of that namespace; only claims that the policy allows, decided or not. */
   readonly #byNamespace = new Map<string, Map<string, IndexedClaim[]>>();
   /** Namespaces over their quota, with the names that are within the quota. */
   readonly #withinQuota = new Map<string, ReadonlySet<string>>();
@@ -168,6 +168,11 @@ export class Plan {
     return this.#pending.has(name);
   }
 
+  /** Whether the name is within the quota, as of the last `takeChanges()`. Undecided claims count, too. */
+  isWithinQuota(namespace: string, name: string): boolean {
+    return this.#withinQuota.get(namespace)?.has(name) ?? true;
+  }
+
   /** The targets that have names, as of the last `takeChanges()`, or that may get some. */
   get targets(): ReadonlySet<string> {
     return new Set(this.#uses.keys());
@@ -246,16 +251,16 @@ export class Plan {
   }
 
   #index(indexed: IndexedClaim): void {
-    if (indexed.refused !== undefined) return;
-    addTo(this.#byName, indexed.name, indexed);
+    if (!isRanked(indexed)) return;
+    if (indexed.refused === undefined) addTo(this.#byName, indexed.name, indexed);
     const names = getOrAdd(this.#byNamespace, indexed.claim.from.namespace, () => new Map<string, IndexedClaim[]>());
     addTo(names, indexed.name, indexed);
     this.#markDirty(indexed);
   }
 
   #unindex(indexed: IndexedClaim): void {
-    if (indexed.refused !== undefined) return;
-    removeFrom(this.#byName, indexed.name, indexed);
+    if (!isRanked(indexed)) return;
+    if (indexed.refused === undefined) removeFrom(this.#byName, indexed.name, indexed);
     const namespace = indexed.claim.from.namespace;
     const names = this.#byNamespace.get(namespace);
     if (names !== undefined) {
@@ -292,8 +297,10 @@ export class Plan {
     }
     if (after === undefined) this.#withinQuota.delete(namespace);
     else this.#withinQuota.set(namespace, after);
-    for (const name of names?.keys() ?? []) {
-      if ((before?.has(name) ?? true) !== (after?.has(name) ?? true)) this.#dirtyNames.add(name);
+    for (const [name, claims] of names ?? []) {
+      if ((before?.has(name) ?? true) === (after?.has(name) ?? true)) continue;
+      this.#dirtyNames.add(name);
+      for (const { object } of claims) this.#touched.add(object);
     }
   }
 
@@ -335,28 +342,28 @@ export class Plan {
     );
   }
 
-  #isWithinQuota(indexed: IndexedClaim): boolean {
-    return this.#withinQuota.get(indexed.claim.from.namespace)?.has(indexed.name) ?? true;
+  #isWithinQuota({ name, claim }: IndexedClaim): boolean {
+    return this.isWithinQuota(claim.from.namespace, name);
   }
 
   #decisionOn(indexed: IndexedClaim): ClaimDecision {
     const { target, kept } = indexed.claim;
-    const reason = indexed.refused ?? (this.#counts(indexed) ? this.#conflictOrQuota(indexed) : kept);
+    const undecided = isUndecided(indexed) ? (this.#quotaReason(indexed) ?? indexed.refused) : indexed.refused;
+    const reason = undecided ?? (this.#counts(indexed) ? this.#conflictOrQuota(indexed) : kept);
     if (reason !== undefined) return { mapped: false, reason };
     return typeof target === "string" ? { mapped: true, target } : { mapped: false, reason: target };
   }
 
+  #quotaReason(indexed: IndexedClaim): Reason | undefined {
+    return this.#isWithinQuota(indexed) ? undefined : beyondQuota(indexed.claim.from.namespace, this.#quota);
+  }
+
   #conflictOrQuota(indexed: IndexedClaim): Reason | undefined {
-    const { from, target } = indexed.claim;
-    if (!this.#isWithinQuota(indexed)) {
-      const text =
-        `the namespace ${from.namespace} claims more than ${this.#quota} names; those that were mapped first, then ` +
-        "those of its oldest objects, are mapped";
-      return { code: "namespace-quota", text };
-    }
+    const beyond = this.#quotaReason(indexed);
+    if (beyond !== undefined) return beyond;
     const isDirty = this.#dirtyNames.has(indexed.name);
     const winner = (isDirty ? undefined : this.#contested.get(indexed.name)) ?? this.#winner(indexed.name);
-    if (winner === undefined || winner.claim.target === target) return undefined;
+    if (winner === undefined || winner.claim.target === indexed.claim.target) return undefined;
     const { kind, namespace, name } = winner.claim.from;
     const byDns = winner.claim.verified && !indexed.claim.verified;
     const why = byDns ? "has the target that DNS leads to" : "is older";
@@ -386,6 +393,7 @@ function samePlan(a: PlannedName | undefined, b: PlannedName | undefined): boole
   return a.target === b.target && a.anyDepth === b.anyDepth && sameObject(a.from, b.from);
 }
 
-function sameObject(a: ObjectRef, b: ObjectRef): boolean {
+/** Whether two references are to the same object. */
+export function sameObject(a: ObjectRef, b: ObjectRef): boolean {
   return a.namespace === b.namespace && a.name === b.name && a.kind === b.kind;
 }
