@@ -6,7 +6,7 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import type { ClaimBudget } from "./claim-budget.ts";
 import { isIngressNginx, type NginxNames, nginxClaims, nginxNames } from "./ingress-nginx-names.ts";
 import { type PickNames, SourceLimit } from "./limited-objects.ts";
-import { chosenBy, ignoredBy, type ObjectOrigin, withChoice } from "./raw-object.ts";
+import { chosenBy, copied, ignoredBy, type ObjectOrigin, withChoice } from "./raw-object.ts";
 import type {
   ApiResource,
   RoutingHints,
@@ -66,10 +66,11 @@ export function viewIngress(raw: RawIngress, file?: string): IngressView {
   const hosts = hostsOf(spec);
   const ruleHosts = list(spec?.rules).map((rule) => text(rule?.host) ?? "");
   const nginx = nginxNames(metadata?.annotations ?? {}, ruleHosts, hosts);
+  const className = text(spec?.ingressClassName) ?? text(metadata?.annotations?.[OLD_CLASS_ANNOTATION]);
   return {
     ref: file === undefined ? ref : { ...ref, file },
     created: text(metadata?.creationTimestamp) ?? "",
-    className: text(spec?.ingressClassName) ?? text(metadata?.annotations?.[OLD_CLASS_ANNOTATION]),
+    className: className && copied(className),
     hosts,
     ...(nginx !== undefined && { nginx }),
     addresses: addressesOf(status?.loadBalancer),
