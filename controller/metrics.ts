@@ -41,8 +41,11 @@ export function addStatusGauges(registry: MetricsRegistry, status: () => StatusD
 
 /** Adds the counter of claims that are not kept. It is read at each scrape. */
 export function addClaimCounter(registry: MetricsRegistry, leftOut: () => number): void {
-  const help = "Claims that were left out when their objects were read, because there are too many (too-many-claims)";
-  registry.counterOf(`${PREFIX}claims_left_out_total`, help, leftOut);
+  registry.counterOf(
+    `${PREFIX}claims_left_out_total`,
+    "Claims that were left out when their objects were read, because there are too many (too-many-claims)",
+    leftOut,
+  );
 }
 
 export type PublicationMetrics = ReturnType<typeof publicationMetrics>;

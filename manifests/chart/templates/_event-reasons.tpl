@@ -144,6 +144,7 @@
  "TargetsMalformed",
  "TargetsNotRead",
  "TargetsNotWritten",
+ "TooManyClaims",
  "TooManyNames",
  "TooManyPorts",
  "TooManyTargets",

@@ -35,6 +35,8 @@ export interface Stage {
   /** The proxy's listener for port 80 of the target. */
   readonly relay: Place;
   readonly relayed: RelayedServer;
+  /** The names below `WIDE` that the cluster's DNS was asked for. */
+  readonly wideNames: Set<string>;
   /** Calls the API server as a user with ClusterRole `edit` in the namespace `hostile`, and nothing else. */
   tenant(request: Omit<ApiRequest, "token">): Promise<ApiAnswer>;
   /** The account of a component, `<namespace>/<name>`. */
@@ -76,8 +78,10 @@ export async function startStage({ rate, profile = "default", config = {} }: Sta
   const kubelet = kubeletFiles({ after: (done) => cleanups.push(done as () => void) });
   const dnsFiles = mkdtempSync(join(tmpdir(), "switchback-attack-"));
   cleanups.push(() => rmSync(dnsFiles, { recursive: true, force: true }));
+  const wideNames = new Set<string>();
   const clusterDns = await startDnsServer((name, type) => {
     if (!name.endsWith(WIDE)) return NO_NAME;
+    wideNames.add(name);
     return type === TYPE_A ? WIDE_ADDRESSES : NO_ERROR;
   });
   cleanups.push(() => clusterDns.close());
@@ -112,7 +116,7 @@ export async function startStage({ rate, profile = "default", config = {} }: Sta
     const [webhook] = system.webhooks;
     assert.ok(controller && webhook && proxy);
     const components = { controller, webhook, proxy, agent, dns };
-    return await staged(system, { kubelet, relayed }, components, { rate, profile, stop });
+    return await staged(system, { kubelet, relayed, wideNames }, components, { rate, profile, stop });
   } catch (error) {
     await stop();
     throw error;
@@ -121,7 +125,7 @@ export async function startStage({ rate, profile = "default", config = {} }: Sta
 
 async function staged(
   system: System,
-  { kubelet, relayed }: Pick<Stage, "kubelet" | "relayed">,
+  { kubelet, relayed, wideNames }: Pick<Stage, "kubelet" | "relayed" | "wideNames">,
   components: Record<"controller" | "webhook" | "proxy" | "agent" | "dns", Replica>,
   { rate, profile, stop }: Required<Pick<StageOptions, "rate" | "profile">> & Pick<Stage, "stop">,
 ): Promise<Stage> {
@@ -150,6 +154,7 @@ async function staged(
     kubelet,
     relay,
     relayed,
+    wideNames,
     async runPod(namespace, name, more = {}) {
       const pod = podObject(namespace, name) as { metadata: object; spec: object };
       const path = `/api/v1/namespaces/${namespace}/pods`;
