@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { ApiAnswer, ApiRequest } from "../../cluster/api.ts";
 import { NODE } from "../../cluster/kubelet.ts";
 import { peakMemory } from "../../cluster/memory-group.ts";
-import { ipv4, NO_ERROR, NO_NAME, startDnsServer, TYPE_A } from "../../fakes/dns-server.ts";
+import { ipv4, NO_NAME, startDnsServer, TYPE_A } from "../../fakes/dns-server.ts";
 import { aliasesText, hasName, type KubeletFiles, kubeletFiles } from "../../fakes/kubelet-files.ts";
 import { ingress, mapped, namespaceYaml, type Pod, podObject } from "../objects.ts";
 import { publishedTargets } from "../published-targets.ts";
@@ -22,9 +22,15 @@ const NO_GUARD = 1_000_000;
 export const HOSTILE = "hostile";
 export const NEIGHBOUR = "neighbour";
 export const NEIGHBOUR_NAME = "shop.neighbour.example.com";
-/** In the cluster's DNS, each name below it has 4,000 addresses. No other name exists there. */
+/**
+ * In the cluster's DNS, each name below it has 4,000 IPv4 addresses and 2,300 IPv6 addresses, as many as an answer has
+ * room for. No other name exists there.
+ */
 export const WIDE = "wide.example.com";
-const WIDE_ADDRESSES = Array.from({ length: 4_000 }, (_, index) => ipv4(`203.0.${index >> 8}.${index & 255}`));
+const WIDE_IPV4 = Array.from({ length: 4_000 }, (_, index) => ipv4(`203.0.${index >> 8}.${index & 255}`));
+const WIDE_IPV6 = Array.from({ length: 2_300 }, (_, index) =>
+  Buffer.from(`20010db8ffffffffffffffffffff${(0x1000 + index).toString(16)}`, "hex"),
+);
 
 /** A cluster with all components, a hostile tenant and a neighbour. */
 export interface Stage {
@@ -82,7 +88,7 @@ export async function startStage({ rate, profile = "default", config = {} }: Sta
   const clusterDns = await startDnsServer((name, type) => {
     if (!name.endsWith(WIDE)) return NO_NAME;
     wideNames.add(name);
-    return type === TYPE_A ? WIDE_ADDRESSES : NO_ERROR;
+    return type === TYPE_A ? WIDE_IPV4 : WIDE_IPV6;
   });
   cleanups.push(() => clusterDns.close());
   const policy = { verifyDns: "auto", dnsServers: [clusterDns.address] };

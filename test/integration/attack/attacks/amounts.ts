@@ -45,7 +45,7 @@ export const AMOUNT_ATTACKS: readonly Attack[] = [
     },
   },
   {
-    name: "1,000 hosts of 4,000 addresses",
+    name: "1,000 hosts of 6,300 addresses",
     by: "tenant",
     async run(stage) {
       await createService(stage, HOSTILE, OWN.name);
@@ -61,7 +61,7 @@ export const AMOUNT_ATTACKS: readonly Attack[] = [
       const { status } = await stage.tenant({ method: "DELETE", path: `${services(HOSTILE)}/${OWN.name}` });
       assert.equal(status, 200);
       return {
-        tried: `an Ingress of ${HOSTS} hosts with 4,000 addresses each`,
+        tried: `an Ingress of ${HOSTS} hosts with 6,300 addresses each`,
         outcome:
           `a neighbour's new name was in its pods after ${seconds(first)} and ${seconds(second)}; ` +
           `the new controller was ready after ${seconds(readyMs)}, peak ${peak} MiB`,
