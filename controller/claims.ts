@@ -10,6 +10,7 @@ import { clusterLookup } from "./dnscheck/lookup.ts";
 import { OtherTools } from "./dnscheck/other-tools.ts";
 import { verifiedSource } from "./dnscheck/verified-source.ts";
 import { DnsVerifier, type NameDecisions } from "./dnscheck/verifier.ts";
+import { ClaimBudget } from "./sources/claim-budget.ts";
 import { customSource } from "./sources/custom.ts";
 import { gatewaySource } from "./sources/gateway.ts";
 import { InClusterNames } from "./sources/in-cluster-names.ts";
@@ -62,6 +63,8 @@ interface ClaimsDeps {
   readonly book: AddressBook;
   /** DNS answers that are already known. If present, no name is looked up. */
   readonly answers?: DnsAnswers | undefined;
+  /** The plan that the claims go to. It may be created later. */
+  readonly plan: () => Pick<Plan, "planned" | "isWithinQuota">;
 }
 
 /** All claims, and everything else that decides about them. */
@@ -71,6 +74,8 @@ interface Claims {
   readonly verifier: NameDecisions | undefined;
   readonly domainsOf: DomainsOf | undefined;
   readonly inCluster: (name: string) => Reason | undefined;
+  /** Claims that were left out since the start. */
+  readonly leftOut: () => number;
   /** Tells `plan` which claims to evaluate again. */
   follow(plan: Pick<Plan, "reevaluate" | "reevaluateServiceNames">): void;
 }
@@ -80,19 +85,36 @@ export async function claimsOf(
   { sources, policy, discovery }: Pick<Config, "sources" | "policy" | "discovery">,
   deps: ClaimsDeps,
 ): Promise<Claims> {
-  const { client, log } = deps;
-  const configured = await configuredSources(sources, deps);
+  const { client, log, plan } = deps;
+  const { maxNamesPerNamespace } = policy;
+  const budget = new ClaimBudget({ maxNamesPerNamespace, holderOf: (name) => plan().planned.get(name)?.from });
+  const configured = await configuredSources(sources, budget, deps);
   const { source, verifier } = verifying(policy, configured, deps);
   const domains = policy.namespaceAnnotation ? namespaceDomains({ client, log }) : undefined;
   const names = new InClusterNames({ client, log, mayListServices: discovery.enabled });
   return {
-    source: startedAfter(domains === undefined ? [names] : [names, domains], source),
+    source: withBudget(budget, startedAfter(domains === undefined ? [names] : [names, domains], source)),
     verifier,
     domainsOf: domains?.domainsOf,
     inCluster: (name) => names.reasonOf(name),
+    leftOut: () => budget.leftOut,
     follow(plan) {
       domains?.follow((namespace) => plan.reevaluate(namespace));
       names.follow(() => plan.reevaluateServiceNames());
+    },
+  };
+}
+
+/** A new leader's published names fit into the budget. It ends with the source. */
+function withBudget(budget: ClaimBudget, source: Source): Source {
+  return {
+    ...source,
+    keep(published) {
+      budget.keep(published);
+      source.keep?.(published);
+    },
+    stop: async () => {
+      await Promise.all([budget.stop(), source.stop()]);
     },
   };
 }
@@ -117,7 +139,7 @@ function startedAfter(prerequisites: readonly Prerequisite[], source: Source): S
     },
     state: () => [...prerequisites, source].flatMap((one) => one.state()),
     resourceOf: (object) => source.resourceOf?.(object),
-    keep: (lineOf) => source.keep?.(lineOf),
+    keep: (published) => source.keep?.(published),
     stop: async () => {
       await Promise.all([...prerequisites, source].map((one) => one.stop()));
     },
@@ -126,15 +148,16 @@ function startedAfter(prerequisites: readonly Prerequisite[], source: Source): S
 
 async function configuredSources(
   config: Config["sources"],
+  budget: ClaimBudget,
   { client, log, clusterDomain }: ClaimsDeps,
 ): Promise<UnresolvedSource[]> {
   const { ingress, gateway, directory } = config;
   const sources: UnresolvedSource[] = [];
-  if (ingress.enabled) sources.push(ingressSource({ client, log }));
-  if (gateway.enabled) sources.push(gatewaySource({ client, config, log, clusterDomain }));
-  const custom = customSource({ client, config, log });
+  if (ingress.enabled) sources.push(ingressSource({ client, budget, log }));
+  if (gateway.enabled) sources.push(gatewaySource({ client, config, budget, log, clusterDomain }));
+  const custom = customSource({ client, config, budget, log });
   if (custom !== undefined) sources.push(custom);
-  const istio = istioSource({ client, config, log });
+  const istio = istioSource({ client, config, budget, log });
   if (istio !== undefined) sources.push(istio);
   if (directory !== undefined) {
     // Only a directory source needs the YAML parser and the validation of objects, so load them only for it.
@@ -148,7 +171,7 @@ async function configuredSources(
 function verifying(
   { verifyDns: mode, dnsServers }: Config["policy"],
   sources: readonly UnresolvedSource[],
-  { resolver, headers, book, answers, clusterDomain, log }: ClaimsDeps,
+  { resolver, headers, book, answers, clusterDomain, plan, log }: ClaimsDeps,
 ): Pick<Claims, "source" | "verifier"> {
   if (mode === "off") return { source: resolveSources(sources, resolver, headers), verifier: undefined };
   if (answers !== undefined) {
@@ -165,7 +188,8 @@ function verifying(
     log,
   });
   const resolved = resolveSources(sources, followedBy(resolver, verifier), headers);
-  return { source: verifiedSource(resolved, { verifier, mode, book, headers }), verifier };
+  const isWithinQuota = (namespace: string, name: string) => plan().isWithinQuota(namespace, name);
+  return { source: verifiedSource(resolved, { verifier, mode, book, headers, isWithinQuota }), verifier };
 }
 
 /** Wraps the resolver: when its answers change, the verifier checks the addresses of the targets again. */

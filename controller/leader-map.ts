@@ -33,7 +33,7 @@ export class LeaderMap {
 
   /** Releases the published names that are neither planned nor undecided. `now` is in milliseconds, here and below. */
   releaseUnplanned(now: number): void {
-    for (const name of this.names.names) {
+    for (const name of this.names.lines.keys()) {
       if (this.#plan.isUndecided(plannedNameOf(name))) continue;
       const each = this.#plan.planned.get(plannedNameOf(name));
       if (each === undefined || (name !== each.name && !each.anyDepth)) this.names.release(name, now);

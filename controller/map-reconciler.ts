@@ -218,7 +218,7 @@ export class MapReconciler {
     const lines = this.#writer.loadLines();
     const targets = this.#writer.loadTargets();
     const map = new LeaderMap(removal, plan, lines, targets);
-    source.keep?.((name) => map.names.lineOf(name));
+    source.keep?.(map.names.lines);
     addresses.lead(targets, term.signal);
     this.#takePlan();
     map.releaseUnplanned(now());

@@ -39,6 +39,15 @@ export function addStatusGauges(registry: MetricsRegistry, status: () => StatusD
   );
 }
 
+/** Adds the counter of claims that are not kept. It is read at each scrape. */
+export function addClaimCounter(registry: MetricsRegistry, leftOut: () => number): void {
+  registry.counterOf(
+    `${PREFIX}claims_left_out_total`,
+    "Claims that were left out when their objects were read, because there are too many (too-many-claims)",
+    leftOut,
+  );
+}
+
 export type PublicationMetrics = ReturnType<typeof publicationMetrics>;
 
 /** Registers the metrics of the map's reconciler. */

@@ -54,6 +54,8 @@ export interface Replica {
   readonly addresses: FrontReconciler;
   readonly store: KubeMapStore;
   readonly map: MapReconciler;
+  /** Claims that were left out since the start, because there are too many. */
+  readonly leftOut: () => number;
   readonly status: (options?: { readonly withNames: boolean }) => StatusDocument;
 }
 
@@ -72,10 +74,11 @@ export async function createReplica(config: Config, deps: ReplicaDeps): Promise<
     asking: headers && { headers, ask: deps.askAnswers, calmMs: deps.askEveryMs, events: eventsOf },
   });
   const book = addressBook(locations, addresses, headers);
-  const claims = await claimsOf(config, { client, log, resolver, headers, clusterDomain, book, answers: deps.answers });
+  const sources = { client, log, resolver, headers, clusterDomain, book, answers: deps.answers, plan: () => plan };
+  const claims = await claimsOf(config, sources);
   const { source, inCluster, verifier } = claims;
   const permitted = createClaimPolicy(policy, clusterDomain, claims.domainsOf);
-  const plan = new Plan(permitted, policy.maxNamesPerNamespace, inCluster);
+  const plan: Plan = new Plan(permitted, policy.maxNamesPerNamespace, inCluster);
   const store = new KubeMapStore({ client, namespace, log });
   const claimEvents = eventsOf && new ClaimEvents({ plan, source, ...eventsOf });
   const map = new MapReconciler({
@@ -93,7 +96,8 @@ export async function createReplica(config: Config, deps: ReplicaDeps): Promise<
   });
   claims.follow(map);
   const facts = { identity, source, plan, addresses, catalog, headers, verifier, config, wildcardPods, map };
-  return { source, plan, addresses, store, map, status: (options) => statusDocument({ ...facts, ...options }) };
+  const status: Replica["status"] = (options) => statusDocument({ ...facts, ...options });
+  return { source, plan, addresses, store, map, leftOut: claims.leftOut, status };
 }
 
 /** Undefined: no ingress controller is asked. */

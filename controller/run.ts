@@ -13,7 +13,7 @@ import { askAnswersByHttp } from "./expected-headers/answer-poll.ts";
 import { serveHealth } from "./health.ts";
 import { LeaderTasks } from "./leader-tasks.ts";
 import type { MapReconciler } from "./map-reconciler.ts";
-import { addStatusGauges, type PublicationMetrics, publicationMetrics } from "./metrics.ts";
+import { addClaimCounter, addStatusGauges, type PublicationMetrics, publicationMetrics } from "./metrics.ts";
 import { askByHttp } from "./proxy-readiness.ts";
 import { createReplica } from "./replica.ts";
 import { addRolloutGauges, restartCounters } from "./rollout/metrics.ts";
@@ -66,7 +66,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   const events = createEventRecorder({ client, component, instance: identity, namespace, log });
   const counters = restartCounters(registry);
   const tasks = new LeaderTasks({ client, config, clusterDomain, log, events, counters, updaters, now });
-  const { source, addresses, store, map, status } = await createReplica(config, {
+  const { source, addresses, store, map, leftOut, status } = await createReplica(config, {
     client,
     identity,
     clusterDomain,
@@ -82,6 +82,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     mapReaders: () => tasks.rollouts?.mapReaders ?? 0,
   });
   addStatusGauges(registry, status);
+  addClaimCounter(registry, leftOut);
   registerCertMetrics(registry, () => tasks.certificates?.status());
   addRolloutGauges(registry, () => tasks.rollouts?.counts());
   const statusKey = new StatusKey({ client, namespace, log });

@@ -1,5 +1,4 @@
-import type { DnsLookup } from "#controller/dnscheck/lookup.ts";
-import { askedFor } from "#controller/dnscheck/verifier.ts";
+import { askedFor, type DnsLookup } from "#controller/dnscheck/lookup.ts";
 import { parseHostname } from "#hostmap/hostnames.ts";
 
 interface LookUpOptions {

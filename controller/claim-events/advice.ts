@@ -37,6 +37,9 @@ const ADVICE: Readonly<Record<string, Advice>> = {
   "domain-not-allowed": { text: `its domain may not be mapped; ${OF_CLUSTER}` },
   "claim-not-allowed": { text: `this namespace may not claim its domain; ${OF_CLUSTER}` },
   "namespace-quota": { text: `this namespace claims more names than it may; claim fewer, or ${OF_CLUSTER}` },
+  "too-many-claims": {
+    text: `this namespace claims more names than are kept; delete what is not needed, or ${OF_CLUSTER}`,
+  },
   "too-many-names": { text: "one object may have 1,000 names, and the others are ignored: split it" },
   conflict: {
     text: "an older object has the name and leads it to another ingress controller; remove it from one of them",

@@ -42,7 +42,13 @@ function rig(t: TestContext) {
       headersChanged = onChange;
     },
   };
-  const source = verifiedSource(inner, { verifier, mode: "auto", book: fakeAddressBook(addresses), headers });
+  const source = verifiedSource(inner, {
+    verifier,
+    mode: "auto",
+    book: fakeAddressBook(addresses),
+    headers,
+    isWithinQuota: () => true,
+  });
   const claims = new Map<string, readonly Claim[]>();
   source.start(
     (object, all) => claims.set(object, all),

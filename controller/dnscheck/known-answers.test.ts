@@ -4,9 +4,9 @@ import type { Claim } from "#hostmap/types.ts";
 import { claimOf } from "#test/arbitraries.ts";
 import { fakeAddressBook } from "#test/fakes/address-book.ts";
 import type { ClaimSink, Source } from "../sources/types.ts";
+import { countDecisions } from "./claim-decisions.ts";
 import { KnownAnswers } from "./known-answers.ts";
 import type { VerifyMode } from "./verified-source.ts";
-import { countDecisions } from "./verifier.ts";
 
 const NAMES = ["here", "internal", "cdn", "none", "ours", "unasked"].map((name) => `${name}.example.com`);
 const ANSWERS = new Map([

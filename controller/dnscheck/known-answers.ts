@@ -5,9 +5,10 @@ import type { Source } from "../sources/types.ts";
 import { canonicalIp } from "../targets/service-view.ts";
 import type { AddressBook } from "./address-book.ts";
 import { claimWithFirst } from "./auto-claims.ts";
+import { decideOn, mismatchOf, overallDecision } from "./claim-decisions.ts";
 import type { DnsDecision } from "./dns-decision.ts";
 import { decidedClaim, expectedClaim, hasTarget, isExpected, type VerifyMode } from "./verified-source.ts";
-import { decideOn, mismatchOf, type NameDecisions, overallDecision } from "./verifier.ts";
+import type { NameDecisions } from "./verifier.ts";
 
 /** By name or wildcard: all addresses that DNS has for the name. */
 export type DnsAnswers = ReadonlyMap<string, readonly string[]>;

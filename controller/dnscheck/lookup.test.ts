@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { type TestContext, test } from "node:test";
+import { ipv4, startDnsServer } from "#test/fakes/dns-server.ts";
 import { clusterLookup } from "./lookup.ts";
 
 interface Answer {
@@ -56,4 +57,18 @@ test("if a name is absent, or has no address of the family, the answer is empty 
 test("a failing server rejects the look-up, because it says nothing about the name", async (t) => {
   const { lookup } = await server(t, {});
   await assert.rejects(lookup("a.example.com", 4), { code: "ESERVFAIL" });
+});
+
+test("of a tenant's name with 4,000 addresses the same 64 are read each time, in whatever order", async (t) => {
+  const all = Array.from({ length: 4_000 }, (_, index) => ipv4(`203.0.${index >> 8}.${index & 255}`));
+  let turn = 0;
+  const dns = await startDnsServer(() => {
+    turn += 1_000;
+    return [...all.slice(turn % all.length), ...all.slice(0, turn % all.length)];
+  });
+  t.after(() => dns.close());
+  const lookup = clusterLookup([dns.address]);
+  const first = await lookup("wide.example.com", 4);
+  assert.equal(new Set(first.addresses).size, 64);
+  assert.deepEqual(await lookup("wide.example.com", 4), first);
 });

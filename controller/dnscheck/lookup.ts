@@ -1,8 +1,9 @@
 import { Resolver } from "node:dns/promises";
+import { isWildcard } from "#hostmap/wildcards.ts";
 
 /** The answer of DNS for a name. */
 export interface DnsAnswer {
-  /** IP literals; empty if the name does not exist, or has no address of that family. */
+  /** At most 64 IP literals; empty if the name does not exist, or has no address of that family. */
   readonly addresses: readonly string[];
   /** TTL, seconds. */
   readonly ttl: number;
@@ -13,6 +14,11 @@ export type DnsLookup = (name: string, family: 4 | 6) => Promise<DnsAnswer>;
 /** Timeout per server, and number of tries. */
 const TIMEOUT_MS = 2_000;
 const TRIES = 2;
+/**
+ * Maximum number of addresses that are read of an answer. A TCP message has room for 4,000. Servers rotate them, so the
+ * first ones in the order of their texts count: the same ones each time.
+ */
+const MAX_ADDRESSES = 64;
 /**
  * TTL of a negative answer, in seconds. It is short because the records of a new name appear later than its Ingress.
  */
@@ -30,7 +36,10 @@ export function clusterLookup(servers: readonly string[]): DnsLookup {
       const records =
         family === 4 ? await resolver.resolve4(name, { ttl: true }) : await resolver.resolve6(name, { ttl: true });
       return {
-        addresses: records.map(({ address }) => address),
+        addresses: records
+          .map(({ address }) => address)
+          .sort()
+          .slice(0, MAX_ADDRESSES),
         ttl: Math.min(...records.map(({ ttl }) => ttl)),
       };
     } catch (error) {
@@ -39,4 +48,9 @@ export function clusterLookup(servers: readonly string[]): DnsLookup {
       throw error;
     }
   };
+}
+
+/** The name to look up. For a wildcard, a name below it that probably has no separate record. */
+export function askedFor(name: string): string {
+  return isWildcard(name) ? name.replace("*", "switchback-dns-check") : name;
 }

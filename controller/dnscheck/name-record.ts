@@ -29,15 +29,17 @@ interface Candidate {
 }
 
 const NO_ADDRESSES: readonly string[] = [];
+/** Maximum number of addresses that are kept of an answer. The decisions are made before. */
+const MAX_KEPT = 16;
 
 /** The state of one name: its claims, the accepted answer, and the decision on each claim. */
 export class NameRecord {
   asking = false;
   /** Whether the last answer had an IPv6 address that is not ours. */
   hasPublicIpv6 = false;
-  /** The last addresses of the family that the target lacks, and when to ask for them again. */
-  otherFamily: readonly string[] = NO_ADDRESSES;
+  /** When to ask again for the addresses of the family that the target lacks. */
   otherFamilyAt = 0;
+  #otherFamily: readonly string[] = NO_ADDRESSES;
   readonly #rule: ChangeRule;
   #claims: readonly ExpectedClaim[] = [];
   #decisions: readonly DnsDecision[] = [];
@@ -53,7 +55,16 @@ export class NameRecord {
     return this.#claims;
   }
 
-  /** The accepted answer. */
+  /** The last addresses of the family that the target lacks. */
+  get otherFamily(): readonly string[] {
+    return this.#otherFamily;
+  }
+
+  set otherFamily(addresses: readonly string[]) {
+    this.#otherFamily = addresses.slice(0, MAX_KEPT);
+  }
+
+  /** The first addresses of the accepted answer. */
   get answers(): readonly string[] | undefined {
     return this.#answers;
   }
@@ -97,9 +108,13 @@ export class NameRecord {
     return keyOf([decide(claim, this.#answers)]) !== keyOf([this.decisionOf(claim, decide)]);
   }
 
-  /** Takes an answer. Returns whether a decision has changed or has just become settled. */
-  learn(answers: readonly string[], now: number, decide: Decide): boolean {
-    const decisions = this.#claims.map((claim) => decide(claim, answers));
+  /**
+   * Takes an answer, with the addresses first that decide. Returns whether a decision has changed or has just become
+   * settled.
+   */
+  learn(all: readonly string[], now: number, decide: Decide): boolean {
+    const decisions = this.#claims.map((claim) => decide(claim, all));
+    const answers = all.slice(0, MAX_KEPT);
     if (decisions.every((decision) => decision === "unknown")) return false;
     const key = keyOf(decisions);
     const isFirst = this.#answers === undefined;

@@ -48,7 +48,7 @@ function rig(t: TestContext, mode: VerifyMode, before: readonly string[] = []) {
       state: () => [],
       stop: async () => {},
     },
-    { verifier, mode, book: fakeAddressBook(addresses) },
+    { verifier, mode, book: fakeAddressBook(addresses), isWithinQuota: () => true },
   );
   source.start(
     (object, claims) => plan.set(object, claims),

@@ -22,6 +22,8 @@ interface VerifiedDeps {
   readonly book: Pick<AddressBook, "mapsAlways" | "warningOf" | "against">;
   /** Reports changes of `book.against`. Undefined: no ingress controller is asked. */
   readonly headers?: Pick<TargetHeaders, "follow"> | undefined;
+  /** Whether the namespace's quota has room for the name. Only such names are looked up. */
+  readonly isWithinQuota: (namespace: string, name: string) => boolean;
 }
 
 /** Objects with at most this many claims are reported at once. Changes of larger ones are combined for COMBINE_MS. */
@@ -37,7 +39,8 @@ const NOT_VERIFIED = {
  * Passes names and their targets to a verifier. With `enforce`, a claim gets a reason instead of its target while its
  * name does not resolve to that target. With `auto`, `claimWithAuto` decides. With `warn`, claims pass unchanged.
  */
-export function verifiedSource(source: Source, { verifier, mode, book, headers }: VerifiedDeps): Source {
+export function verifiedSource(source: Source, deps: VerifiedDeps): Source {
+  const { verifier, mode, headers, isWithinQuota } = deps;
   const claimants = new Claimants(verifier);
   /** Claims by object, needed to report them again. Empty if claims pass unchanged. */
   const objects = new Map<string, readonly Claim[]>();
@@ -46,17 +49,9 @@ export function verifiedSource(source: Source, { verifier, mode, book, headers }
   const moved = new Set<string>();
   let sink: ClaimSink = () => {};
 
-  const withDecision = (claim: Claim): Claim => {
-    const parsed = isExpected(claim, mode) ? parseHostname(claim.hostname) : undefined;
-    if (!isExpected(claim, mode) || parsed === undefined || parsed.kind === "invalid") return claim;
-    const decision = verifier.decisionOf(parsed.name, expectedClaim(claim, mode));
-    if (!hasTarget(claim)) return claimWithFirst(claim, decision, book);
-    const state = verifier.stateOf(parsed.name);
-    return decidedClaim({ claim, decision, state, always: book.mapsAlways(claim.target), book }, mode);
-  };
   const report = (object: string): void => {
     const before = objects.get(object) ?? [];
-    const after = before.map(withDecision);
+    const after = before.map((claim) => withDecision(claim, deps));
     if (after.some((claim, index) => isMoved(before[index], claim))) moved.add(object);
     else moved.delete(object);
     sink(object, after);
@@ -76,7 +71,7 @@ export function verifiedSource(source: Source, { verifier, mode, book, headers }
   return {
     start(given, onSynced) {
       sink = given;
-      verifier.start((name) => {
+      const onDecision = (name: string) => {
         for (const object of mode === "warn" ? [] : claimants.of(name)) {
           const few = (objects.get(object)?.length ?? 0) <= FEW_CLAIMS;
           if (few) report(object);
@@ -85,10 +80,13 @@ export function verifiedSource(source: Source, { verifier, mode, book, headers }
             reporter.enqueue(COMBINE_MS);
           }
         }
-      });
+      };
+      verifier.start(onDecision, (name) =>
+        claimants.namespacesOf(name).some((namespace) => isWithinQuota(namespace, name)),
+      );
       source.start(
         (object, claims) => {
-          claimants.follow(object, expectations(claims, mode));
+          claimants.follow(object, claims[0]?.from.namespace ?? "", expectations(claims, mode));
           if (mode === "warn") return sink(object, claims);
           if (claims.length === 0) objects.delete(object);
           else objects.set(object, claims);
@@ -102,12 +100,21 @@ export function verifiedSource(source: Source, { verifier, mode, book, headers }
     },
     state: () => source.state(),
     resourceOf: (object) => source.resourceOf?.(object),
-    keep: (lineOf) => source.keep?.(lineOf),
+    keep: (published) => source.keep?.(published),
     stop: async () => {
       verifier.stop();
       await Promise.all([reporter.stop(), source.stop()]);
     },
   };
+}
+
+function withDecision(claim: Claim, { verifier, mode, book }: VerifiedDeps): Claim {
+  const parsed = isExpected(claim, mode) ? parseHostname(claim.hostname) : undefined;
+  if (!isExpected(claim, mode) || parsed === undefined || parsed.kind === "invalid") return claim;
+  const decision = verifier.decisionOf(parsed.name, expectedClaim(claim, mode));
+  if (!hasTarget(claim)) return claimWithFirst(claim, decision, book);
+  const state = verifier.stateOf(parsed.name);
+  return decidedClaim({ claim, decision, state, always: book.mapsAlways(claim.target), book }, mode);
 }
 
 function isMoved(before: Claim | undefined, after: Claim): boolean {
@@ -137,7 +144,7 @@ class Claimants {
   readonly #verifier: DnsVerifier;
   /** By name: the expected claim of each object. */
   readonly #byName = new Map<string, Map<string, ExpectedClaim>>();
-  readonly #names = new Map<string, readonly string[]>();
+  readonly #objects = new Map<string, { readonly namespace: string; readonly names: readonly string[] }>();
 
   constructor(verifier: DnsVerifier) {
     this.#verifier = verifier;
@@ -147,8 +154,15 @@ class Claimants {
     return this.#byName.get(name)?.keys() ?? [];
   }
 
-  follow(object: string, expected: ReadonlyMap<string, ExpectedClaim>): void {
-    for (const name of this.#names.get(object) ?? []) {
+  namespacesOf(name: string): string[] {
+    return [...this.of(name)].flatMap((object) => this.#objects.get(object)?.namespace ?? []);
+  }
+
+  follow(object: string, namespace: string, expected: ReadonlyMap<string, ExpectedClaim>): void {
+    const before = this.#objects.get(object)?.names ?? [];
+    if (expected.size === 0) this.#objects.delete(object);
+    else this.#objects.set(object, { namespace, names: [...expected.keys()] });
+    for (const name of before) {
       if (expected.has(name)) continue;
       this.#byName.get(name)?.delete(object);
       this.#update(name);
@@ -158,8 +172,6 @@ class Claimants {
       this.#byName.set(name, claims.set(object, claim));
       this.#update(name);
     }
-    if (expected.size === 0) this.#names.delete(object);
-    else this.#names.set(object, [...expected.keys()]);
   }
 
   #update(name: string): void {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { verifierRig as rig } from "#test/fakes/verifier-rig.ts";
-import { countDecisions } from "./verifier.ts";
+import { countDecisions } from "./claim-decisions.ts";
 
 const LB = "203.0.113.9";
 
@@ -284,4 +284,17 @@ test("the family that the target lacks is looked up once an hour, and whenever i
   await pass(1_000);
   assert.ok(askedForIpv6.includes("six.example.com"));
   assert.equal(code("six.example.com"), "dns-elsewhere", "it is not absent");
+});
+
+test("a name with more addresses than are kept is decided on all that were read, also for a later claim", async (t) => {
+  const all = Array.from({ length: 64 }, (_, index) => `192.0.2.${index + 1}`);
+  const addresses = { targets: { edge: ["192.0.2.9"], internal: ["192.0.2.64"] } };
+  const { verifier, records, pass } = rig(t, { mode: "auto", addresses });
+  records.set("a.example.com", all);
+  const claim = (target: string) => ({ target, publicAddresses: [] });
+  verifier.expect("a.example.com", [claim("internal")]);
+  await pass(100);
+  assert.equal(verifier.decisionOf("a.example.com", claim("internal")), "verified");
+  assert.equal(verifier.decisionOf("a.example.com", claim("edge")), "verified");
+  assert.equal(verifier.answersOf("a.example.com")?.length, 16);
 });

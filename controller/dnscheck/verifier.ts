@@ -1,14 +1,14 @@
 import { isIP } from "node:net";
 import type { Reason } from "#hostmap/types.ts";
-import { isWildcard } from "#hostmap/wildcards.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { between } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { canonicalIp, literalsOf } from "../targets/service-view.ts";
+import { canonicalIp } from "../targets/service-view.ts";
 import type { AddressBook } from "./address-book.ts";
-import { type DnsDecision, type DnsEvidence, decideByDns, firstTargetByDns } from "./dns-decision.ts";
+import { decideOn, expectedAddresses, mismatchOf, overallDecision } from "./claim-decisions.ts";
+import type { DnsDecision } from "./dns-decision.ts";
 import { FirstAnswers } from "./first-answers.ts";
-import type { DnsAnswer, DnsLookup } from "./lookup.ts";
+import { askedFor, type DnsAnswer, type DnsLookup } from "./lookup.ts";
 import { LookupSchedule } from "./lookup-schedule.ts";
 import { type ChangeRule, type Decide, type ExpectedClaim, familiesOf, NameRecord } from "./name-record.ts";
 import type { OtherTools } from "./other-tools.ts";
@@ -38,12 +38,12 @@ const MAX_TTL_MS = 3_600_000;
  */
 const RETRY_MS = 30_000;
 const FAILURES_IN_A_ROW = 20;
+/** Names beyond their namespace's quota that are checked again in one tick. */
+const BEYOND_PER_TICK = 250;
 /** Interval between look-ups of the family that the target has no address of. */
 const OTHER_FAMILY_MS = [45 * 60_000, 75 * 60_000] as const;
 const EVERY_ANSWER: ChangeRule = { answers: 1, overMs: 0 };
 const THREE_IN_A_MINUTE: ChangeRule = { answers: 3, overMs: 60_000 };
-/** With `auto` these decisions are no problems: the name is mapped where it should be. */
-const WELL_WITH_AUTO: readonly string[] = ["dns-absent", "dns-other-target"];
 
 /** What DNS says about names, for the status. */
 export interface NameDecisions {
@@ -70,7 +70,10 @@ export class DnsVerifier implements NameDecisions {
   readonly #first = new FirstAnswers();
   /** By expected target: its known addresses, and whether its names are always mapped, as one text. */
   readonly #targets = new Map<string, string>();
+  /** Names that are not looked up, because they are beyond the quotas of their namespaces. */
+  readonly #beyond = new Set<string>();
   #onDecision: (name: string) => void = () => {};
+  #isWithinQuota: (name: string) => boolean = () => true;
   #timer: NodeJS.Timeout | undefined;
   /** Whether all names of the start have been added. */
   #started = false;
@@ -87,10 +90,11 @@ export class DnsVerifier implements NameDecisions {
 
   /**
    * `onDecision` is called when a decision on a name may have changed. It is not called for changes of claims, which
-   * the caller already knows.
+   * the caller already knows. Only names within a quota are looked up.
    */
-  start(onDecision: (name: string) => void): void {
+  start(onDecision: (name: string) => void, isWithinQuota: (name: string) => boolean = () => true): void {
     this.#onDecision = onDecision;
+    this.#isWithinQuota = isWithinQuota;
     this.#answeredAt = this.#deps.now();
     this.#timer = setInterval(() => this.#tick(), TICK_MS);
     this.#deps.tools.start();
@@ -131,6 +135,7 @@ export class DnsVerifier implements NameDecisions {
   forget(name: string): void {
     this.#records.delete(name);
     this.#first.delete(name);
+    this.#beyond.delete(name);
   }
 
   /** The decision on a name, for one claim or for all its claims. */
@@ -142,8 +147,10 @@ export class DnsVerifier implements NameDecisions {
 
   /** `waiting`: no first answer yet. `unsettled`: the first answer leads elsewhere and is not confirmed yet. */
   stateOf(name: string): "waiting" | "unsettled" | "settled" {
-    if (this.#first.has(name)) return "waiting";
-    return this.#records.get(name)?.settled === false ? "unsettled" : "settled";
+    const record = this.#records.get(name);
+    const isUnasked = this.#beyond.has(name) && record?.answers === undefined;
+    if (this.#first.has(name) || isUnasked) return "waiting";
+    return record?.settled === false ? "unsettled" : "settled";
   }
 
   answersOf(name: string): readonly string[] | undefined {
@@ -219,10 +226,28 @@ export class DnsVerifier implements NameDecisions {
 
   #tick(): void {
     this.#left = PER_TICK;
+    this.#admit();
     this.#lookUpDue();
     const now = this.#deps.now();
     if (!this.#deps.book.synced) this.#answeredAt = now;
-    for (const name of this.#first.takeDue(now, this.#answeredAt)) this.#onDecision(name);
+    for (const name of this.#first.takeDue(now, this.#answeredAt)) {
+      if (this.#isWithinQuota(name)) this.#onDecision(name);
+      else this.#beyond.add(name);
+    }
+  }
+
+  /** Schedules names that are within a quota now. Each tick checks the next ones. */
+  #admit(): void {
+    for (const name of this.#beyond.values().take(BEYOND_PER_TICK).toArray()) {
+      this.#beyond.delete(name);
+      const record = this.#records.get(name);
+      if (record === undefined) continue;
+      if (!this.#isWithinQuota(name)) this.#beyond.add(name);
+      else {
+        if (this.#deps.mode === "auto" && record.answers === undefined) this.#first.add(name, this.#deps.now());
+        this.#schedule.add(name, 0);
+      }
+    }
   }
 
   #lookUpDue(): void {
@@ -230,10 +255,16 @@ export class DnsVerifier implements NameDecisions {
     const now = this.#deps.now();
     // Look up nothing that cannot be decided on yet.
     if (this.#timer === undefined || now < this.#pausedUntil || !book.synced || !tools.known) return;
-    for (; this.#left > 0 && this.#running < CONCURRENCY; this.#left -= 1) {
+    while (this.#left > 0 && this.#running < CONCURRENCY) {
       const name = this.#schedule.take(now);
       if (name === undefined) return;
       const record = this.#records.get(name);
+      if (record !== undefined && !this.#isWithinQuota(name)) {
+        this.#first.delete(name);
+        this.#beyond.add(name);
+        continue;
+      }
+      this.#left -= 1;
       // The name was removed since it was scheduled, was scheduled twice, or has no addresses to compare with.
       if (record === undefined || record.asking || !this.#isLookedUp(record)) continue;
       this.#first.begin(name, now);
@@ -272,16 +303,26 @@ export class DnsVerifier implements NameDecisions {
     else if (isAbsent || record.isChanging || this.#deps.now() >= record.otherFamilyAt) {
       // A failure of the other family is ignored: its last answer stays.
       const answer = await ask(other).catch(() => undefined);
-      record.otherFamily = answer?.addresses ?? record.otherFamily;
+      if (answer !== undefined) record.otherFamily = this.#decidingFirst(answer.addresses.map(canonicalIp), expected);
       record.otherFamilyAt = this.#deps.now() + between(...OTHER_FAMILY_MS, Math.random);
       if (isAbsent && answer !== undefined) answers.push(answer);
     }
     const positive = answers.filter(({ addresses }) => addresses.length > 0);
     const addresses = new Set([...answers.flatMap((answer) => answer.addresses), ...record.otherFamily]);
     return {
-      addresses: [...addresses].map(canonicalIp).sort(),
+      addresses: this.#decidingFirst([...addresses].map(canonicalIp).sort(), expected),
       ttl: Math.min(...(positive.length > 0 ? positive : answers).map(({ ttl }) => ttl)),
     };
+  }
+
+  /** Sorts the addresses first that can decide: expected ones, our own ones, and those of other targets. */
+  #decidingFirst(addresses: readonly string[], expected: readonly string[]): string[] {
+    const { book, tools } = this.#deps;
+    const own = book.ownAddresses();
+    const decides = (address: string) =>
+      expected.includes(address) || own.has(address) || tools.has(address) || book.targetAt(address) !== undefined;
+    const { true: first = [], false: others = [] } = Object.groupBy(addresses, (one) => `${decides(one)}`);
+    return [...first, ...others];
   }
 
   #learn(name: string, record: NameRecord, addresses: readonly string[]): void {
@@ -337,57 +378,4 @@ async function decisiveOf(asked: readonly Promise<DnsAnswer>[], expected: readon
   if (failed?.status !== "rejected") return answers;
   if (answers.some(({ addresses }) => addresses.map(canonicalIp).some((one) => expected.includes(one)))) return answers;
   throw failed.reason;
-}
-
-/** The decision on all claims of a name. It is verified if DNS leads to the target of one claim. */
-export function overallDecision(decisions: readonly DnsDecision[]): DnsDecision {
-  if (decisions.includes("verified")) return "verified";
-  const other = decisions.find((decision) => typeof decision !== "string");
-  return other ?? (decisions.includes("external") ? "external" : "unknown");
-}
-
-/** The reason in a decision that speaks against the mapping. */
-export function mismatchOf(decision: DnsDecision, mode: VerifierDeps["mode"]): Reason | undefined {
-  if (typeof decision === "string") return undefined;
-  return mode === "auto" && WELL_WITH_AUTO.includes(decision.code) ? undefined : decision;
-}
-
-/** Decides on a claim by an answer of DNS. */
-export function decideOn(
-  claim: ExpectedClaim,
-  answer: Pick<DnsEvidence, "name" | "answers" | "isOwnAddress">,
-  book: Pick<AddressBook, "addressesOf" | "externalIPsOf" | "targetAt">,
-): DnsDecision {
-  const evidence = {
-    ...answer,
-    addressesOfTarget: expectedAddresses(claim, book),
-    externalIPs: book.externalIPsOf(claim.target ?? claim.byClass ?? ""),
-    targetOfAddress: (address: string) => book.targetAt(address),
-  };
-  return claim.target === undefined ? firstTargetByDns(evidence, claim.byClass) : decideByDns(evidence);
-}
-
-/** The addresses to compare answers with: those of the target or of the class, else the public ones of the claim. */
-function expectedAddresses(
-  { target, byClass = "", publicAddresses }: ExpectedClaim,
-  book: Pick<AddressBook, "addressesOf">,
-): readonly string[] {
-  const addresses = book.addressesOf(target ?? byClass);
-  return addresses.length > 0 ? addresses : literalsOf(publicAddresses).map(canonicalIp);
-}
-
-/** Counts names by decision. */
-export function countDecisions(decisions: Iterable<DnsDecision>): Record<string, number> {
-  const codes = ["verified", "unknown", "dns-elsewhere", "dns-absent", "dns-other-target"];
-  const counts: Record<string, number> = Object.fromEntries(codes.map((code) => [code, 0]));
-  for (const decision of decisions) {
-    const key = typeof decision === "string" ? decision : decision.code;
-    counts[key] = (counts[key] ?? 0) + 1;
-  }
-  return counts;
-}
-
-/** The name to look up. For a wildcard, a name below it that probably has no separate record. */
-export function askedFor(name: string): string {
-  return isWildcard(name) ? name.replace("*", "switchback-dns-check") : name;
 }

@@ -1,6 +1,7 @@
 import { foldCase } from "#hostmap/hostnames.ts";
 import type { ObjectRef, Reason } from "#hostmap/types.ts";
 import { isWildcard } from "#hostmap/wildcards.ts";
+import { copied } from "./raw-object.ts";
 import type { RoutingHints, UnresolvedClaim } from "./types.ts";
 
 /**
@@ -8,11 +9,6 @@ import type { RoutingHints, UnresolvedClaim } from "./types.ts";
  * without a schema may have a million.
  */
 export const MAX_NAMES_PER_OBJECT = 1_000;
-/**
- * One character more than a hostname may have. So a truncated name is still rejected for its length
- * (`lib/hostmap/hostnames.ts`), and a megabyte of text is not kept.
- */
-const MAX_KEPT = 254;
 
 /**
  * Collects the claims of one object, with each name once per routing hints. A reason is dropped if the name also has
@@ -36,7 +32,7 @@ export class ClaimList {
 
   /** `name` is the name as written in the object. Hints are compared by identity. */
   add(name: string, hints: RoutingHints | Reason): void {
-    const hostname = name.length > MAX_KEPT ? name.slice(0, MAX_KEPT) : name;
+    const hostname = copied(name);
     const key = foldCase(hostname);
     const known = this.#byName.get(key);
     if (known === undefined) {

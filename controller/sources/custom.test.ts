@@ -2,8 +2,10 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
+import { ample } from "#test/fakes/claim-budget.ts";
 import { MemoryApi } from "#test/fakes/memory-api.ts";
 import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
+import { ClaimBudget } from "./claim-budget.ts";
 import { customSource } from "./custom.ts";
 
 const VERBS = ["list", "watch", "create", "delete"];
@@ -12,7 +14,7 @@ const ROUTES = "/apis/route.openshift.io/v1/routes";
 const PROXIES = "/apis/projectcontour.io/v1/httpproxies";
 
 /** A source with two presets in two groups, and with Services. */
-function rig(t: TestContext, sources: object) {
+function rig(t: TestContext, sources: object, budget = ample()) {
   const pass = stopTime(t, 50);
   const api = new MemoryApi();
   api.documents.set("/apis/route.openshift.io", { versions: [{ version: "v1" }] });
@@ -23,7 +25,7 @@ function rig(t: TestContext, sources: object) {
   });
   api.documents.set("/api/v1", { resources: [{ name: "services", kind: "Service", verbs: VERBS }] });
   const config = parseConfig({ sources }).sources;
-  const source = customSource({ client: api.client, config, log: silentLogger });
+  const source = customSource({ client: api.client, budget, config, log: silentLogger });
   const reported: string[] = [];
   const calls = { synced: 0 };
   const start = () =>
@@ -54,7 +56,7 @@ const ALL = { presets: ["openshift-route", "contour-httpproxy"], services: { ena
 
 test("without a configured kind there is no source", () => {
   const config = parseConfig({}).sources;
-  assert.equal(customSource({ client: new MemoryApi().client, config, log: silentLogger }), undefined);
+  assert.equal(customSource({ client: new MemoryApi().client, budget: ample(), config, log: silentLogger }), undefined);
 });
 
 test("Services are read if this is configured, even as the only kind", async (t) => {
@@ -104,6 +106,31 @@ test("objects and changes of all kinds are reported, each with its own key", asy
   ]);
   api.set(PROXIES, { ...proxy("a"), spec: { virtualhost: { fqdn: "b.example.com" } } });
   assert.deepEqual(reported, ["1 shop/a b.example.com"]);
+});
+
+test("a deleted object makes room for those that did not fit into the budget", async (t) => {
+  const budget = new ClaimBudget({ maxNamesPerNamespace: 1, holderOf: () => undefined });
+  const { api, start, reported, pass } = rig(t, { services: { enabled: true } }, budget);
+  t.after(() => budget.stop());
+  const of50 = (name: string) => {
+    const { metadata, spec } = balancer(name);
+    const hostname = Array.from({ length: 50 }, (_, index) => `${index}.${name}.example.com`).join();
+    return { metadata: { ...metadata, annotations: { "external-dns.alpha.kubernetes.io/hostname": hostname } }, spec };
+  };
+  for (const name of ["a", "b"]) api.set(SERVICES, of50(name));
+  start();
+  await settled();
+  const entered = () => reported.splice(0).filter((each) => each.includes("49."));
+  assert.deepEqual(
+    entered().map((each) => each.slice(0, 8)),
+    ["0 shop/a"],
+  );
+  api.remove(SERVICES, "shop/a");
+  await pass(15_000);
+  assert.deepEqual(
+    entered().map((each) => each.slice(0, 8)),
+    ["0 shop/b"],
+  );
 });
 
 test("a deleted object has no claims once its kind is confirmed to be still served", async (t) => {

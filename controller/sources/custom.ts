@@ -2,9 +2,11 @@ import type { Config } from "#lib/config/schema.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { type GroupWatch, watchGroup } from "./api-discovery.ts";
+import type { ClaimBudget } from "./claim-budget.ts";
 import { type ClaimingKind, customKind, PRESETS } from "./custom/presets.ts";
 import { serviceClaims } from "./custom/service-claims.ts";
 import { isIstio } from "./istio.ts";
+import { type PickNames, SourceLimit } from "./limited-objects.ts";
 import { OptionalInformer, type OptionalKind } from "./optional-informer.ts";
 import type { UnresolvedClaim, UnresolvedSource } from "./types.ts";
 
@@ -15,9 +17,10 @@ import type { UnresolvedClaim, UnresolvedSource } from "./types.ts";
 export function customSource(deps: {
   readonly client: KubeClient;
   readonly config: Config["sources"];
+  readonly budget: ClaimBudget;
   readonly log: Logger;
 }): UnresolvedSource | undefined {
-  const { client, config, log } = deps;
+  const { client, config, budget, log } = deps;
   const wanted = kindsOf(config);
   if (wanted.length === 0) return undefined;
   const groups = new Map<string, GroupWatch>();
@@ -29,14 +32,16 @@ export function customSource(deps: {
   };
   return {
     start(sink, onSynced) {
+      const limit = new SourceLimit(budget, sink);
       for (const [place, { read, ...names }] of wanted.entries()) {
         const kind = new OptionalInformer<readonly UnresolvedClaim[]>({
           ...names,
           client,
           discovery: discoveryOf(names.group),
           named: true,
-          project: read,
-          onChange: (key, claims) => sink(`${place} ${key}`, claims ?? []),
+          project: (raw, api) => someOf(read(raw, api)),
+          limit: limit.ofLists({ prefix: `${place} `, pick: pickClaims, originOf }),
+          onChange: (key, claims) => limit.sink(`${place} ${key}`, claims ?? []),
           onKnown: () => {
             if (kinds.length === wanted.length && kinds.every(({ known }) => known)) onSynced();
           },
@@ -53,6 +58,18 @@ export function customSource(deps: {
     },
   };
 }
+
+/** Undefined if there is none: of an object without claims nothing is kept. */
+function someOf(claims: readonly UnresolvedClaim[]): readonly UnresolvedClaim[] | undefined {
+  return claims.length > 0 ? claims : undefined;
+}
+
+function originOf([first]: readonly UnresolvedClaim[]) {
+  return { ref: first?.from ?? { kind: "", namespace: "", name: "" }, created: first?.created ?? "" };
+}
+
+const pickClaims: PickNames<readonly UnresolvedClaim[]> = (claims, keeps) =>
+  claims.filter(({ hostname }) => keeps(hostname));
 
 function kindsOf({ presets, custom, services }: Config["sources"]): ClaimingKind[] {
   const kinds = presets.flatMap((name) => (isIstio(name) ? [] : PRESETS[name])).concat(custom.map(customKind));

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
+import { ample } from "#test/fakes/claim-budget.ts";
 import {
   gatewayObject,
   INFRA,
@@ -40,7 +41,7 @@ function rig(t: TestContext, gateway: object = { listeners: false }) {
   });
   api.documents.set(`${GROUP}/v1alpha2`, { resources: [served("tlsroutes", "TLSRoute")] });
   const config = parseConfig({ sources: { gateway } }).sources;
-  const source = gatewaySource({ client: api.client, config, log: silentLogger });
+  const source = gatewaySource({ client: api.client, budget: ample(), config, log: silentLogger });
   const reported: string[] = [];
   const calls = { synced: 0 };
   const start = () =>

@@ -5,12 +5,16 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { type GroupWatch, watchGroup } from "./api-discovery.ts";
+import type { ClaimBudget } from "./claim-budget.ts";
 import { GatewayRegistry } from "./gateway/gateway-registry.ts";
 import type { Labels } from "./gateway/selector.ts";
 import {
   EXPERIMENTAL_GROUP,
   GATEWAY_GROUP,
+  type GatewayView,
+  type ListenerSetView,
   type RouteKind,
+  type RouteView,
   SET_GROUPS,
   type SetKind,
   viewGateway,
@@ -18,6 +22,7 @@ import {
   viewRoute,
 } from "./gateway/view.ts";
 import { informerState } from "./ingress-hosts.ts";
+import { type KindLimit, type PickNames, SourceLimit } from "./limited-objects.ts";
 import { OptionalInformer, type OptionalKind, resourceOfKind } from "./optional-informer.ts";
 import { mapOf, type Raw, textMapOf, textOf } from "./raw-object.ts";
 import type { UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
@@ -42,10 +47,11 @@ const SETS: ReadonlyArray<readonly [kind: SetKind, resource: string, version: st
 export function gatewaySource(deps: {
   readonly client: KubeClient;
   readonly config: Config["sources"];
+  readonly budget: ClaimBudget;
   readonly log: Logger;
   readonly clusterDomain?: string | undefined;
 }): UnresolvedSource {
-  const { client, config, log, clusterDomain } = deps;
+  const { client, config, budget, log, clusterDomain } = deps;
   const groupOf = (group: string) => ({
     group,
     discovery: watchGroup({ client, group, everyMs: config.discoverySeconds * 1000 }),
@@ -58,7 +64,8 @@ export function gatewaySource(deps: {
   function begin(sink: UnresolvedClaimSink, onSynced: () => void): void {
     const onError = (key: string, error: unknown) =>
       log.error({ code: "object-failed", object: show(key) }, describeError(error));
-    const registry = new GatewayRegistry({ ...config.gateway, onError }, sink);
+    const limit = new SourceLimit(budget, sink);
+    const registry = new GatewayRegistry({ ...config.gateway, onError }, limit.sink);
     let open = false;
     const openWhenKnown = () => {
       if (open || kinds.some(({ known }) => !known)) return;
@@ -67,22 +74,19 @@ export function gatewaySource(deps: {
       registry.open();
       onSynced();
     };
-    const follow: Follow = (of, resource, versions, project, onChange) =>
+    const common = { client, removedMs, log, onKnown: openWhenKnown };
+    const follow: Follow = ({ group, discovery }, { onChange, ...kind }) =>
       new OptionalInformer({
-        ...of,
-        client,
-        removedMs,
-        log,
-        onKnown: openWhenKnown,
-        resource,
-        versions,
-        project,
+        ...common,
+        group,
+        discovery,
+        ...kind,
         onChange: (key, view) => {
           onChange(key, view);
           if (registry.selects) namespaces ??= watchNamespaces({ client, log }, registry, openWhenKnown);
         },
       });
-    kinds.push(...gatewayKinds(follow, registry, { standard, experimental, clusterDomain }));
+    kinds.push(...gatewayKinds(follow, registry, { standard, experimental, limit, clusterDomain }));
   }
 
   return {
@@ -106,12 +110,11 @@ interface ServedGroup {
 }
 
 /** Follows the objects of one kind. */
-type Follow = <T>(
+type Follow = <V>(
   of: ServedGroup,
-  resource: string,
-  versions: readonly string[],
-  project: (raw: Raw) => T,
-  onChange: (key: string, view: T | undefined) => void,
+  kind: Pick<ConstructorParameters<typeof OptionalInformer<V>>[0], "resource" | "versions" | "project" | "onChange"> & {
+    readonly limit?: KindLimit<V>;
+  },
 ) => OptionalKind;
 
 /** Passes the objects of all kinds to the registry. */
@@ -121,26 +124,50 @@ function gatewayKinds(
   of: {
     readonly standard: ServedGroup;
     readonly experimental: ServedGroup;
+    readonly limit: SourceLimit;
     readonly clusterDomain: string | undefined;
   },
 ): OptionalKind[] {
-  const { standard, experimental, clusterDomain } = of;
-  const projectGateway = (raw: Raw) => viewGateway(raw, { clusterDomain });
+  const { standard, experimental, limit, clusterDomain } = of;
   return [
-    follow(standard, "gatewayclasses", ["v1"], viewClass, (key, view) =>
-      registry.setClass(key, view?.controller, view?.namespace),
+    follow(standard, {
+      resource: "gatewayclasses",
+      versions: ["v1"],
+      project: viewClass,
+      onChange: (key, view) => registry.setClass(key, view?.controller, view?.namespace),
+    }),
+    follow(standard, {
+      resource: "gateways",
+      versions: ["v1"],
+      project: (raw) => viewGateway(raw, { clusterDomain }),
+      limit: limit.ofKind<GatewayView>("Gateway ", pickListeners),
+      onChange: (key, view) => registry.setGateway(key, view),
+    }),
+    ...SETS.map(([kind, resource, version]) =>
+      follow(SET_GROUPS[kind] === EXPERIMENTAL_GROUP ? experimental : standard, {
+        resource,
+        versions: [version],
+        project: (raw) => viewListenerSet(raw, undefined, kind),
+        limit: limit.ofKind<ListenerSetView>(`${kind} `, pickListeners),
+        onChange: (key, view) => registry.setListenerSet(key, view, kind),
+      }),
     ),
-    follow(standard, "gateways", ["v1"], projectGateway, (key, view) => registry.setGateway(key, view)),
-    ...SETS.map(([kind, resource, version]) => {
-      const project = (raw: Raw) => viewListenerSet(raw, undefined, kind);
-      const group = SET_GROUPS[kind] === EXPERIMENTAL_GROUP ? experimental : standard;
-      return follow(group, resource, [version], project, (key, view) => registry.setListenerSet(key, view, kind));
-    }),
-    ...ROUTES.map(([kind, resource, versions]) => {
-      const project = (raw: Raw) => viewRoute(kind, raw);
-      return follow(standard, resource, versions, project, (key, view) => registry.setRoute(`${kind} ${key}`, view));
-    }),
+    ...ROUTES.map(([kind, resource, versions]) =>
+      follow(standard, {
+        resource,
+        versions,
+        project: (raw) => viewRoute(kind, raw),
+        limit: limit.ofKind(`${kind} `, pickHostnames),
+        onChange: (key, view) => registry.setRoute(`${kind} ${key}`, view),
+      }),
+    ),
   ];
+}
+
+const pickHostnames: PickNames<RouteView> = (view, keeps) => ({ ...view, hostnames: view.hostnames.filter(keeps) });
+
+function pickListeners<V extends GatewayView | ListenerSetView>(view: V, keeps: (name: string) => boolean): V {
+  return { ...view, listeners: view.listeners.filter(({ hostname }) => keeps(hostname ?? "")) };
 }
 
 const viewClass = ({ spec }: Raw) => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { silentLogger } from "#lib/telemetry/log.ts";
+import { ample } from "#test/fakes/claim-budget.ts";
 import { MemoryApi } from "#test/fakes/memory-api.ts";
 import { isSettled, settled } from "#test/fakes/stopped-time.ts";
 import { fc } from "#test/property.ts";
@@ -24,7 +25,7 @@ function ingressClass(name: string, isDefault?: string) {
 /** A source for a cluster in memory. `reported` has `key host:class` per claim, or `-key` without claims. */
 function rig(t: TestContext) {
   const api = new MemoryApi();
-  const source = ingressSource({ client: api.client, log: silentLogger });
+  const source = ingressSource({ client: api.client, budget: ample(), log: silentLogger });
   const reported: string[] = [];
   const calls = { synced: 0 };
   const start = () =>
@@ -101,7 +102,7 @@ test("a change of the default class affects only the Ingresses without a class",
 
 test("the release of the IngressClass is a hint of its Ingresses, also after a change", async (t) => {
   const api = new MemoryApi();
-  const source = ingressSource({ client: api.client, log: silentLogger });
+  const source = ingressSource({ client: api.client, budget: ample(), log: silentLogger });
   t.after(() => source.stop());
   const found: unknown[] = [];
   const labelled = (instance: string) => {

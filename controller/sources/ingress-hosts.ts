@@ -3,8 +3,10 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import type { ClaimBudget } from "./claim-budget.ts";
 import { isIngressNginx, type NginxNames, nginxClaims, nginxNames } from "./ingress-nginx-names.ts";
-import { chosenBy, ignoredBy, type ObjectOrigin, withChoice } from "./raw-object.ts";
+import { type PickNames, SourceLimit } from "./limited-objects.ts";
+import { chosenBy, copied, ignoredBy, type ObjectOrigin, withChoice } from "./raw-object.ts";
 import type {
   ApiResource,
   RoutingHints,
@@ -64,10 +66,11 @@ export function viewIngress(raw: RawIngress, file?: string): IngressView {
   const hosts = hostsOf(spec);
   const ruleHosts = list(spec?.rules).map((rule) => text(rule?.host) ?? "");
   const nginx = nginxNames(metadata?.annotations ?? {}, ruleHosts, hosts);
+  const className = text(spec?.ingressClassName) ?? text(metadata?.annotations?.[OLD_CLASS_ANNOTATION]);
   return {
     ref: file === undefined ? ref : { ...ref, file },
     created: text(metadata?.creationTimestamp) ?? "",
-    className: text(spec?.ingressClassName) ?? text(metadata?.annotations?.[OLD_CLASS_ANNOTATION]),
+    className: className && copied(className),
     hosts,
     ...(nginx !== undefined && { nginx }),
     addresses: addressesOf(status?.loadBalancer),
@@ -146,25 +149,54 @@ interface ClassView {
   readonly instance: string | undefined;
 }
 
+function viewClass({ metadata, spec }: RawIngressClass): ClassView {
+  return {
+    isDefault: metadata.annotations?.[DEFAULT_CLASS_ANNOTATION] === "true",
+    controller: text(spec?.controller),
+    instance: text(metadata.labels?.[INSTANCE_LABEL]),
+  };
+}
+
+/** Undefined if the Ingress claims nothing: nothing is kept of it. */
+function withNames(view: IngressView): IngressView | undefined {
+  return view.hosts.length > 0 || view.nginx !== undefined ? view : undefined;
+}
+
+const pickNames: PickNames<IngressView> = ({ nginx, ...view }, keeps) => ({
+  ...view,
+  hosts: view.hosts.filter(keeps),
+  ...(nginx && { nginx: { ...nginx, names: nginx.names.filter(keeps) } }),
+});
+
 /** Ingresses and IngressClasses of a cluster, through the API server. */
-export function ingressSource(deps: { readonly client: KubeClient; readonly log: Logger }): UnresolvedSource {
-  const { client, log } = deps;
+export function ingressSource(deps: {
+  readonly client: KubeClient;
+  readonly budget: ClaimBudget;
+  readonly log: Logger;
+}): UnresolvedSource {
+  const { client, budget, log } = deps;
   let informers: { readonly ingresses: Informer<IngressView>; readonly classes: Informer<ClassView> } | undefined;
 
   function begin(sink: UnresolvedClaimSink, onSynced: () => void) {
+    const limit = new SourceLimit(budget, sink);
+    const limited = limit.ofKind("", pickNames);
     let defaultClass: string | undefined;
     let classesKnown = false;
     const emit = (key: string, view: IngressView | undefined) => {
       if (!classesKnown) return;
       const controllerOf = (name: string) => classes.objects().get(name)?.controller;
       const instanceOf = (name: string) => classes.objects().get(name)?.instance;
-      sink(key, view === undefined ? [] : claimsOfIngress(view, { defaultClass, controllerOf, instanceOf }));
+      limit.sink(key, view === undefined ? [] : claimsOfIngress(view, { defaultClass, controllerOf, instanceOf }));
     };
-    const ingresses = watchObjects<IngressView>({
+    const ingresses = limited.watch({
       client,
       path: resourcePath(INGRESSES),
-      project: (raw) => viewIngress(raw as RawIngress),
-      onChange: ({ key, after }) => emit(key, after),
+      pathIn: (namespace) => resourcePath({ ...INGRESSES, namespace }),
+      project: (raw) => withNames(viewIngress(raw as RawIngress)),
+      onChange: ({ key, after }) => {
+        if (after === undefined) limited.leave(key);
+        emit(key, after);
+      },
       onSynced: () => {
         if (classesKnown) onSynced();
       },
@@ -173,11 +205,7 @@ export function ingressSource(deps: { readonly client: KubeClient; readonly log:
     const classes = watchObjects<ClassView, RawIngressClass>({
       client,
       path: `/apis/${INGRESS_GROUP}/v1/ingressclasses`,
-      project: ({ metadata, spec }) => ({
-        isDefault: metadata.annotations?.[DEFAULT_CLASS_ANNOTATION] === "true",
-        controller: text(spec?.controller),
-        instance: text(metadata.labels?.[INSTANCE_LABEL]),
-      }),
+      project: viewClass,
       onChange: ({ key, before, after }) => {
         const isSame = before?.controller === after?.controller && before?.instance === after?.instance;
         if (classesKnown) redecide(isSame ? undefined : key);

@@ -1,7 +1,7 @@
 import { show } from "#hostmap/hostnames.ts";
 import type { ObjectRef, Reason } from "#hostmap/types.ts";
 import { ClaimList, MAX_NAMES_PER_OBJECT } from "./claim-list.ts";
-import { textOf } from "./raw-object.ts";
+import { copied, textOf } from "./raw-object.ts";
 import type { RoutingHints, UnresolvedClaim } from "./types.ts";
 
 // The names that ingress-nginx serves for an Ingress in addition to its hosts. Other controllers ignore its
@@ -65,11 +65,11 @@ export function nginxNames(
   if ((alias === undefined && !redirects) || isTrue(annotations[`${PREFIX}canary`])) return undefined;
   const aliases = alias === undefined || ruleHosts.length === 0 ? [] : aliasesOf(alias);
   const invalid = aliases.find((name) => !ACCEPTED.test(name));
-  if (invalid !== undefined) return { names: [], invalid };
+  if (invalid !== undefined) return { names: [], invalid: copied(invalid) };
   const redirected = redirects ? ruleHosts.filter((host) => host !== "" && !host.startsWith("*")).map(otherOf) : [];
   const own = new Set(hosts);
   const names = new Set([...redirected, ...aliases].filter((name) => !own.has(name)));
-  return { names: [...names].slice(0, MAX_NAMES_PER_OBJECT + 1), invalid };
+  return { names: [...names].slice(0, MAX_NAMES_PER_OBJECT + 1).map((name) => copied(name)), invalid };
 }
 
 /** Splits aliases like internal/ingress/annotations/alias/main.go, Parse. */

@@ -5,8 +5,10 @@ import { describeError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { watchGroup } from "./api-discovery.ts";
+import type { ClaimBudget } from "./claim-budget.ts";
 import { IstioRegistry } from "./istio/istio-registry.ts";
-import { viewGateway, viewVirtualService } from "./istio/view.ts";
+import { type GatewayView, type VirtualServiceView, viewGateway, viewVirtualService } from "./istio/view.ts";
+import { type PickNames, SourceLimit } from "./limited-objects.ts";
 import { OptionalInformer, type OptionalKind, resourceOfKind } from "./optional-informer.ts";
 import type { UnresolvedSource } from "./types.ts";
 
@@ -29,9 +31,10 @@ export function isIstio(preset: PresetName): preset is IstioPreset {
 export function istioSource(deps: {
   readonly client: KubeClient;
   readonly config: Config["sources"];
+  readonly budget: ClaimBudget;
   readonly log: Logger;
 }): UnresolvedSource | undefined {
-  const { client, config, log } = deps;
+  const { client, config, budget, log } = deps;
   if (!config.presets.some(isIstio)) return undefined;
   const discovery = watchGroup({ client, group: KIND.group, everyMs: config.discoverySeconds * 1000 });
   const kinds: OptionalKind[] = [];
@@ -39,7 +42,8 @@ export function istioSource(deps: {
     start(sink, onSynced) {
       const onError = (key: string, error: unknown) =>
         log.error({ code: "object-failed", object: show(key) }, describeError(error));
-      const registry = new IstioRegistry({ gateways: config.presets.includes("istio-gateway"), onError }, sink);
+      const limit = new SourceLimit(budget, sink);
+      const registry = new IstioRegistry({ gateways: config.presets.includes("istio-gateway"), onError }, limit.sink);
       const readsServices = config.presets.includes("istio-virtualservice");
       const onKnown = () => {
         if (kinds.length !== (readsServices ? 2 : 1) || kinds.some(({ known }) => !known)) return;
@@ -53,6 +57,7 @@ export function istioSource(deps: {
           ...common,
           ...ISTIO_KINDS["istio-gateway"],
           project: viewGateway,
+          limit: limit.ofKind("Gateway ", pickServerHosts),
           onChange: (key, view) => registry.setGateway(key, view),
         }),
       );
@@ -62,6 +67,7 @@ export function istioSource(deps: {
           ...common,
           ...ISTIO_KINDS["istio-virtualservice"],
           project: viewVirtualService,
+          limit: limit.ofKind("VirtualService ", pickHosts),
           onChange: (key, view) => registry.setVirtualService(key, view),
         }),
       );
@@ -73,3 +79,9 @@ export function istioSource(deps: {
     },
   };
 }
+
+const pickServerHosts: PickNames<GatewayView> = (view, keeps) => ({
+  ...view,
+  hosts: view.hosts.filter(({ name }) => keeps(name)),
+});
+const pickHosts: PickNames<VirtualServiceView> = (view, keeps) => ({ ...view, hosts: view.hosts.filter(keeps) });

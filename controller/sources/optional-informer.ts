@@ -2,9 +2,10 @@ import { show } from "#hostmap/hostnames.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
-import { type Informer, watchObjects } from "#lib/kube/watch.ts";
+import { type Informer, type WatchOptions, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { GroupWatch, ServedGroup, ServedResource } from "./api-discovery.ts";
+import type { KindLimit } from "./limited-objects.ts";
 import type { Raw } from "./raw-object.ts";
 import type { ApiResource, SourceState } from "./types.ts";
 
@@ -35,8 +36,13 @@ interface KindDeps<P> {
   readonly versions: readonly string[];
   /** Whether the configuration names the resource. Then a group without the resource is a problem. */
   readonly named?: boolean;
-  /** Projects an object; `kind` is the API's name of the kind. Must copy the values that it keeps. */
-  readonly project: (raw: Raw, kind: string) => P;
+  /**
+   * Projects an object; `kind` is the API's name of the kind. Must copy the values that it keeps. Undefined: the object
+   * is ignored.
+   */
+  readonly project: (raw: Raw, kind: string) => P | undefined;
+  /** Limits what is kept of the objects. Default: everything is kept. */
+  readonly limit?: KindLimit<P> | undefined;
   /** Called for every object, and then for every change; undefined: the object was deleted. */
   readonly onChange: (key: string, value: P | undefined) => void;
   /**
@@ -182,18 +188,21 @@ export class OptionalInformer<P> implements OptionalKind {
 
   #watch(found: ServedResource): void {
     const { version, kind } = found;
-    const { client, group, resource, project, log } = this.#deps;
+    const { client, group, resource, project, limit, log } = this.#deps;
     this.#end();
     this.#found = found;
-    const informer = watchObjects<P, Raw>({
+    const options: WatchOptions<P, Raw> = {
       client,
       path: resourcePath({ group, version, resource }),
+      pathIn: (namespace) => resourcePath({ group, version, resource, namespace }),
       project: (raw) => project(raw, kind),
-      onChange: ({ key, after }) => {
+      onChange: ({ key, after, dropped }) => {
         if (this.#informer !== informer) return;
-        if (after === undefined) this.#deletedAt.set(key, performance.now());
-        else this.#report(key, after);
-        if (after === undefined) this.#deps.discovery.pollSoon(CONFIRM_MS);
+        if (after !== undefined || dropped) this.#report(key, after);
+        else {
+          this.#deletedAt.set(key, performance.now());
+          this.#deps.discovery.pollSoon(CONFIRM_MS);
+        }
       },
       onSynced: () => {
         if (this.#informer !== informer) return;
@@ -203,7 +212,8 @@ export class OptionalInformer<P> implements OptionalKind {
         this.#becomeKnown();
       },
       log,
-    });
+    };
+    const informer = limit?.watch(options) ?? watchObjects(options);
     this.#informer = informer;
   }
 
@@ -225,6 +235,7 @@ export class OptionalInformer<P> implements OptionalKind {
 
   #report(key: string, value: P | undefined): void {
     this.#deletedAt.delete(key);
+    if (value === undefined) this.#deps.limit?.leave(key);
     if (value !== undefined) this.#reported.add(key);
     else if (!this.#reported.delete(key)) return;
     this.#deps.onChange(key, value);

@@ -7,6 +7,21 @@ import type { ChosenTarget, RoutingHints } from "./types.ts";
 /** An object as it was received or read from a file. */
 export type Raw = Readonly<Record<string, unknown>>;
 
+/**
+ * One character more than a hostname may have. So a truncated name is still rejected for its length
+ * (`lib/hostmap/hostnames.ts`), and a megabyte of text is not kept.
+ */
+const MAX_KEPT = 254;
+
+/**
+ * Copies the start of a text. A part of a text that is not copied keeps the whole text in memory (v8,
+ * src/objects/string.h, SlicedString). `join` makes one flat string.
+ */
+export function copied(text: string, most = MAX_KEPT): string {
+  const start = text.slice(0, most);
+  return [start.slice(0, 1), start.slice(1)].join("");
+}
+
 /** The value if it is a non-empty string. */
 export function textOf(value: unknown): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;
@@ -66,7 +81,7 @@ const MAX_TARGET_NAME = 64;
 /** The target that an object chooses. An empty text matches no target, and is reported like an unknown name. */
 export function chosenBy(annotations: Raw, { namespace }: ObjectRef): Pick<ObjectOrigin, "chosen"> {
   const text = annotations[TARGET_KEY];
-  return typeof text === "string" ? { chosen: { target: text.slice(0, MAX_TARGET_NAME), namespace } } : {};
+  return typeof text === "string" ? { chosen: { target: copied(text, MAX_TARGET_NAME), namespace } } : {};
 }
 
 /** The hints of an object, with its own choice or that of the object that it is attached to. */

@@ -103,8 +103,8 @@ export interface ApiResource {
   readonly kind: string;
 }
 
-/** The target and the namespace of a published name. */
-export type LineOf = (name: string) => Pick<PublishedLine, "target" | "holder"> | undefined;
+/** The published names, each with its target and the namespace that has it. */
+export type Published = Iterable<readonly [name: string, line: Pick<PublishedLine, "target" | "holder">]>;
 
 /** Converts objects of one kind to claims. */
 interface SourceOf<C> {
@@ -120,7 +120,7 @@ interface SourceOf<C> {
    * Called for a new leader. Objects whose evidence for a target is only missing are reported again, and keep that
    * target if their namespace has the name.
    */
-  keep?(lineOf: LineOf): void;
+  keep?(published: Published): void;
   stop(): Promise<void>;
 }
 

@@ -1,6 +1,14 @@
+import type { PublishedLine } from "#hostmap/published-names.ts";
 import type { Claim, Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
-import type { ClaimSink, LineOf, RoutingHints, Source, UnresolvedClaim, UnresolvedSource } from "../sources/types.ts";
+import type {
+  ClaimSink,
+  Published,
+  RoutingHints,
+  Source,
+  UnresolvedClaim,
+  UnresolvedSource,
+} from "../sources/types.ts";
 import type { LackingEvidence } from "./missing-evidence.ts";
 import type { HeaderReason, TargetHeaders, TargetResolver } from "./resolver.ts";
 
@@ -66,7 +74,7 @@ export function resolveSources(
       }
     },
     state: () => [...sources, resolver].flatMap((one) => one.state()),
-    keep: (lineOf) => claims.keep(lineOf),
+    keep: (published) => claims.keep(published),
     resourceOf: (object) => sources[Number.parseInt(object, 10)]?.resourceOf?.(object.slice(object.indexOf("/") + 1)),
     stop: async () => {
       await Promise.all([...sources, resolver].map((one) => one.stop()));
@@ -114,9 +122,10 @@ class ResolvedClaims {
   }
 
   /** Called for a new leader: see `Source.keep`. */
-  keep(lineOf: LineOf): void {
+  keep(published: Published): void {
+    const lines = new Map(published);
     const reported = new Set<string>();
-    for (const { object, held, target } of [...this.#unproven(lineOf)]) {
+    for (const { object, held, target } of [...this.#unproven((name) => lines.get(name))]) {
       for (const each of this.#resume(held.group, target)) reported.add(each);
       if (this.#targetOf(held) === undefined) this.#keep(object, held, target);
       reported.add(object);
@@ -125,7 +134,7 @@ class ResolvedClaims {
   }
 
   /** Claims without evidence on published names, by the namespaces that have the names. */
-  *#unproven(lineOf: LineOf) {
+  *#unproven(lineOf: (name: string) => Pick<PublishedLine, "target" | "holder"> | undefined) {
     for (const [object, claims] of this.#objects) {
       for (const held of claims) {
         const { target, holder = held.from.namespace } = lineOf(held.hostname.toLowerCase()) ?? {};

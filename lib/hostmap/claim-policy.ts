@@ -75,6 +75,14 @@ export function createClaimPolicy(
   };
 }
 
+/** The reason for a name beyond the quota of its namespace. */
+export function beyondQuota(namespace: string, quota: number): Reason {
+  const text =
+    `the namespace ${namespace} claims more than ${quota} names; those mapped first, then those of its oldest ` +
+    "objects, are mapped";
+  return { code: "namespace-quota", text };
+}
+
 function globsOf(texts: readonly string[]) {
   return texts.map(parseGlob).filter(isGlob);
 }

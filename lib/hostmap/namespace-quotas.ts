@@ -1,3 +1,4 @@
+import { beyondQuota } from "./claim-policy.ts";
 import { compareClaims, type IndexedClaim, oldest } from "./conflict.ts";
 import { compareNames } from "./hostnames.ts";
 import { addTo, getOrAdd, removeFrom } from "./multi-map.ts";
@@ -42,15 +43,12 @@ export class NamespaceQuotas {
     this.#markOver(namespace);
   }
 
-  isWithin({ name, claim }: IndexedClaim): boolean {
-    return this.#within.get(claim.from.namespace)?.has(name) ?? true;
+  isWithin(namespace: string, name: string): boolean {
+    return this.#within.get(namespace)?.has(name) ?? true;
   }
 
   reasonFor(namespace: string): Reason {
-    const text =
-      `the namespace ${namespace} claims more than ${this.#max} names; those that were mapped first, ` +
-      "then those of its oldest objects, are mapped";
-    return { code: "namespace-quota", text };
+    return beyondQuota(namespace, this.#max);
   }
 
   /** Call this when the orders of all names have changed. */

@@ -175,6 +175,11 @@ export class Plan {
     );
   }
 
+  /** Whether the name is within the quota, as of the last `takeChanges()`. Undecided claims count, too. */
+  isWithinQuota(namespace: string, name: string): boolean {
+    return this.#quotas.isWithin(namespace, name);
+  }
+
   /** The targets that have names, as of the last `takeChanges()`, or that may get some. */
   get targets(): ReadonlySet<string> {
     return new Set(this.#uses.keys());
@@ -342,7 +347,7 @@ export class Plan {
   }
 
   #winner(name: string): IndexedClaim | undefined {
-    const claims = this.#rivalsFor(name).filter((indexed) => this.#quotas.isWithin(indexed));
+    const claims = this.#rivalsFor(name).filter((indexed) => this.#isWithinQuota(indexed));
     return winnerOf(claims, this.#published(name), (indexed) => this.#counts(indexed));
   }
 
@@ -353,13 +358,19 @@ export class Plan {
   #isAnyDepth(name: string, target: string): boolean {
     const claims = isWildcard(name) ? (this.#byName.get(name) ?? []) : [];
     return claims.some(
-      (indexed) => indexed.claim.anyDepth && indexed.claim.target === target && this.#quotas.isWithin(indexed),
+      (indexed) => indexed.claim.anyDepth && indexed.claim.target === target && this.#isWithinQuota(indexed),
     );
+  }
+
+  #isWithinQuota({ name, claim }: IndexedClaim): boolean {
+    return this.#quotas.isWithin(claim.from.namespace, name);
   }
 
   #decisionOn(indexed: IndexedClaim): ClaimDecision {
     const { target, kept } = indexed.claim;
-    const reason = indexed.refused ?? (this.#counts(indexed) ? this.#conflictOrQuota(indexed) : kept);
+    const isBeyond = indexed.part === "undecided" && !this.#isWithinQuota(indexed);
+    const refused = isBeyond ? this.#quotas.reasonFor(indexed.claim.from.namespace) : indexed.refused;
+    const reason = refused ?? (this.#counts(indexed) ? this.#conflictOrQuota(indexed) : kept);
     if (reason !== undefined) return { mapped: false, reason };
     if (typeof target !== "string") return { mapped: false, reason: target };
     const planned = this.#steady.warningOf(indexed.name) && this.#planned.get(indexed.name);
@@ -368,7 +379,7 @@ export class Plan {
 
   #conflictOrQuota(indexed: IndexedClaim): Reason | undefined {
     const { name, claim } = indexed;
-    if (!this.#quotas.isWithin(indexed)) return this.#quotas.reasonFor(claim.from.namespace);
+    if (!this.#isWithinQuota(indexed)) return this.#quotas.reasonFor(claim.from.namespace);
     const known = this.#dirtyNames.has(name) ? undefined : this.#contested.get(name);
     const winner = known === undefined ? this.#winner(name) : (known ?? undefined);
     if (winner?.claim.target === claim.target) return undefined;
@@ -387,6 +398,7 @@ function samePlan(a: PlannedName | undefined, b: PlannedName | undefined): boole
   return isSame && sameObject(a.from, b.from);
 }
 
-function sameObject(a: ObjectRef, b: ObjectRef): boolean {
+/** Whether two references are to the same object. */
+export function sameObject(a: ObjectRef, b: ObjectRef): boolean {
   return a.namespace === b.namespace && a.name === b.name && a.kind === b.kind;
 }

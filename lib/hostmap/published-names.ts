@@ -107,9 +107,9 @@ export class PublishedNames {
     return this.#lines.size;
   }
 
-  /** The published names. */
-  get names(): Iterable<string> {
-    return this.#lines.keys();
+  /** The published names with their lines. */
+  get lines(): ReadonlyMap<string, PublishedLine> {
+    return this.#lines;
   }
 
   /** Names that are waiting for removal, with the time when their last claim was removed. */

@@ -56,7 +56,7 @@ describe("the cache of a watch", () => {
     cache.put(object("web", "1"));
     cache.put(object("web", "1"));
     const relist = cache.beginRelist();
-    relist.add([object("web", "1")]);
+    assert.equal(relist.add(object("web", "1")), undefined);
     assert.deepEqual([[...relist.finish()], projected], [[], 1]);
   });
 
@@ -67,38 +67,61 @@ describe("the cache of a watch", () => {
     );
     assert.equal(cache.put(object("web", "1")), undefined);
     assert.deepEqual(cache.put(object("web", "2", { labels: { kept: "yes" } })), { key: "shop/web", after: "yes" });
-    assert.deepEqual(cache.put(object("web", "3")), { key: "shop/web", before: "yes" });
+    assert.deepEqual(cache.put(object("web", "3")), { key: "shop/web", before: "yes", dropped: true });
     cache.put(object("api", "4", { labels: { kept: "yes" } }));
     const relist = cache.beginRelist();
-    relist.add([object("web", "5"), object("api", "6")]);
-    assert.deepEqual([...relist.finish()], [{ key: "shop/api", before: "yes" }]);
+    assert.equal(relist.add(object("web", "5")), undefined);
+    assert.deepEqual(relist.add(object("api", "6")), { key: "shop/api", before: "yes", dropped: true });
+    assert.deepEqual([...relist.finish()], []);
     assert.equal(cache.values.size, 0);
   });
 
-  it("a relist yields only differences, additions before deletions", () => {
+  it("keeps a part of a value, and projects the unchanged object again at the next list", () => {
+    const partial = new Set<string>();
+    const cache = createCache(
+      versionOf,
+      () => assert.fail(),
+      (key) => partial.has(key),
+    );
+    cache.put(object("web", "1"));
+    const part = cache.revise("shop/web", (value) => value.slice(0, 3));
+    assert.deepEqual(part, { key: "shop/web", before: "uid-web@1", after: "uid" });
+    assert.equal(cache.put(object("web", "1")), undefined);
+    partial.add("shop/web");
+    assert.deepEqual(cache.put(object("web", "1")), { key: "shop/web", before: "uid", after: "uid-web@1" });
+    assert.deepEqual(
+      cache.revise("shop/web", () => undefined),
+      { key: "shop/web", before: "uid-web@1", dropped: true },
+    );
+    assert.equal(
+      cache.revise("shop/web", () => assert.fail()),
+      undefined,
+    );
+  });
+
+  it("a relist reports only differences: additions and updates at once, deletions at its end", () => {
     const { cache } = cacheOf(object("same", "1"), object("gone", "1"), object("changed", "1"));
     const relist = cache.beginRelist();
-    relist.add([object("same", "1"), object("new", "3")]);
-    relist.add([object("changed", "2", { uid: "anew" })]);
-    assert.equal(cache.values.get("shop/changed"), "uid-changed@1", "nothing changes before the list is complete");
-    assert.deepEqual(
-      [...relist.finish()],
-      [
-        { key: "shop/new", after: "uid-new@3" },
-        { key: "shop/changed", before: "uid-changed@1", after: "anew@2" },
-        { key: "shop/gone", before: "uid-gone@1" },
-      ],
-    );
+    assert.equal(relist.add(object("same", "1")), undefined);
+    assert.deepEqual(relist.add(object("new", "3")), { key: "shop/new", after: "uid-new@3" });
+    assert.deepEqual(relist.add(object("changed", "2", { uid: "anew" })), {
+      key: "shop/changed",
+      before: "uid-changed@1",
+      after: "anew@2",
+    });
+    assert.equal(cache.values.get("shop/gone"), "uid-gone@1", "nothing is deleted before the list is complete");
+    assert.deepEqual([...relist.finish()], [{ key: "shop/gone", before: "uid-gone@1" }]);
     assert.deepEqual([...cache.values.keys()].sort(), ["shop/changed", "shop/new", "shop/same"]);
   });
 
-  it("a relist that starts over discards what it has read", () => {
+  it("a relist that starts over removes what only its first part had", () => {
     const { cache } = cacheOf();
     const relist = cache.beginRelist();
-    relist.add([object("ghost", "1")]);
+    relist.add(object("ghost", "1"));
     relist.restart();
-    relist.add([object("web", "1")]);
-    assert.deepEqual([...relist.finish()], [{ key: "shop/web", after: "uid-web@1" }]);
+    relist.add(object("web", "1"));
+    assert.deepEqual([...relist.finish()], [{ key: "shop/ghost", before: "uid-ghost@1" }]);
+    assert.deepEqual([...cache.values.keys()], ["shop/web"]);
   });
 
   it("keeps the value of an object that cannot be projected, and retries at the next list", () => {
@@ -116,14 +139,14 @@ describe("the cache of a watch", () => {
     assert.equal(cache.put(object("web", "2")), undefined);
     assert.equal(cache.put(object("odd", "2")), undefined);
     const failing = cache.beginRelist();
-    failing.add([object("web", "2"), object("odd", "2")]);
+    for (const name of ["web", "odd"]) assert.equal(failing.add(object(name, "2")), undefined);
     assert.deepEqual([...failing.finish()], []);
     assert.deepEqual([...cache.values], [["shop/web", "uid-web@1"]]);
     assert.deepEqual(bad, ["shop/web", "shop/odd", "shop/web", "shop/odd"]);
     broken = false;
     const healing = cache.beginRelist();
-    healing.add([object("web", "2")]);
-    assert.deepEqual([...healing.finish()], [{ key: "shop/web", before: "uid-web@1", after: "uid-web@2" }]);
+    const healed = { key: "shop/web", before: "uid-web@1", after: "uid-web@2" };
+    assert.deepEqual(healing.add(object("web", "2")), healed);
   });
 
   it("rejects what is not an API object", () => {

@@ -10,6 +10,8 @@ export interface ObjectChange<P> {
   readonly key: string;
   readonly before?: P;
   readonly after?: P;
+  /** The object still exists, but is no longer kept. */
+  readonly dropped?: true;
 }
 
 /** The projections of all objects of a watch. The objects are not kept: they are many times larger. */
@@ -18,17 +20,20 @@ export interface ObjectCache<P> {
   /** Stores an added or modified object. Returns undefined if it is unchanged. */
   put(object: ApiObject): ObjectChange<P> | undefined;
   remove(object: ApiObject): ObjectChange<P> | undefined;
+  /** Replaces a kept value by the result of `change`. Undefined: the object is no longer kept. */
+  revise(key: string, change: (value: P) => P | undefined): ObjectChange<P> | undefined;
   beginRelist(): Relist<P>;
 }
 
-/** A full list in progress. The cache is unchanged until `finish`. So a list that fails halfway changes nothing. */
+/**
+ * A full list in progress. Additions and updates apply at once, so that no list is in memory as a whole. Deletions
+ * follow when the list is complete, so that a moved name never disappears. A list that fails halfway deletes nothing,
+ * and the watch then repeats the events of the objects that it had read.
+ */
 interface Relist<P> {
-  add(objects: readonly ApiObject[]): void;
+  add(object: ApiObject): ObjectChange<P> | undefined;
   restart(): void;
-  /**
-   * Applies each difference as the iterator yields it. Additions and updates come first, then deletions, so that a
-   * moved name never disappears.
-   */
+  /** Removes each object that the list did not have, as the iterator yields it. */
   finish(): Iterable<ObjectChange<P>>;
 }
 
@@ -39,11 +44,12 @@ interface Entry<P> {
 
 /**
  * `project` extracts the needed part of an object. Undefined: the object is not kept. If `project` throws, `onError`
- * is called and the previous value of the object stays.
+ * is called and the previous value of the object stays. `isPartial`: see `WatchOptions`.
  */
 export function createCache<P>(
   project: (object: ApiObject) => P | undefined,
   onError: (key: string, error: unknown) => void,
+  isPartial: (key: string) => boolean = () => false,
 ): ObjectCache<P> {
   const values = new Map<string, P>();
   const versions = new Map<string, string>();
@@ -51,7 +57,7 @@ export function createCache<P>(
   function entryOf(key: string, object: ApiObject): Entry<P> | undefined {
     const version = versionOf(object);
     const before = entryAt(key);
-    if (before?.version === version) return before;
+    if (before?.version === version && !isPartial(key)) return before;
     try {
       const value = project(object);
       return value === undefined ? undefined : { version, value };
@@ -68,7 +74,7 @@ export function createCache<P>(
 
   function set(key: string, entry: Entry<P>): ObjectChange<P> | undefined {
     const before = entryAt(key);
-    if (before?.version === entry.version) return undefined;
+    if (before?.version === entry.version && before.value === entry.value) return undefined;
     values.set(key, entry.value);
     versions.set(key, entry.version);
     return { key, ...(before ? { before: before.value } : {}), after: entry.value };
@@ -82,44 +88,48 @@ export function createCache<P>(
     return { key, before: before.value };
   }
 
-  function* applyDifference(next: ReadonlyMap<string, Entry<P>>): Iterable<ObjectChange<P>> {
-    for (const [key, entry] of next) {
-      const change = set(key, entry);
-      if (change) yield change;
-    }
-    for (const key of [...values.keys()].filter((each) => !next.has(each))) {
-      const change = removeKey(key);
-      if (change) yield change;
-    }
+  function drop(key: string): ObjectChange<P> | undefined {
+    const change = removeKey(key);
+    return change && { ...change, dropped: true };
+  }
+
+  function put(object: ApiObject): ObjectChange<P> | undefined {
+    const key = cacheKey(object);
+    const entry = entryOf(key, object);
+    return entry === undefined ? drop(key) : set(key, entry);
   }
 
   return {
     values,
-    put(object) {
-      const key = cacheKey(object);
-      const entry = entryOf(key, object);
-      return entry === undefined ? removeKey(key) : set(key, entry);
-    },
+    put,
     remove: (object) => removeKey(cacheKey(object)),
+    revise(key, change) {
+      const before = entryAt(key);
+      if (before === undefined) return undefined;
+      const value = change(before.value);
+      return value === undefined ? drop(key) : set(key, { version: before.version, value });
+    },
     beginRelist() {
-      const next = new Map<string, Entry<P>>();
+      const listed = new Set<string>();
       return {
-        add(objects) {
-          for (const object of objects) {
-            const key = cacheKey(object);
-            const entry = entryOf(key, object);
-            if (entry) next.set(key, entry);
+        add(object) {
+          listed.add(cacheKey(object));
+          return put(object);
+        },
+        restart: () => listed.clear(),
+        *finish() {
+          for (const key of [...values.keys()].filter((each) => !listed.has(each))) {
+            const change = removeKey(key);
+            if (change) yield change;
           }
         },
-        restart: () => next.clear(),
-        finish: () => applyDifference(next),
       };
     },
   };
 }
 
 /** `namespace/name`, or `name` for a cluster-scoped object. */
-function cacheKey(object: ApiObject): string {
+export function cacheKey(object: ApiObject): string {
   const { namespace, name } = object.metadata ?? {};
   if (!name) throw new SwitchbackError("data-corrupt", "an object without a name");
   return namespace ? `${namespace}/${name}` : name;

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
+import type { ServerResponse } from "node:http";
 import { afterEach, describe, it } from "node:test";
 import {
   asksNewest,
@@ -79,7 +80,36 @@ describe("a watch", () => {
   it("is not synced before the last page", async () => {
     const { changes, watcher } = await start(collection(inTurn(page([object("a", "1")], "5", "more"), hang), hang));
     await until(() => api.calls.length === 2, "the second page being asked for");
-    assert.deepEqual([watcher.state.synced, seen.synced, changes, watcher.objects().size], [false, 0, [], 0]);
+    assert.deepEqual([watcher.state.synced, seen.synced, changes], [false, 0, ["+a@1"]]);
+  });
+
+  it("lists a namespace on request; an object with an event since the request stays as the event left it", async () => {
+    const answer = Promise.withResolvers<void>();
+    let stream: ServerResponse | undefined;
+    const all = [object("changed", "1"), object("gone", "1"), object("same", "1")];
+    const ofNamespace: Responder = async (call) => {
+      await answer.promise;
+      await page([...all, object("more", "1")], "9")(call);
+    };
+    const open: Responder = (call) => {
+      stream = call.response;
+      stream.writeHead(200).flushHeaders();
+    };
+    const other = collection(page(all, "5"), open);
+    const { changes, watcher } = await start((call) => (call.path === "/ns/shop" ? ofNamespace : other)(call), {
+      pathIn: (namespace) => `/ns/${namespace}`,
+    });
+    await until(() => stream !== undefined, "a watch");
+    watcher.refresh("shop");
+    await until(() => api.calls.some(({ path }) => path === "/ns/shop"), "the request");
+    stream?.write([modified("changed", "7"), deleted("gone", "8")].map((each) => `${JSON.stringify(each)}\n`).join(""));
+    await until(() => changes.includes("-gone@1"), "the events");
+    changes.length = 0;
+    answer.resolve();
+    await until(() => changes.length > 0, "the list");
+    assert.deepEqual(changes, ["+more@1"]);
+    assert.deepEqual([...watcher.objects().values()].sort(), ["changed@7", "more@1", "same@1"]);
+    stream?.end();
   });
 
   it("resumes at once from the version where a watch ended, including bookmarks", async () => {

@@ -1,7 +1,7 @@
 import { hasCode, SwitchbackError } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { type Backoff, createBackoff } from "./backoff.ts";
-import { createCache, type ObjectCache, type ObjectChange } from "./cache.ts";
+import { cacheKey, createCache, type ObjectCache, type ObjectChange } from "./cache.ts";
 import type { KubeClient } from "./client.ts";
 import { isFutureVersion } from "./future-version.ts";
 import { listPages, PAGE_SIZE } from "./list.ts";
@@ -72,6 +72,13 @@ export interface WatchOptions<P, T = ApiObject> {
    */
   project(object: T): P | undefined;
   /**
+   * Whether only a part of the object's projection is kept. Then a list projects the object again, even if it is
+   * unchanged.
+   */
+  isPartial?: (key: string) => boolean;
+  /** Path of the collection of one namespace, for `Informer.refresh`. */
+  pathIn?: (namespace: string) => string;
+  /**
    * Called for each change, also during the first list. It blocks the watch, so it should only enqueue the key.
    * Errors are logged.
    */
@@ -88,6 +95,13 @@ export interface Informer<P> {
   readonly state: WatchState;
   /** The current state. The map is updated in place. */
   objects(): ReadonlyMap<string, P>;
+  /** Replaces what is kept of an object by the result of `change`. Undefined: the object is no longer kept. */
+  revise(key: string, change: (value: P) => P | undefined): void;
+  /**
+   * Lists the objects of one namespace, because `project` may now keep more of them. Needs `pathIn`. If the list fails,
+   * it is repeated when the next watch begins.
+   */
+  refresh(namespace: string): void;
   /** Stops at once and calls no handler any more. Resolves when the watch has ended. */
   stop(): Promise<void>;
 }
@@ -107,6 +121,13 @@ interface Loop<P> {
   /** The version from which the next watch starts. Undefined: list first. */
   resourceVersion: string | undefined;
   relistAt: number;
+  /** The namespaces to list again. */
+  readonly again: Set<string>;
+  /** Lists them. Undefined while no watch is open. */
+  listAgain: (() => void) | undefined;
+  listing: Promise<void>;
+  /** While a namespace is listed: the keys of the objects with events since the request. */
+  touched: Set<string> | undefined;
 }
 
 /**
@@ -130,12 +151,20 @@ function start<P>(options: WatchOptions<P>): Informer<P> {
     random,
     keeper,
     format: options.columns === undefined ? objectFormat(options.metadataOnly === true) : tableFormat(options.columns),
-    cache: createCache(options.project, (key, error) => keeper.handlerFailed(`projection of ${key}`, error)),
+    cache: createCache(
+      options.project,
+      (key, error) => keeper.handlerFailed(`projection of ${key}`, error),
+      options.isPartial,
+    ),
     backoff: createBackoff(timings.backoffMs, timings.backoffCapMs, random),
     slowBackoff: createBackoff(timings.backoffMs * 4, timings.unavailableCapMs, random),
     stopped: stop.signal,
     resourceVersion: undefined,
     relistAt: 0,
+    again: new Set(),
+    listAgain: undefined,
+    listing: Promise.resolve(),
+    touched: undefined,
   };
   const running = run(loop);
   return {
@@ -143,6 +172,14 @@ function start<P>(options: WatchOptions<P>): Informer<P> {
       return keeper.state;
     },
     objects: () => loop.cache.values,
+    revise(key, change) {
+      const revised = loop.cache.revise(key, change);
+      if (revised) emit(loop, revised);
+    },
+    refresh(namespace) {
+      loop.again.add(namespace);
+      loop.listAgain?.();
+    },
     async stop() {
       stop.abort();
       await running;
@@ -175,28 +212,17 @@ function retryDelay<P>(loop: Loop<P>, error: unknown): number {
 }
 
 async function relist<P>(loop: Loop<P>): Promise<void> {
-  const { options, timings, keeper, cache, format, now, random, stopped } = loop;
+  const { options, timings, keeper, cache, now, random, stopped } = loop;
   const first = !keeper.state.synced;
   loop.relistAt = now() + timings.relistRetryMs;
   const relisted = cache.beginRelist();
-  const version = await listPages<ApiObject>({
+  const version = await listObjects(loop, options.path, {
     fromCache: options.fromCache === true,
-    client: options.client,
-    path: options.path,
-    query: { limit: options.pageSize ?? PAGE_SIZE, ...selectors(options), ...format.query },
-    options: { timeoutMs: timings.pageMs, signal: stopped, ...accepting(format.listAccept) },
-    itemsOf: format.itemsOf,
-    onPage: async (items) => {
-      keeper.contact();
-      const sliceEnd = timeSlices(now);
-      for (const item of items) {
-        relisted.add([item]);
-        const ended = sliceEnd();
-        if (ended !== undefined) await ended;
-      }
-    },
+    signal: stopped,
+    onItem: relisted.add,
     restart: relisted.restart,
   });
+  if (stopped.aborted) return;
   let changes = 0;
   for (const change of relisted.finish()) {
     emit(loop, change);
@@ -208,6 +234,65 @@ async function relist<P>(loop: Loop<P>): Promise<void> {
   loop.slowBackoff.reset();
   keeper.listed(version);
   if (first) guarded(loop, "onSynced", () => options.onSynced?.());
+}
+
+/** Lists a path, and emits each change as `onItem` returns it. Returns the resourceVersion of the list. */
+async function listObjects<P>(
+  loop: Loop<P>,
+  path: string,
+  list: {
+    readonly fromCache?: boolean;
+    readonly signal: AbortSignal;
+    readonly onItem: (item: ApiObject) => ObjectChange<P> | undefined;
+    readonly restart: () => void;
+  },
+): Promise<string> {
+  const { options, timings, keeper, format, now } = loop;
+  const { signal, onItem } = list;
+  return await listPages<ApiObject>({
+    fromCache: list.fromCache === true,
+    client: options.client,
+    path,
+    query: { limit: options.pageSize ?? PAGE_SIZE, ...selectors(options), ...format.query },
+    options: { timeoutMs: timings.pageMs, signal, ...accepting(format.listAccept) },
+    itemsOf: format.itemsOf,
+    onPage: async (items) => {
+      keeper.contact();
+      const sliceEnd = timeSlices(now);
+      for (const item of items) {
+        if (signal.aborted) return;
+        const change = onItem(item);
+        if (change) emit(loop, change);
+        const ended = sliceEnd();
+        if (ended !== undefined) await ended;
+      }
+    },
+    restart: list.restart,
+  });
+}
+
+/**
+ * Lists the namespaces of `Informer.refresh` while the watch is open. An object with an event since the request is left
+ * as it is: its event may be newer than the list. Later events of the others are still to come.
+ */
+async function listNamespaces<P>(loop: Loop<P>, signal: AbortSignal): Promise<void> {
+  const { options, cache, again } = loop;
+  for (const namespace of again) {
+    const path = options.pathIn?.(namespace);
+    if (signal.aborted || path === undefined) return;
+    const touched = new Set<string>();
+    loop.touched = touched;
+    again.delete(namespace);
+    try {
+      const onItem = (item: ApiObject) => (touched.has(cacheKey(item)) ? undefined : cache.put(item));
+      await listObjects(loop, path, { signal, onItem, restart() {} });
+    } catch {
+      again.add(namespace);
+      return;
+    } finally {
+      loop.touched = undefined;
+    }
+  }
 }
 
 /**
@@ -237,6 +322,10 @@ async function follow<P>(loop: Loop<P>, resourceVersion: string, resumes: boolea
           openedAt = now();
           keeper.opened();
           healthy = setTimeout(() => keeper.healthy(), timings.shortMs);
+          loop.listAgain = () => {
+            loop.listing = loop.listing.then(() => listNamespaces(loop, signal));
+          };
+          loop.listAgain();
           if (resumes) void endIfRestored(loop, resourceVersion, ending);
         },
         onLine: (line) => {
@@ -255,6 +344,7 @@ async function follow<P>(loop: Loop<P>, resourceVersion: string, resumes: boolea
     throw error;
   } finally {
     clearTimeout(healthy);
+    loop.listAgain = undefined;
     ending.abort();
     if (openedAt !== undefined && now() - openedAt >= timings.healthyMs) loop.backoff.reset();
   }
@@ -288,6 +378,7 @@ function processLine<P>(loop: Loop<P>, line: string): boolean {
   const version = event.object.metadata?.resourceVersion;
   if (!version) throw new SwitchbackError("data-corrupt", `watch event ${event.type} without a resourceVersion`);
   if (event.type !== "BOOKMARK") {
+    loop.touched?.add(cacheKey(event.object));
     const change = event.type === "DELETED" ? cache.remove(event.object) : cache.put(event.object);
     if (change) emit(loop, change);
   }

@@ -1,6 +1,6 @@
 import { createSocket, type RemoteInfo } from "node:dgram";
 import { once } from "node:events";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 
 export const TYPE_A = 1;
 export const TYPE_AAAA = 28;
@@ -9,12 +9,17 @@ export const SERVER_FAILURE = 2;
 export const NO_NAME = 3;
 
 /**
- * A server's answer to a name and type: an address as bytes, or a response code. Undefined: the server does not
- * answer.
+ * A server's answer to a name and type: an address as bytes, several of them, or a response code. Undefined: the server
+ * does not answer.
  */
-export type DnsAnswers = (name: string, type: number) => Buffer | number | undefined;
+export type DnsAnswers = (name: string, type: number) => Buffer | readonly Buffer[] | number | undefined;
 
-/** A real DNS server on UDP with answers from a test. */
+/** Maximum size of an answer over UDP (RFC 1035, 4.2.1). A longer one is truncated: the client asks over TCP. */
+const UDP_BYTES = 512;
+/** The flag in the third byte of a header that says so. */
+const TRUNCATED = 0x02;
+
+/** A real DNS server on UDP and TCP with answers from a test. */
 export interface DnsServer {
   /** Includes the port if it is not 53. */
   readonly address: string;
@@ -34,21 +39,65 @@ export function ipv4Answers(records: ReadonlyMap<string, string>): DnsAnswers {
 export async function startDnsServer(answers: DnsAnswers, ip = "127.0.0.1", port = 0): Promise<DnsServer> {
   const socket = createSocket("udp4");
   socket.on("message", (question: Buffer, from: RemoteInfo) => {
-    const { name, type, end } = questionOf(question);
-    const found = answers(name.toLowerCase(), type);
-    if (found === undefined) return;
-    const isAddress = typeof found !== "number";
-    const header = Buffer.from(question.subarray(0, 12));
-    header.writeUInt16BE(0x8180 | (isAddress ? NO_ERROR : found), 2);
-    header.writeUInt16BE(isAddress ? 1 : 0, 6);
-    header.writeUInt32BE(0, 8);
-    const record = isAddress ? recordOf(type, found) : Buffer.alloc(0);
-    socket.send(Buffer.concat([header, question.subarray(12, end), record]), from.port, from.address);
+    const answer = answerTo(question, answers);
+    if (answer !== undefined) socket.send(withinUdp(answer, question), from.port, from.address);
   });
   socket.bind(port, ip);
   await once(socket, "listening");
   const bound = (socket.address() as AddressInfo).port;
-  return { address: bound === 53 ? ip : `${ip}:${bound}`, close: () => socket.close() };
+  const clients = new Set<Socket>();
+  const server = createServer((client) => {
+    clients.add(client);
+    client.on("error", () => {});
+    client.on("close", () => clients.delete(client));
+    serveTcp(client, answers);
+  });
+  server.listen(bound, ip);
+  await once(server, "listening");
+  const close = () => {
+    socket.close();
+    server.close();
+    for (const client of clients) client.destroy();
+  };
+  return { address: bound === 53 ? ip : `${ip}:${bound}`, close };
+}
+
+/** Over TCP, each message follows its length in two bytes. */
+function serveTcp(client: Socket, answers: DnsAnswers): void {
+  let received = Buffer.alloc(0);
+  client.on("data", (chunk: Buffer) => {
+    received = Buffer.concat([received, chunk]);
+    while (received.length >= 2 && received.length >= 2 + received.readUInt16BE(0)) {
+      const end = 2 + received.readUInt16BE(0);
+      const answer = answerTo(received.subarray(2, end), answers);
+      received = received.subarray(end);
+      if (answer === undefined) continue;
+      const length = Buffer.alloc(2);
+      length.writeUInt16BE(answer.length);
+      client.write(Buffer.concat([length, answer]));
+    }
+  });
+}
+
+function answerTo(question: Buffer, answers: DnsAnswers): Buffer | undefined {
+  const { name, type, end } = questionOf(question);
+  const found = answers(name.toLowerCase(), type);
+  if (found === undefined) return undefined;
+  const addresses = typeof found === "number" ? [] : [found].flat();
+  const header = Buffer.from(question.subarray(0, 12));
+  header.writeUInt16BE(0x8180 | (typeof found === "number" ? found : NO_ERROR), 2);
+  header.writeUInt16BE(addresses.length, 6);
+  header.writeUInt32BE(0, 8);
+  return Buffer.concat([header, question.subarray(12, end), ...addresses.map((each) => recordOf(type, each))]);
+}
+
+function withinUdp(answer: Buffer, question: Buffer): Buffer {
+  if (answer.length <= UDP_BYTES) return answer;
+  const { end } = questionOf(question);
+  const short = Buffer.from(answer.subarray(0, end));
+  short.writeUInt8(short.readUInt8(2) | TRUNCATED, 2);
+  short.writeUInt16BE(0, 6);
+  return short;
 }
 
 /** An IPv4 address as bytes. */

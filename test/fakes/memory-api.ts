@@ -18,7 +18,8 @@ interface OpenWatch {
  * It accepts no writes (`MemoryKube` does) and does not parse HTTP (`MemoryServer` does).
  *
  * A collection's name is its path, followed by `?` and the field selector if the product uses one. A list contains
- * the objects that were set before it. A later change is an event, which the watch gets at once.
+ * the objects that were set before it. A later change is an event, which the watch gets at once. The list of a namespace
+ * contains the objects of the cluster's collection too.
  */
 export class MemoryApi {
   readonly client: KubeClient;
@@ -97,7 +98,7 @@ export class MemoryApi {
       return structuredClone(this.documents.get(path));
     }
     if (accept !== METADATA_LIST) this.whole.add(collection);
-    const items = structuredClone([...this.#objectsOf(collection).values()]);
+    const items = structuredClone([...this.#objectsOf(collection).values(), ...this.#inNamespace(collection)]);
     return { kind: "List", metadata: { resourceVersion: String(this.#version) }, items };
   }
 
@@ -140,6 +141,14 @@ export class MemoryApi {
       key,
       whole: { ...object, metadata: { uid: key, ...object.metadata, resourceVersion: `${this.#version}` } },
     };
+  }
+
+  /** The objects of a cluster's collection that are in the namespace of a path. */
+  #inNamespace(collection: string): ApiObject[] {
+    const [, start, namespace, resource] = /^(.*)\/namespaces\/([^/]+)\/([^/]+)$/.exec(collection) ?? [];
+    if (namespace === undefined) return [];
+    const all = this.#objectsOf(`${start}/${resource}`).values();
+    return all.filter(({ metadata }) => metadata?.namespace === namespace).toArray();
   }
 
   #objectsOf(collection: string): Map<string, ApiObject> {

@@ -3,7 +3,7 @@ import type { Reason } from "#hostmap/types.ts";
 import { type JsonPath, jsonPath } from "#lib/config/json-path.ts";
 import type { CustomSource } from "#lib/config/schema.ts";
 import { ClaimList, MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
-import { ignoredBy, type ObjectOrigin, originOf, type Raw, textOf, withChoice } from "../raw-object.ts";
+import { copied, ignoredBy, type ObjectOrigin, originOf, type Raw, textOf, withChoice } from "../raw-object.ts";
 import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { namesIn } from "./names.ts";
 
@@ -92,5 +92,5 @@ function clueReader(source: ClaimPaths): (raw: Raw, origin: ObjectOrigin) => Rou
 }
 
 function textsAt(path: JsonPath, raw: Raw): string[] {
-  return path(raw, MAX_VALUES).filter((value): value is string => textOf(value) !== undefined);
+  return path(raw, MAX_VALUES).flatMap((value) => (textOf(value) === undefined ? [] : copied(value as string)));
 }

@@ -197,11 +197,16 @@ function kindsOf(protocol: string, listed: readonly unknown[]): readonly RouteKi
   return (possible ?? ROUTE_KINDS).filter((kind) => names.includes(kind));
 }
 
-/** Reads where objects may attach from. An unknown value allows no namespace. */
+/** Maximum length of a selector, as JSON. It is kept as it is, and may be as long as an object. */
+const MAX_SELECTOR = 16_384;
+
+/** Reads where objects may attach from. An unknown value, or a selector that is too long, allows no namespace. */
 function choiceOf({ from, selector }: Raw, usual: "Same" | "None"): NamespaceChoice {
   const value = from === undefined ? usual : from;
   const known = value === "Same" || value === "All" || value === "Selector" ? value : "None";
-  return { from: known, selector: known === "Selector" ? selector : undefined };
+  if (known !== "Selector") return { from: known, selector: undefined };
+  const isLong = (JSON.stringify(selector) ?? "").length > MAX_SELECTOR;
+  return isLong ? { from: "None", selector: undefined } : { from: known, selector };
 }
 
 function addressOf(raw: unknown): string[] {

@@ -1,5 +1,5 @@
 import { MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
-import { listOf, mapOf, type ObjectOrigin, originOf, type Raw, textMapOf, textsOf } from "../raw-object.ts";
+import { copied, listOf, mapOf, type ObjectOrigin, originOf, type Raw, textMapOf, textsOf } from "../raw-object.ts";
 import { type ServerHost, serverHost } from "./hosts.ts";
 
 /**
@@ -11,6 +11,8 @@ const MAX_GATEWAYS = 8;
 const MAX_NAMESPACES = 32;
 /** Maximum number of labels in a selector. Objects have few labels. */
 const MAX_LABELS = 32;
+/** Maximum length of a text that is kept: more than a namespace and a name have, or the key of a label. */
+const MAX_TEXT = 512;
 
 const IN_DEFAULT = { namespace: "default" };
 
@@ -44,7 +46,7 @@ export function viewGateway(raw: Raw): GatewayView {
     if (!hasPublicNames(server)) continue;
     for (const text of textsOf(server.hosts)) {
       if (hosts.length > MAX_NAMES_PER_OBJECT) break;
-      hosts.push(serverHost(text, own.ref.namespace));
+      hosts.push(serverHost(short(text), own.ref.namespace));
     }
   }
   return { ...own, selector: selectorOf(spec.selector), hosts };
@@ -62,19 +64,24 @@ function hasPublicNames({ port, tls }: Raw): boolean {
 function selectorOf(value: unknown): GatewayView["selector"] {
   const labels = textMapOf(value);
   const count = Object.keys(labels).length;
-  return count > MAX_LABELS || count < Object.keys(mapOf(value)).length ? undefined : labels;
+  const isLong = Object.entries(labels)
+    .flat()
+    .some(({ length }) => length > MAX_TEXT);
+  return isLong || count > MAX_LABELS || count < Object.keys(mapOf(value)).length ? undefined : labels;
 }
 
 export function viewVirtualService(raw: Raw): VirtualServiceView {
   const own = originOf("VirtualService", raw, IN_DEFAULT);
   const spec = mapOf(raw.spec);
-  const named = textsOf(spec.gateways).filter((name) => name !== "mesh");
+  const named = textsOf(spec.gateways)
+    .filter((name) => name !== "mesh")
+    .map(short);
   const keys = new Set(named.map((name) => gatewayKey(name, own.ref.namespace)));
   const routed = routedGateways(spec, own.ref.namespace);
   const gateways = [...keys].filter((key) => routed === "all" || routed.has(key));
   return {
     ...own,
-    hosts: [...new Set(textsOf(spec.hosts))].slice(0, MAX_NAMES_PER_OBJECT + 1),
+    hosts: [...new Set(textsOf(spec.hosts))].slice(0, MAX_NAMES_PER_OBJECT + 1).map(short),
     gateways: gateways.slice(0, MAX_GATEWAYS),
     unrouted: [...keys].find((key) => routed !== "all" && !routed.has(key)),
     exportedTo: exportedTo(spec.exportTo, own.ref.namespace),
@@ -94,7 +101,7 @@ function routedGateways(spec: Raw, own: string): ReadonlySet<string> | "all" {
   if (matches.some((list) => list.length === 0) || rules.length === 0) return "all";
   const named = matches.flat().map(({ gateways }) => textsOf(gateways));
   if (named.some((list) => list.length === 0)) return "all";
-  return new Set(named.flat().map((name) => (name === "mesh" ? name : gatewayKey(name, own))));
+  return new Set(named.flat().map((name) => (name === "mesh" ? name : gatewayKey(short(name), own))));
 }
 
 /**
@@ -107,7 +114,11 @@ function exportedTo(value: unknown, own: string): readonly string[] | undefined 
   const names = textsOf(value);
   if (names.length === 0 || names.includes("*")) return undefined;
   if (names.includes("~")) return [];
-  return [...new Set(names.map((name) => (name === "." ? own : name)))].sort().slice(0, MAX_NAMESPACES);
+  return [...new Set(names.map((name) => (name === "." ? own : short(name))))].sort().slice(0, MAX_NAMESPACES);
+}
+
+function short(text: string): string {
+  return copied(text, MAX_TEXT);
 }
 
 /**

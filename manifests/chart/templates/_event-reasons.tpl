@@ -145,6 +145,7 @@
  "TargetsMalformed",
  "TargetsNotRead",
  "TargetsNotWritten",
+ "TooManyClaims",
  "TooManyNames",
  "TooManyPorts",
  "TooManyTargets",

@@ -1,6 +1,7 @@
 import { extraModules } from "../../extra-modules.ts";
 import type { Profile } from "../system-options.ts";
 import type { Attack } from "./attack.ts";
+import { AMOUNT_ATTACKS } from "./attacks/amounts.ts";
 import { CLIENT_ATTACKS } from "./attacks/client.ts";
 import { RELAY_ATTACKS } from "./attacks/relay.ts";
 import { ROOT_CONTAINER_ATTACKS } from "./attacks/root-container.ts";
@@ -23,6 +24,7 @@ export const ADDED_CONFIG: object = Object.assign({}, ...added.map(({ CONFIG }) 
 
 const ATTACKS: readonly Attack[] = [
   ...TENANT_ATTACKS,
+  ...AMOUNT_ATTACKS,
   ...TARGET_ATTACKS,
   ...ROOT_CONTAINER_ATTACKS,
   ...CLIENT_ATTACKS,

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { ApiAnswer, ApiRequest } from "../../cluster/api.ts";
 import { NODE } from "../../cluster/kubelet.ts";
 import { peakMemory } from "../../cluster/memory-group.ts";
+import { ipv4, NO_NAME, startDnsServer, TYPE_A } from "../../fakes/dns-server.ts";
 import { aliasesText, hasName, type KubeletFiles, kubeletFiles } from "../../fakes/kubelet-files.ts";
 import { ingress, mapped, namespaceYaml, type Pod, podObject } from "../objects.ts";
 import { publishedTargets } from "../published-targets.ts";
@@ -21,6 +22,15 @@ const NO_GUARD = 1_000_000;
 export const HOSTILE = "hostile";
 export const NEIGHBOUR = "neighbour";
 export const NEIGHBOUR_NAME = "shop.neighbour.example.com";
+/**
+ * In the cluster's DNS, each name below it has 4,000 IPv4 addresses and 2,300 IPv6 addresses, as many as an answer has
+ * room for. No other name exists there.
+ */
+export const WIDE = "wide.example.com";
+const WIDE_IPV4 = Array.from({ length: 4_000 }, (_, index) => ipv4(`203.0.${index >> 8}.${index & 255}`));
+const WIDE_IPV6 = Array.from({ length: 2_300 }, (_, index) =>
+  Buffer.from(`20010db8ffffffffffffffffffff${(0x1000 + index).toString(16)}`, "hex"),
+);
 
 /** A cluster with all components, a hostile tenant and a neighbour. */
 export interface Stage {
@@ -31,6 +41,8 @@ export interface Stage {
   /** The proxy's listener for port 80 of the target. */
   readonly relay: Place;
   readonly relayed: RelayedServer;
+  /** The names below `WIDE` that the cluster's DNS was asked for. */
+  readonly wideNames: Set<string>;
   /** Calls the API server as a user with ClusterRole `edit` in the namespace `hostile`, and nothing else. */
   tenant(request: Omit<ApiRequest, "token">): Promise<ApiAnswer>;
   /** The account of a component, `<namespace>/<name>`. */
@@ -72,6 +84,14 @@ export async function startStage({ rate, profile = "default", config = {} }: Sta
   const kubelet = kubeletFiles({ after: (done) => cleanups.push(done as () => void) });
   const dnsFiles = mkdtempSync(join(tmpdir(), "switchback-attack-"));
   cleanups.push(() => rmSync(dnsFiles, { recursive: true, force: true }));
+  const wideNames = new Set<string>();
+  const clusterDns = await startDnsServer((name, type) => {
+    if (!name.endsWith(WIDE)) return NO_NAME;
+    wideNames.add(name);
+    return type === TYPE_A ? WIDE_IPV4 : WIDE_IPV6;
+  });
+  cleanups.push(() => clusterDns.close());
+  const policy = { verifyDns: "auto", dnsServers: [clusterDns.address] };
   const relayed = await startRelayedServer();
   const ports = [80, 443].map((port) => ({ port, upstreamPort: relayed.port, protocol: "v1" }));
   const targets = [{ name: "ingress-nginx", upstream: { host: "127.0.0.1" }, ports }];
@@ -79,7 +99,7 @@ export async function startStage({ rate, profile = "default", config = {} }: Sta
   const podDns = { enabled: true, image: "registry.example.com/coredns:1" };
   const system = await startSystem({
     confined: true,
-    values: { profile, agent: { enabled: true }, podDns, config: { map, targets, ...config } },
+    values: { profile, agent: { enabled: true }, podDns, config: { map, targets, policy, ...config } },
   });
   const stop = async (): Promise<void> => {
     await system.stop();
@@ -102,7 +122,7 @@ export async function startStage({ rate, profile = "default", config = {} }: Sta
     const [webhook] = system.webhooks;
     assert.ok(controller && webhook && proxy);
     const components = { controller, webhook, proxy, agent, dns };
-    return await staged(system, { kubelet, relayed }, components, { rate, profile, stop });
+    return await staged(system, { kubelet, relayed, wideNames }, components, { rate, profile, stop });
   } catch (error) {
     await stop();
     throw error;
@@ -111,7 +131,7 @@ export async function startStage({ rate, profile = "default", config = {} }: Sta
 
 async function staged(
   system: System,
-  { kubelet, relayed }: Pick<Stage, "kubelet" | "relayed">,
+  { kubelet, relayed, wideNames }: Pick<Stage, "kubelet" | "relayed" | "wideNames">,
   components: Record<"controller" | "webhook" | "proxy" | "agent" | "dns", Replica>,
   { rate, profile, stop }: Required<Pick<StageOptions, "rate" | "profile">> & Pick<Stage, "stop">,
 ): Promise<Stage> {
@@ -140,6 +160,7 @@ async function staged(
     kubelet,
     relay,
     relayed,
+    wideNames,
     async runPod(namespace, name, more = {}) {
       const pod = podObject(namespace, name) as { metadata: object; spec: object };
       const path = `/api/v1/namespaces/${namespace}/pods`;

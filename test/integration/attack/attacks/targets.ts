@@ -101,7 +101,7 @@ export const TARGET_ATTACKS: readonly Attack[] = [
   },
 ];
 
-const services = (namespace: string) => `/api/v1/namespaces/${namespace}/services`;
+export const services = (namespace: string) => `/api/v1/namespaces/${namespace}/services`;
 
 /** The status of a claimed name. Empty if no object claims the name. */
 async function nameOf({ system }: Stage, name: string): Promise<Partial<NameStatus>> {
@@ -115,7 +115,8 @@ async function targetOf(stage: Stage, name: string): Promise<string> {
   return reason?.code ?? target ?? "";
 }
 
-async function createService(stage: Stage, namespace: string, name: string, annotations = {}): Promise<void> {
+/** Creates a load balancer with the ports 80 and 443, without an address. */
+export async function createService(stage: Stage, namespace: string, name: string, annotations = {}): Promise<void> {
   const ports = [80, 443].map((port) => ({ name: `p${port}`, port }));
   const spec = { type: "LoadBalancer", allocateLoadBalancerNodePorts: false, ports };
   const body = { apiVersion: "v1", kind: "Service", metadata: { name, annotations }, spec };

@@ -181,7 +181,8 @@ export const TENANT_ATTACKS: readonly Attack[] = [
       await until("the last of them", async () =>
         (await stage.system.publishedNames()).has(`bulk-${MANY_OBJECTS - 1}.example.com`),
       );
-      await restartController(stage);
+      const { end } = await startSpare(stage);
+      await end();
       const took = await stage.spread();
       await sweep(stage);
       return {
@@ -211,15 +212,21 @@ export async function createIngress(
   assert.equal(status, 201);
 }
 
-/** Starts another controller, which lists everything anew, and stops it when it is ready. */
-async function restartController({ system, profile }: Stage): Promise<void> {
+/** Starts another controller, which lists everything. Returns it when it is ready, with a function that ends it. */
+export async function startSpare({ system, profile }: Stage) {
   // In the profile `small`, the controller is a part of the only process.
   const parts =
     profile === "small" ? await system.startAll(SPARE_LOOPBACK) : { controller: await system.start("controller") };
   const { controller: spare } = parts;
-  await until("the new controller to know everything", async () => (await spare.page("/readyz")).status === 200);
-  assert.equal(spare.process.exited, undefined);
-  for (const part of Object.values(parts)) await system.end(part, "SIGTERM");
+  await until("the new controller to know everything", async () => {
+    assert.equal(spare.process.exited, undefined);
+    return (await spare.page("/readyz")).status === 200;
+  });
+  const end = async () => {
+    assert.equal(spare.process.exited, undefined, "the new controller has ended");
+    for (const part of Object.values(parts)) await system.end(part, "SIGTERM");
+  };
+  return { spare, end };
 }
 
 /** Deletes every Ingress of the tenant. */

@@ -1,0 +1,251 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import type { ObjectRef } from "#hostmap/types.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { settled, stopTime } from "#test/fakes/stopped-time.ts";
+import { ClaimBudget } from "./claim-budget.ts";
+import { ingressSource } from "./ingress-hosts.ts";
+import type { UnresolvedClaim } from "./types.ts";
+
+const INGRESSES = "/apis/networking.k8s.io/v1/ingresses";
+const CLASSES = "/apis/networking.k8s.io/v1/ingressclasses";
+const inNamespace = (namespace: string) => `/apis/networking.k8s.io/v1/namespaces/${namespace}/ingresses`;
+/** Four times the quota of the tests. */
+const LIMIT = 100;
+const AGAIN_MS = 10_000;
+
+interface Setting {
+  readonly total?: number;
+  /** The object that has each name now. */
+  readonly holders?: ReadonlyMap<string, ObjectRef>;
+}
+
+/** A source of Ingresses with a budget. `add` creates or changes an Ingress; ages are days of January. */
+function rig(t: TestContext, { total = 10_000, holders = new Map() }: Setting = {}) {
+  const pass = stopTime(t, 1_000);
+  const api = new MemoryApi();
+  const budget = new ClaimBudget({ maxNamesPerNamespace: LIMIT / 4, total, holderOf: (name) => holders.get(name) });
+  const source = ingressSource({ client: api.client, budget, log: silentLogger });
+  const reported = new Map<string, readonly UnresolvedClaim[]>();
+  api.set(CLASSES, { metadata: { name: "nginx" } });
+  t.after(() => Promise.all([source.stop(), budget.stop()]));
+  const start = async () => {
+    source.start(
+      (object, claims) => {
+        if (claims.length === 0) reported.delete(object);
+        else reported.set(object, claims);
+      },
+      () => {},
+    );
+    await settled();
+  };
+  const isRefused = ({ hints }: UnresolvedClaim) => "code" in hints && hints.code === "too-many-claims";
+  return {
+    api,
+    budget,
+    pass,
+    start,
+    add: (key: string, hosts: readonly string[], day = 1) => api.set(INGRESSES, ingress(key, hosts, day)),
+    remove: (key: string) => api.remove(INGRESSES, key),
+    /** The number of kept claims by object. */
+    kept: (): Record<string, number> =>
+      Object.fromEntries(
+        [...reported.entries()]
+          .filter(([, claims]) => !claims.some(isRefused))
+          .map(([object, { length }]) => [object, length])
+          .sort(),
+      ),
+    names: (object: string) => (reported.get(object) ?? []).map(({ hostname }) => hostname),
+    /** The claims that report left-out ones. */
+    refused: () => [...reported.values()].flat().filter(isRefused),
+    listed: () => api.asked.splice(0).filter((path) => path.includes("/namespaces/")),
+  };
+}
+
+type Rig = ReturnType<typeof rig>;
+
+function ingress(key: string, hosts: readonly string[], day: number) {
+  const [namespace = "", name = ""] = key.split("/");
+  const creationTimestamp = `2026-01-${String(day).padStart(2, "0")}T00:00:00Z`;
+  return { metadata: { namespace, name, creationTimestamp }, spec: { rules: hosts.map((host) => ({ host })) } };
+}
+
+const hosts = (prefix: string, count: number) =>
+  Array.from({ length: count }, (_, index) => `${index}.${prefix}.example.com`);
+const ref = (namespace: string, name: string) => ({ kind: "Ingress", namespace, name });
+
+for (const when of ["before the start", "later"]) {
+  test(`a tenant creates more Ingresses than fit ${when}: its oldest keep their claims, a neighbour all`, async (t) => {
+    const { start, add, kept, refused, budget } = rig(t);
+    if (when === "later") await start();
+    for (const [index, name] of ["c", "a", "b", "d"].entries()) add(`tenant/${name}`, hosts(name, 40), 9 - index);
+    add("shop/web", ["shop.example.com"], 28);
+    if (when !== "later") await start();
+    assert.deepEqual(kept(), { "shop/web": 1, "tenant/a": 20, "tenant/b": 40, "tenant/d": 40 });
+    assert.deepEqual(
+      refused().map(({ from }) => from.namespace),
+      ["tenant"],
+    );
+    assert.ok(budget.leftOut >= 60);
+  });
+}
+
+test("an Ingress with more hosts than fit keeps the first ones", async (t) => {
+  const { start, add, names, refused } = rig(t);
+  add("tenant/web", hosts("web", 150));
+  await start();
+  assert.deepEqual(names("tenant/web"), hosts("web", LIMIT));
+  assert.deepEqual(
+    refused().map(({ hostname, from }) => [hostname, from.name]),
+    [[hosts("web", 150)[LIMIT], "web"]],
+  );
+});
+
+for (const [how, free] of [
+  ["deletes", ({ remove }) => remove("tenant/a")],
+  ["shrinks", ({ add }) => add("tenant/a", hosts("a", 10))],
+] satisfies [string, (here: Pick<Rig, "add" | "remove">) => void][]) {
+  test(`when a tenant ${how} an Ingress, its namespace alone is listed again, and the next ones get in`, async (t) => {
+    const here = rig(t);
+    for (const [index, name] of ["a", "b", "c"].entries()) here.add(`tenant/${name}`, hosts(name, 60), 1 + index);
+    here.add("shop/web", ["shop.example.com"]);
+    await here.start();
+    await here.pass(3 * AGAIN_MS);
+    assert.deepEqual(here.listed(), [], "nothing is listed without room");
+    free(here);
+    await here.pass(AGAIN_MS);
+    assert.deepEqual(here.listed(), [inNamespace("tenant")]);
+    const { "shop/web": _, "tenant/a": a = 0, ...others } = here.kept();
+    assert.deepEqual(others, { "tenant/b": 60, "tenant/c": 40 - a });
+    here.remove("tenant/b");
+    await here.pass(AGAIN_MS);
+    assert.deepEqual([here.kept()["tenant/c"], here.refused()], [60, []]);
+    here.listed();
+    await here.pass(3 * AGAIN_MS);
+    assert.deepEqual(here.listed(), [], "nothing is listed if nothing is left out");
+  });
+}
+
+test("a list that fails is repeated, and an Ingress that is deleted meanwhile stays out", async (t) => {
+  const { api, start, add, remove, kept, pass } = rig(t);
+  for (const [index, name] of ["a", "b", "c"].entries()) add(`tenant/${name}`, hosts(name, 100), 1 + index);
+  await start();
+  api.refuse(inNamespace("tenant"), 500);
+  remove("tenant/a");
+  await pass(AGAIN_MS);
+  assert.deepEqual(kept(), {});
+  api.refuse(inNamespace("tenant"), undefined);
+  const answer = api.hold(inNamespace("tenant"));
+  api.cut(INGRESSES);
+  await pass(AGAIN_MS);
+  remove("tenant/b");
+  answer();
+  await settled();
+  assert.deepEqual(kept(), { "tenant/c": 100 });
+});
+
+test("an older Ingress that grows takes the room of younger ones, but no mapped name", async (t) => {
+  const mapped = "5.young.example.com";
+  const { start, add, kept, names } = rig(t, { holders: new Map([[mapped, ref("tenant", "young")]]) });
+  add("tenant/old", hosts("old", 1), 1);
+  add("tenant/young", hosts("young", 60), 2);
+  await start();
+  add("tenant/old", hosts("old", 100), 1);
+  assert.deepEqual(kept(), { "tenant/old": 99, "tenant/young": 1 });
+  assert.deepEqual(names("tenant/young"), [mapped]);
+});
+
+test("a tenant that claims the mapped names of others gets no room for them", async (t) => {
+  const theirs = hosts("shop", 90);
+  const { start, add, kept } = rig(t, { holders: new Map(theirs.map((name) => [name, ref("shop", "web")])) });
+  add("shop/web", theirs);
+  for (const name of ["a", "b", "c"]) add(`tenant/${name}`, theirs);
+  await start();
+  assert.deepEqual(kept(), { "shop/web": 90, "tenant/a": 90, "tenant/b": 10 });
+});
+
+test("a new leader lists the namespaces again whose published names were left out; each fits once", async (t) => {
+  const { budget, start, add, kept, pass } = rig(t);
+  add("tenant/old", hosts("old", 100), 1);
+  for (const name of ["young", "younger"]) add(`tenant/${name}`, ["first.example.com", "other.example.com"], 2);
+  await start();
+  assert.deepEqual(kept(), { "tenant/old": 100 });
+  budget.keep([["first.example.com", { target: "edge", holder: undefined }]]);
+  await pass(AGAIN_MS);
+  assert.deepEqual(kept(), { "tenant/old": 100, "tenant/young": 1 });
+});
+
+test("when the total is used up, each namespace still gets 50 claims, and more once there is room", async (t) => {
+  const { start, add, remove, kept, pass, refused } = rig(t, { total: 100 });
+  for (const namespace of ["a", "b", "c"]) add(`${namespace}/web`, hosts(namespace, 80));
+  await start();
+  assert.deepEqual(kept(), { "a/web": 80, "b/web": 50, "c/web": 50 });
+  assert.deepEqual(
+    refused()
+      .map(({ from }) => from.namespace)
+      .sort(),
+    ["b", "c"],
+  );
+  remove("a/web");
+  await pass(AGAIN_MS);
+  assert.deepEqual(kept(), { "b/web": 50, "c/web": 50 });
+  remove("b/web");
+  await pass(AGAIN_MS);
+  assert.deepEqual([kept(), refused()], [{ "c/web": 80 }, []]);
+});
+
+test("a tenant that changes its left-out Ingresses again and again gains nothing", async (t) => {
+  const { start, add, kept, refused } = rig(t);
+  add("tenant/a", hosts("a", 100), 1);
+  await start();
+  for (let round = 0; round < 500; round += 1) add(`tenant/b${round % 5}`, hosts(`${round}`, 50), 2);
+  assert.deepEqual([kept(), refused().length], [{ "tenant/a": 100 }, 1]);
+});
+
+test("an Ingress without names takes no room", async (t) => {
+  const { start, add, kept, refused } = rig(t);
+  for (let index = 0; index < 200; index += 1) add(`tenant/${index}`, []);
+  add("tenant/web", hosts("web", 100), 2);
+  await start();
+  assert.deepEqual([kept(), refused()], [{ "tenant/web": 100 }, []]);
+});
+
+test("whatever a tenant does, its claims stay within the limit, and its oldest ones are kept in the end", async (t) => {
+  const { api, start, add, remove, kept, pass } = rig(t);
+  await start();
+  const there = new Map<string, { day: number; count: number }>();
+  let seed = 7;
+  const below = (end: number) => {
+    seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
+    return Math.floor((seed / 2_147_483_648) * end);
+  };
+  for (let round = 0; round < 2_000; round += 1) {
+    const key = `tenant/${below(12)}`;
+    const known = there.get(key);
+    if (known !== undefined && below(3) === 0) {
+      remove(key);
+      there.delete(key);
+    } else {
+      const next = { day: known?.day ?? 1 + below(28), count: 1 + below(60) };
+      add(key, hosts(key.slice(7), next.count), next.day);
+      there.set(key, next);
+    }
+    const used = Object.values(kept()).reduce((sum, count) => sum + count, 0);
+    assert.ok(used <= LIMIT, `${used} claims in round ${round}`);
+    if (round % 100 === 99) await pass(AGAIN_MS);
+  }
+  // A list of everything, as once an hour, puts right what arrived in the wrong order.
+  await pass(60 * 60_000, 60_000);
+  api.cut(INGRESSES);
+  await pass(AGAIN_MS);
+  let room = LIMIT;
+  const expected: Record<string, number> = {};
+  const byAge = [...there].sort(([a, one], [b, other]) => one.day - other.day || (a < b ? -1 : 1));
+  for (const [key, { count }] of byAge) {
+    const fits = Math.min(room, count);
+    if (fits > 0) expected[key] = fits;
+    room -= fits;
+  }
+  assert.deepEqual(kept(), Object.fromEntries(Object.entries(expected).sort()));
+});
