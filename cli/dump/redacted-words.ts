@@ -56,6 +56,7 @@ export class RedactedWords {
     if (isIP(address) !== 0) return this.#address(address) + token.slice(address.length);
     if (token.includes(":")) return token.replace(/[^:]+/g, (part) => this.#replace(part, isText));
     if (/^[\d.*_-]+$/.test(token) || PROXY_PROTOCOL.test(token) || SOFTWARE_DOMAIN.test(token)) return token;
+    if (this.#kept.has(token)) return token;
     if (token.includes(".")) return this.#hostname(token, isText);
     return isText && !this.#words.has(token) ? token : this.word(token);
   }
