@@ -18,8 +18,8 @@ interface OpenWatch {
  * It accepts no writes (`MemoryKube` does) and does not parse HTTP (`MemoryServer` does).
  *
  * A collection's name is its path, followed by `?` and the field selector if the product uses one. A list contains
- * the objects that were set before it. A later change is an event, which the watch gets at once. The list of a namespace
- * contains the objects of the cluster's collection too.
+ * the objects that were set before it. A later change is an event, which the watch gets at once. A namespace's list
+ * has the objects of the cluster's collection too.
  */
 export class MemoryApi {
   readonly client: KubeClient;
