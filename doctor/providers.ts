@@ -17,7 +17,7 @@ const set = (annotation: string, value: string): string => `annotate the Service
 const HOSTNAME = "<hostname that resolves to the load balancer>";
 
 /** Annotations as the providers' cloud controllers read them (their documentation and sources). */
-const PROVIDERS: readonly KnownProvider[] = [
+export const PROVIDERS: readonly KnownProvider[] = [
   {
     title: "Hetzner Cloud",
     nodes: ["hcloud://"],
