@@ -1,10 +1,15 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, test } from "node:test";
+import { issueAuthority, issueLeaf } from "#certs/issue.ts";
 import type { FullStatus } from "#controller/status.ts";
 import { type HeaderAnswer, renderQuestions } from "#lib/documents/header-questions.ts";
+import { renderIndex, renderState } from "#lib/documents/map-format.ts";
+import { type RenderedShard, Shards } from "#lib/documents/shards.ts";
+import { renderTargets } from "#lib/documents/targets-format.ts";
 import { connect } from "#lib/kube/connect.ts";
 import { captured, runHere, useFiles } from "#test/fakes/cli.ts";
+import { fullStatus, WORKLOAD } from "#test/fakes/full-status.ts";
 import { installed } from "#test/fakes/installed.ts";
 import { type FakeApi, fakeApi } from "#test/fakes/kube-api.ts";
 import { type MemoryServer, refusal } from "#test/fakes/memory-server.ts";
@@ -47,9 +52,9 @@ function discovery(path: string) {
   return /^\/apis\/[^/]+(?:\/[^/]+)?$/.test(path) ? refusal(404, "NotFound") : undefined;
 }
 
-async function dumped(): Promise<string> {
+async function dumped(redact = false): Promise<string> {
   const { context, written } = captured();
-  await dump("0.0.0", { namespace: "ours", probeNamespace: "probes", kubeconfig }, context);
+  await dump("0.0.0", { namespace: "ours", probeNamespace: "probes", kubeconfig, redact }, context);
   return written.stdout;
 }
 
@@ -60,12 +65,81 @@ async function findings(args: readonly string[]): Promise<string> {
 }
 
 const ofCluster = () => findings(["-n", "ours", "--probe-namespace", "probes", "--kubeconfig", kubeconfig]);
-const ofDump = async () => findings(["--from", await files.file("dump.yaml", await dumped())]);
+const ofDump = async (redact?: boolean) => findings(["--from", await files.file("dump.yaml", await dumped(redact))]);
 
-describe("doctor finds the same in a dump", () => {
+/** Checks that doctor has the same findings in a dump, and the same codes in a redacted one. Returns the findings. */
+async function foundInDumps(): Promise<string> {
+  const found = await ofCluster();
+  assert.equal(await ofDump(), found);
+  assert.deepEqual(codesOf(await ofDump(true)), codesOf(found));
+  return found;
+}
+
+/** `check status code` of each finding, sorted. */
+function codesOf(found: string): string[] {
+  const { findings } = JSON.parse(found) as { findings: readonly Record<"check" | "status" | "code", string>[] };
+  return findings.map(({ check, status, code }) => `${check} ${status} ${code}`).sort();
+}
+
+/** The first shard of a map with these names. */
+function rendered(lines: readonly { readonly name: string; readonly addresses: readonly string[] }[]) {
+  const shards = new Shards();
+  for (const { name, addresses } of lines) shards.set(name, addresses);
+  return shards.render() as readonly [RenderedShard];
+}
+
+describe("doctor finds the same in a dump, and the same codes in a redacted one", () => {
   test("of an installed cluster", async () => {
-    assert.equal(await ofDump(), await ofCluster());
-    assert.match(await ofDump(), /edge\/nginx/);
+    assert.match(await foundInDumps(), /edge\/nginx/);
+  });
+
+  test("of an installed cluster with faults", async () => {
+    const life = { now: Date.now(), days: 1 };
+    const ca = await issueAuthority(life);
+    const { cert } = await issueLeaf(ca, ["switchback-webhook.ours.svc"], life);
+    const entry = (name: string, caBundle: string) => ({ name, clientConfig: { caBundle: base64(caBundle) } });
+    const webhooks = [entry("pod.switchback.dev", ca.cert), entry("initech", (await issueAuthority(life)).cert)];
+    const metadata = { resourceVersion: "1" };
+    server.add("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", "switchback-webhook", {
+      ...{ kind: "MutatingWebhookConfiguration", metadata, webhooks },
+    });
+    server.add("/api/v1/namespaces/ours/secrets", "switchback-webhook-tls", { data: { "tls.crt": base64(cert) } });
+    const port = { port: 443, listenPort: 15_000, upstreamPort: 443, protocol: "v1" as const };
+    const target = { name: "initech", upstream: "nginx.edge.svc", ports: [port], clusterIPs: ["198.51.100.9"] };
+    server.add("/api/v1/namespaces/ours/configmaps", "switchback-targets", {
+      ...{ kind: "ConfigMap", metadata, data: { "targets.json": renderTargets([target]).text } },
+    });
+    server.add("/api/v1/namespaces/kube-system/configmaps", "coredns", {
+      ...{ kind: "ConfigMap", metadata },
+      data: { Corefile: ".:53 {\n  rewrite name a.initech.com b # Added by hairpin-proxy\n}" },
+    });
+    const status = fullStatus({ warnings: [{ code: "over-cap", text: "initech" }] }, { workloads: [WORKLOAD] });
+    server.onCall = ({ path, method }) => {
+      if (path.endsWith("/proxy/status")) return { status: 200, body: status };
+      if (method !== "POST") return discovery(path);
+      const refused = { kind: "Status", message: 'failed calling webhook "pod.switchback.dev": initech' };
+      return { status: 500, body: refused };
+    };
+    const found = await foundInDumps();
+    for (const code of ["ca-bundle-mismatch", "over-cap", "workload-stuck", "dns-leftover", "webhook-blocks"])
+      assert.match(found, new RegExp(`"${code}"`));
+  });
+
+  test("of a published map, but not whether pods match it", async () => {
+    const metadata = { resourceVersion: "1", labels: { "switchback.dev/map": "hosts" } };
+    const [shard] = rendered([{ name: "shop.example.com", addresses: ["198.51.100.9"] }]);
+    const index = renderIndex({ revision: "r", shards: [{ name: "switchback-hosts-0", revision: shard.shardHash }] });
+    const documents = {
+      "switchback-hosts-index": { "index.json": index },
+      "switchback-hosts-0": { hosts: shard.text },
+      "switchback-hosts": { "state.json": renderState({ targets: [] }) },
+    };
+    for (const [name, data] of Object.entries(documents))
+      server.add("/api/v1/namespaces/ours/configmaps", name, { kind: "ConfigMap", metadata, data });
+    const found = codesOf(await ofCluster());
+    assert.ok(found.includes("pods ok no-pods"), found.join());
+    const redacted = found.map((line) => (line === "pods ok no-pods" ? "pods unknown index-malformed" : line));
+    assert.deepEqual(codesOf(await ofDump(true)), redacted.sort());
   });
 
   test("with the controller's DNS answers, and its warning about kept names", async () => {
@@ -77,9 +151,7 @@ describe("doctor finds the same in a dump", () => {
       if (path.endsWith("/proxy/status")) return { status: 200, body: status };
       return discovery(path);
     };
-    const found = await ofCluster();
-    assert.match(found, /names-lead-to-it/);
-    assert.equal(await ofDump(), found);
+    assert.match(await foundInDumps(), /names-lead-to-it/);
     const { stdout } = await runHere(["status", "--from", await files.file("kept.yaml", await dumped())], {});
     assert.match(stdout, /warning: kept: 1 names stay mapped: old\.example\.com/);
   });
@@ -87,19 +159,39 @@ describe("doctor finds the same in a dump", () => {
   test("of a cluster that refuses many requests", async () => {
     server.onCall = ({ path }) =>
       /services|secrets|issuers|pods/.test(path) ? refusal(403, "Forbidden") : discovery(path);
-    assert.equal(await ofDump(), await ofCluster());
-    assert.match(await ofDump(), /missing permission/);
+    assert.match(await foundInDumps(), /missing permission/);
   });
 
   test("of a cluster where requests fail", async () => {
     server.onCall = ({ path }) =>
       /ingresses|gateways|nodes/.test(path) ? refusal(500, "InternalError") : discovery(path);
-    assert.equal(await ofDump(), await ofCluster());
-    assert.match(await ofDump(), /not-read/);
+    assert.match(await foundInDumps(), /not-read/);
   });
 });
 
-test("a dump has no Secret, and no field that may contain one", async () => {
+test("a dump has no Secret, and no field or annotation that may contain one", async () => {
+  server.add("/apis/networking.k8s.io/v1/namespaces/shop/ingresses", "admin", {
+    metadata: {
+      resourceVersion: "1",
+      labels: { token: "SECRET" },
+      annotations: {
+        "nginx.ingress.kubernetes.io/custom-request-headers": "Authorization: Basic SECRET",
+        "nginx.ingress.kubernetes.io/auth-url": "https://SECRET:SECRET@sso.example.com/?token=SECRET",
+        "haproxy-ingress.github.io/config-backend": "http-request set-header X-Key SECRET",
+        "traefik.ingress.kubernetes.io/router.middlewares": "SECRET",
+        "nginx.ingress.kubernetes.io/server-alias": "alias.example.com",
+      },
+    },
+    spec: { rules: [{ host: "admin.example.com", http: { paths: [{ path: "/SECRET" }] } }] },
+  });
+  server.add("/api/v1/namespaces/edge/services", "db", {
+    kind: "Service",
+    metadata: {
+      resourceVersion: "1",
+      annotations: { "service.beta.kubernetes.io/aws-load-balancer-access-log-s3-bucket-name": "SECRET" },
+    },
+    spec: { type: "LoadBalancer", ports: [{ port: 80 }] },
+  });
   const containers = [{ name: "a", image: "a:1", env: [{ name: "PASSWORD", value: "SECRET" }] }];
   server.add("/api/v1/namespaces/ours/secrets", "switchback-webhook-tls", {
     data: { "tls.crt": base64("PUBLIC"), "tls.key": base64("SECRET") },
@@ -124,6 +216,8 @@ test("a dump has no Secret, and no field that may contain one", async () => {
   assert.doesNotMatch(text, /"kind":"Secret"/);
   assert.ok(text.includes(base64("PUBLIC")), "every client of the webhook gets the certificate");
   assert.match(text, /"a:1"/);
+  assert.match(text, /"nginx.ingress.kubernetes.io\/server-alias":"alias.example.com"/);
+  assert.match(text, /"service.beta.kubernetes.io\/aws-load-balancer-":""/, "the doctor recognizes the provider");
   assert.deepEqual(
     server.writes.filter((each) => !each.endsWith("/pods")),
     [],

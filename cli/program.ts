@@ -247,7 +247,7 @@ function addStatus(root: Command, context: CliContext, setExitCode: (code: numbe
   addClusterCommand(root, "dump", "look", ["dump --redact > dump.yaml"])
     .description("print what doctor and controller read of a cluster, without Secrets, for a report to others")
     .option("--probe-namespace <name>", "namespace for the dry-run pod", namespaceName, "default")
-    .option("--redact", "replace names, hosts and addresses, each always by the same one")
+    .option("--redact", "replace all words and addresses but Switchback's own, each always by the same one")
     .action(async (flags) => (await import("./dump.ts")).dump(ownVersion(), flags, context));
 }
 

@@ -12,7 +12,7 @@ const set = (annotation: string, value: string): string => `annotate the Service
 const HOSTNAME = "<hostname that resolves to the load balancer>";
 
 /** Annotations as the providers' cloud controllers read them (their documentation and sources). */
-const PROVIDERS: readonly Provider[] = [
+export const PROVIDERS: readonly Provider[] = [
   {
     title: "Hetzner Cloud",
     annotations: ["load-balancer.hetzner.cloud/"],
@@ -114,14 +114,16 @@ export function providerCures(service: ServiceFacts): string[] {
 }
 
 /**
- * Whether MetalLB or Cilium's LB IPAM gave the Service its address. MetalLB then sets an annotation (metallb/metallb,
- * controller/service.go, `AnnotationIPAllocateFromPool`), Cilium a condition (cilium/cilium, operator/pkg/lbipam,
+ * What marks a Service whose address MetalLB or Cilium's LB IPAM gave: an annotation of MetalLB (metallb/metallb,
+ * controller/service.go, `AnnotationIPAllocateFromPool`), or a condition of Cilium (cilium/cilium, operator/pkg/lbipam,
  * `ciliumSvcRequestSatisfiedCondition`).
  */
+export const ANNOUNCED: readonly string[] = [
+  "metallb.io/ip-allocated-from-pool",
+  "metallb.universe.tf/ip-allocated-from-pool",
+  "cilium.io/IPAMRequestSatisfied",
+];
+
 function isAnnounced({ annotations, conditions }: ServiceFacts): boolean {
-  return (
-    "metallb.io/ip-allocated-from-pool" in annotations ||
-    "metallb.universe.tf/ip-allocated-from-pool" in annotations ||
-    conditions.includes("cilium.io/IPAMRequestSatisfied")
-  );
+  return ANNOUNCED.some((mark) => mark in annotations || conditions.includes(mark));
 }

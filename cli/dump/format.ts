@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { finite, integer, object, record, text } from "#lib/errors/schemas.ts";
+import { integer, object, record, text } from "#lib/errors/schemas.ts";
 
 // A dump is a stream of YAML documents: the head, then answers, look-ups and objects in any order. The program writes
 // each document as JSON on one line: JSON is also YAML, and is read fifty times faster.
@@ -40,17 +40,4 @@ export const lookupSchema = object({
   name: text,
   /** Empty if the name does not exist. */
   addresses: v.array(v.string()),
-});
-
-/** The fields that every object must have. */
-export const objectSchema = object({
-  apiVersion: text,
-  kind: text,
-  metadata: object({
-    name: text,
-    namespace: v.optional(text),
-    labels: v.optional(record(v.string(), v.string())),
-    annotations: v.optional(record(v.string(), v.string())),
-    generation: v.optional(finite),
-  }),
 });

@@ -7,8 +7,9 @@ import { groupOf } from "#lib/kube/paths.ts";
 import { type StoredAnswer, storedClient } from "#lib/kube/stored-client.ts";
 import { pluralOf, StoredObjects } from "#lib/kube/stored-objects.ts";
 import { type DumpText, invalid, parseDocument, splitDocuments } from "./documents.ts";
-import { answerSchema, DUMP_VERSION, type DumpHead, headSchema, lookupSchema, objectSchema } from "./format.ts";
-import { SHAPES } from "./shapes.ts";
+import { answerSchema, DUMP_VERSION, type DumpHead, headSchema, lookupSchema } from "./format.ts";
+import { inGroup } from "./public-fields.ts";
+import { objectSchema, SCHEMAS } from "./schemas.ts";
 
 /** Maximum number of characters of a dump to keep in memory. Each takes one or two bytes. */
 const MAX_KEPT = 512 * 1024 * 1024;
@@ -99,16 +100,11 @@ class DumpReader {
     const object = this.#checked(objectSchema, value, place);
     if (object === undefined) return;
     const { apiVersion, kind } = object;
-    const shape = SHAPES.get(`${kind}.${groupOf(apiVersion)}`);
-    if (shape !== undefined && this.#checked(shape, value, place) === undefined) return;
-    const [group, version] = apiVersion.split("/");
-    const plural = this.#head?.resources[version === undefined ? kind : `${kind}.${group}`] ?? pluralOf(kind);
-    this.#objects.put(
-      version === undefined ? `/api/${apiVersion}` : `/apis/${apiVersion}`,
-      plural,
-      value as object,
-      json,
-    );
+    const group = groupOf(apiVersion);
+    const resource = this.#head?.resources[inGroup(kind, group)] ?? pluralOf(kind);
+    const schema = SCHEMAS.get(inGroup(resource, group));
+    if (schema !== undefined && this.#checked(schema, value, place) === undefined) return;
+    this.#objects.put(group === "" ? `/api/${apiVersion}` : `/apis/${apiVersion}`, resource, value as object, json);
   }
 
   #checked<S extends Schema>(schema: S, value: unknown, place: string) {

@@ -1,13 +1,22 @@
+import type { Config } from "#lib/config/schema.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { METADATA_LIST } from "#lib/kube/accept.ts";
 import { TooLongError } from "#lib/kube/body.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { itemsOfList, listAll } from "#lib/kube/list.ts";
-import type { Query } from "#lib/kube/paths.ts";
+import { groupOf, type Query } from "#lib/kube/paths.ts";
 import type { StoredAnswer } from "#lib/kube/stored-client.ts";
-import { type ObjectPath, parseObjectPath, pluralOf, StoredObjects } from "#lib/kube/stored-objects.ts";
+import { type ObjectPath, parseObjectPath, StoredObjects } from "#lib/kube/stored-objects.ts";
 import type { ApiList, ApiObject, ReadOptions } from "#lib/kube/types.ts";
-import { publicObject, publicPodAnswer, publicSecret } from "./public-fields.ts";
+import {
+  type CustomFields,
+  customFields,
+  inGroup,
+  publicAnswer,
+  publicObject,
+  publicPodAnswer,
+  publicSecret,
+} from "./public-fields.ts";
 
 /** Everything that was read from a cluster. */
 export class Recording {
@@ -15,12 +24,18 @@ export class Recording {
   readonly answers = new Map<string, StoredAnswer>();
   /** Plurals by `Kind.group`, as in the head of a dump. */
   readonly resources: Record<string, string> = {};
+  #custom: CustomFields = new Map();
+
+  /** Also records the fields of these kinds that their paths name. */
+  follow(sources: Config["sources"]["custom"]): void {
+    this.#custom = customFields(sources);
+  }
 
   /** Records the answer to a request. From a list, records its objects. */
   record(path: string, answer: object): void {
     const parsed = parseObjectPath(path);
     this.answers.delete(`GET ${path}`);
-    if (parsed === undefined) this.answers.set(`GET ${path}`, { status: 200, body: answer });
+    if (parsed === undefined) this.answers.set(`GET ${path}`, { status: 200, body: publicAnswer(answer) });
     else if (parsed.resource === "secrets")
       this.answers.set(`GET ${path}`, { status: 200, body: publicSecret(answer) });
     else if (parsed.name !== undefined) this.#put(parsed, answer);
@@ -44,9 +59,10 @@ export class Recording {
 
   #put({ root, resource }: ObjectPath, { kind = resource, ...object }: ApiObject): void {
     const apiVersion = root.replace(/^\/apis?\//, "");
-    const [group = "", version] = apiVersion.split("/");
-    if (pluralOf(kind) !== resource) this.resources[version === undefined ? kind : `${kind}.${group}`] = resource;
-    this.objects.put(root, resource, publicObject({ ...object, apiVersion, kind }));
+    const group = groupOf(apiVersion);
+    this.resources[inGroup(kind, group)] = resource;
+    const kept = publicObject(inGroup(resource, group), { ...object, apiVersion, kind }, this.#custom);
+    if (kept !== undefined) this.objects.put(root, resource, kept);
   }
 }
 

@@ -1,144 +1,83 @@
-import { groupOf } from "#lib/kube/paths.ts";
-import type { StoredAnswer } from "#lib/kube/stored-client.ts";
-import { parseObjectPath } from "#lib/kube/stored-objects.ts";
+import { rootCertificates } from "node:tls";
+import { type Certificate, isSignedBy, parseCertificates, readableAuthorities } from "#certs/pem.ts";
+import { isProtocolAnnotation } from "#controller/targets/proxy-protocol-annotations.ts";
+import type { ApiObject } from "#lib/kube/types.ts";
 import { RedactedWords } from "./redacted-words.ts";
 
-// A redacted dump has other names, hosts and addresses, each replaced consistently, and the same findings. Classes,
-// labels of known software, providers' settings and suffixes that affect a decision stay.
+// A redacted dump has other words and addresses, each replaced consistently, and the same findings. Only the words of
+// our own code stay, and numbers in fields that our code reads.
 
-/** Fields whose values come from Kubernetes, an ingress controller or Switchback, and not from the cluster's users. */
-const KEPT_FIELDS = new Set(
-  (
-    "apiVersion kind type protocol appProtocol ipMode controller controllerName ingressClassName " +
-    "gatewayClassName className creationTimestamp time phase status reason code method version " +
-    "externalTrafficPolicy pathType internalTrafficPolicy sessionAffinity ipFamilyPolicy ipFamilies " +
-    "standing mode modeFrom imagePullPolicy operator failurePolicy verbs effect group resourceVersion uid " +
-    "caBundle tls.crt dnsPolicy matchPolicy sideEffects scope admissionReviewVersions operations " +
-    "apiGroups apiVersions resources reinvocationPolicy contentType revision since lastTransitionTime " +
-    "renewTime acquireTime program"
-  ).split(" "),
-);
-const TEXTS = new Set(["message", "text", "note", "lastError"]);
-/** Paths of the API server's version and of its discovery. */
-const DISCOVERY = /^\/(?:version|apis?\/[^/]+(?:\/[^/]+)?)$/;
-const MAPS = new Set(["labels", "annotations", "matchLabels", "selector"]);
-const SETTING =
-  /(?:(?:kubernetes|k8s|metallb)\.io|switchback\.dev|(?:hetzner|stackit)\.cloud|oraclecloud\.com|openstack\.org|cloudscale\.ch|universe\.tf)\//;
-
-interface Fields {
-  readonly [field: string]: unknown;
-}
-
-/** The fields of an object in which the redactor finds names. */
-interface Named {
-  readonly apiVersion?: string;
-  readonly kind?: string;
-  readonly metadata?: { readonly name?: string; readonly namespace?: string; readonly annotations?: Fields };
-  readonly spec?: { readonly ingressClassName?: string; readonly gatewayClassName?: string };
-}
+/** The ports in an annotation about PROXY headers. */
+const PORTS = /^\s*\d{1,5}(?:\s*,\s*\d{1,5})*\s*$/;
+/** Fields with certificates, whose subjects have names. */
+const CERTIFICATES: ReadonlySet<string> = new Set(["caBundle", "tls.crt"]);
 
 export class Redactor {
   readonly #words: RedactedWords;
+  /** Certificates, with the number of the root that replaces each. */
+  readonly #certificates = new Map<Certificate, number>();
 
-  /**
-   * `objects` are all objects of the dump as JSON. A name in one object is also replaced in the texts of the others.
-   * `kept` are words of the default configuration, which stay.
-   */
-  constructor(objects: () => Iterable<string>, clusterDomain: string | undefined, kept: Iterable<string> = []) {
-    const classes = new Set(kept);
-    const services: (readonly [namespace: string, name: string])[] = [];
-    for (const json of objects()) {
-      const object = JSON.parse(json) as Named;
-      for (const name of classesIn(object)) classes.add(name);
-      const { kind, metadata: { namespace, name } = {} } = object;
-      if (kind === "Service" && namespace && name) services.push([namespace, name]);
-    }
-    this.#words = new RedactedWords(classes, clusterDomain);
-    for (const [namespace, name] of services) this.#words.target(namespace, name);
-    for (const json of objects()) this.object(JSON.parse(json));
+  /** `objects` are all objects of the dump as JSON. `known` are the words that stay, in lower case. */
+  constructor(objects: () => Iterable<string>, known: ReadonlySet<string>) {
+    this.#words = new RedactedWords(known);
+    for (const json of objects()) this.#look(JSON.parse(json) as ApiObject);
   }
 
+  /** Redacts a document of the dump: an object, an answer or a look-up. */
   object(object: object): object {
-    return this.#fields(object as Fields);
+    return this.#value(object, "") as object;
   }
 
-  /** Redacts the answer to a request, and the names in its path. */
-  answer(path: string, { message, text, body, ...rest }: StoredAnswer): { path: string } & StoredAnswer {
-    return {
-      ...rest,
-      path: this.#path(path),
-      ...(message !== undefined && { message: this.#words.inText(message) }),
-      ...(text !== undefined && { text: this.#page(text) }),
-      ...(body !== undefined && { body: DISCOVERY.test(path) ? body : this.#fields(body as Fields) }),
-    };
-  }
-
-  name(name: string): string {
-    return this.#words.inValue(name);
-  }
-
-  #path(path: string): string {
-    const { root, namespace, resource, name } = parseObjectPath(path) ?? {};
-    if (root === undefined || resource === undefined) return path;
-    const inside = namespace === undefined ? "" : `/namespaces/${this.name(namespace)}`;
-    return `${root}${inside}/${resource}${name === undefined ? "" : `/${this.name(name)}`}`;
-  }
-
-  /** Redacts a page of a component: JSON or lines of text. */
-  #page(text: string): string {
-    try {
-      return JSON.stringify(this.#value(JSON.parse(text), ""));
-    } catch {
-      return this.#words.inText(text);
-    }
-  }
-
-  #fields(fields: Fields): Fields {
-    return Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, this.#value(value, key)]));
+  #look({ kind, metadata: { namespace, name, labels } = {} }: ApiObject): void {
+    if (kind === "Service" && namespace && name) this.#words.addService(namespace, name);
+    const hash = labels?.["pod-template-hash"];
+    if (hash !== undefined) this.#words.addTemplateHash(hash);
   }
 
   #value(value: unknown, key: string): unknown {
-    if (typeof value === "string") return this.#string(value, key);
+    if (typeof value === "string") return this.#text(value, key);
+    if (typeof value === "number") return this.#words.isKnown(key) ? value : 0;
     if (Array.isArray(value)) return value.map((each) => this.#value(each, key));
     if (typeof value !== "object" || value === null) return value;
-    if (MAPS.has(key)) return this.#map(value as Fields, key === "annotations");
-    // The data of a ConfigMap or of a Secret.
-    if (key === "data") {
-      const texts = Object.entries(value).map(([name, text]) => [
-        name,
-        this.#value(text, name === "tls.crt" ? name : "text"),
-      ]);
-      return Object.fromEntries(texts);
+    const fields = Object.entries(value).map(([name, field]) => [this.#words.in(name), this.#value(field, name)]);
+    return Object.fromEntries(fields);
+  }
+
+  /** A text may be a document itself. */
+  #text(text: string, key: string): string {
+    if (CERTIFICATES.has(key)) return this.#rootsFor(text);
+    if (PORTS.test(text) && isProtocolAnnotation(key)) return text;
+    try {
+      if (/^\s*[[{]/.test(text)) return JSON.stringify(this.#value(JSON.parse(text), ""));
+    } catch {
+      // It only looks like JSON, or is nested too deeply.
     }
-    return this.#fields(value as Fields);
+    return this.#words.in(text);
   }
 
-  #string(value: string, key: string): string {
-    if (KEPT_FIELDS.has(key)) return value;
-    if (TEXTS.has(key)) return this.#words.inText(value);
-    if (key === "providerID") return value.replace(/(?<=:\/\/).*/, "redacted");
-    if (key === "path") return "/";
-    return this.#words.inValue(value);
+  /** Replaces certificates with roots of public authorities. One and its own authority get the same root. */
+  #rootsFor(base64: string): string {
+    const text = Buffer.from(base64, "base64").toString();
+    if (text === "") return "";
+    const all = [...firstOf(text), ...readableAuthorities(text)];
+    const roots = new Set(all.map((each) => rootCertificates[this.#numberOf(each) % rootCertificates.length]));
+    return Buffer.from(roots.size === 0 ? "broken" : [...roots].join("\n")).toString("base64");
   }
 
-  /** Replaces keys like values if their domain does not belong to known software. */
-  #map(map: Fields, isAnnotations: boolean): Fields {
-    return Object.fromEntries(
-      Object.entries(map).map(([key, value]) => {
-        const isUnknown = isAnnotations && !SETTING.test(key);
-        const shown = key.includes("/") && !SETTING.test(key) ? this.#words.inText(key) : key;
-        return [shown, isUnknown ? "redacted" : this.#value(value, "")];
-      }),
-    );
+  #numberOf(certificate: Certificate): number {
+    const isRelated = ([each]: readonly [Certificate, number]) =>
+      each.id === certificate.id || isSignedBy(each, certificate) || isSignedBy(certificate, each);
+    const [, number] = [...this.#certificates].find(isRelated) ?? [certificate, this.#certificates.size];
+    this.#certificates.set(certificate, number);
+    return number;
   }
 }
 
-/** Kinds of objects whose name is a class, as `Kind.group`. */
-const CLASSES = ["IngressClass.networking.k8s.io", "GatewayClass.gateway.networking.k8s.io"];
-
-function classesIn({ apiVersion, kind, metadata = {}, spec = {} }: Named): string[] {
-  const annotation = metadata.annotations?.["kubernetes.io/ingress.class"];
-  const own = CLASSES.includes(`${kind}.${groupOf(apiVersion)}`) ? metadata.name : undefined;
-  const names = [own, spec?.ingressClassName, spec?.gatewayClassName, annotation];
-  return names.filter((name) => typeof name === "string");
+/** The first certificate, which a server shows. Empty if the text has one that does not parse. */
+function firstOf(text: string): Certificate[] {
+  try {
+    return parseCertificates(text).slice(0, 1);
+  } catch {
+    return [];
+  }
 }

@@ -1,104 +1,147 @@
 import { isIP } from "node:net";
 import { isSoftwareName } from "#controller/targets/known-software.ts";
-import { foundName } from "#controller/targets/service-view.ts";
-import { BUILT_IN_SUFFIXES } from "#hostmap/protected-names.ts";
-import { isPublicTld } from "#hostmap/public-tlds.ts";
+import { canonicalIp, foundName } from "#controller/targets/service-view.ts";
+import { foldCase, parentsOf } from "#hostmap/hostnames.ts";
+import { isPublicTld, PUBLIC_TLDS } from "#hostmap/public-tlds.ts";
 import { frontName } from "#lib/documents/listeners.ts";
 
-/** Domains of API groups, of keys and of well-known services. Names below them belong to software, not to its users. */
-const SOFTWARE_DOMAIN =
-  /(?:^|\.)(?:k8s\.io|kubernetes\.io|switchback\.dev|istio\.io|cert-manager\.io|traefik\.io|projectcontour\.io|openshift\.io|cilium\.io|envoyproxy\.io|external-dns\.io|hetzner\.cloud|oraclecloud\.com|openstack\.org|cloudscale\.ch)$/;
-/** Words that affect a decision, or that are common. */
-const COMMON = new Set(
-  (
-    "true false null none always never auto enabled disabled required optional redacted tcp udp tls ssl http https " +
-    "grpc h2c web websecure proxy webhook controller config all metrics health v1 v2 v1alpha1 v1beta1 ip instance " +
-    "nlb nlb-ip nlb-target-type external internal internet-facing ingress gateway ingressgateway egressgateway " +
-    "istio nginx haproxy envoy restart live namespace service default kube-system kube-public kube-node-lease " +
-    "coredns coredns-custom"
-  ).split(" "),
-);
-const FRONT_PREFIX = frontName("");
-const SWITCHBACK = /^switchback(?:-|$)/;
-const PROXY_PROTOCOL = /proxy.?protocol/i;
-/** An IP address, or a run of characters that a name may have. */
-const TOKEN = /(?:[0-9A-Fa-f]{0,4}:){2,}[0-9A-Fa-f.:]*|[A-Za-z0-9_*](?:[A-Za-z0-9_*.-]*[A-Za-z0-9_*])?/g;
+const LETTER = String.raw`[A-Za-z0-9\u{80}-\u{10ffff}]`;
+/** Labels with hyphens inside, joined by dots. */
+const WORD = `${LETTER}+(?:(?:-+|\\.)${LETTER}+)*`;
+const TIME = String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)`;
+const IPV4 = String.raw`(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}(?::\d{1,5})?(?![\w-]|\.\w)`;
+const MAY_BE_IPV6 = `(?<!${LETTER})(?:[0-9A-Fa-f]{0,4}:){2,}[0-9A-Fa-f.:]*(?!${LETTER})`;
+const IPV6_WITH_PORT = String.raw`\[[0-9A-Fa-f:.]+\]:\d{1,5}`;
+const IS_TIME = new RegExp(`^${TIME}$`);
+const WORDS = new RegExp(WORD, "gu");
+const TOKENS = new RegExp([TIME, IPV4, IPV6_WITH_PORT, MAY_BE_IPV6, WORD].join("|"), "gu");
+
+/** All words of a text, in lower case, and the domains above those with dots. */
+export function wordsIn(text: string): string[] {
+  return (text.match(WORDS) ?? []).map(foldCase).flatMap((word) => [word, ...parentsOf(word)]);
+}
+
+/** Names that our code makes of a known word and a number. */
+const NUMBERED = /^(?:linode-loadbalancer-port|switchback-hosts)-\d{1,5}$/;
+/** The name of IBM Cloud's Services has the id of the cluster. */
+const ALB = /^((?:public|private)-cr)([a-z0-9]+)(-alb\d+)$/;
+/** Beginnings of the names of front Services, and of the agents' Leases. */
+const OURS = new RegExp(`^(${frontName("")}(?:agent-)?)(.+)`);
+/** A label that ends a hostname with an address instead of a domain (`lib/hostmap/hostnames.ts`). */
+const NUMERIC = /^(?:[0-9]+|0x[0-9a-f]*)$/;
+/** A word that is too long for a name stays so: longer ones keep their length, up to one more than a hostname has. */
+const LONG = { from: 41, to: 254 };
+
+/** At least the number of labels of each protected suffix. */
+const MAX_SUFFIX = 6;
+
+/** Addresses that mean the same everywhere. */
+const COMMON_ADDRESSES = new Set(["0.0.0.0", "127.0.0.1", "::", "::1"]);
+const PRIVATE = /^(?:10\.|172\.(?:1[6-9]|2\d|3[01])\.|192\.168\.|f[cd])/;
 
 /**
- * Replaces words of a cluster with other words, each always with the same one. A hostname keeps its last label and
- * any suffix that affects a decision; its other labels are replaced as words. A private address stays private, a
- * public one public.
+ * Replaces every word that our code does not know, always with the same one, and every address with one of its kind.
+ * All else of a text stays: a hostname keeps its number of labels, and what was not valid is not valid afterwards.
  */
 export class RedactedWords {
+  readonly #known: ReadonlySet<string>;
+  /** Replacements of labels, by label in lower case. */
   readonly #words = new Map<string, string>();
+  /** What `in` has replaced, by token. Most tokens occur often. */
+  readonly #tokens = new Map<string, string>();
   readonly #addresses = new Map<string, string>();
-  readonly #kept: Set<string>;
-  readonly #suffixes: readonly string[];
+  readonly #templateHashes = new Set<string>();
+  /** Top-level domains that are not used yet. */
+  readonly #domains: string[];
 
-  constructor(kept: Iterable<string>, clusterDomain: string | undefined) {
-    this.#kept = new Set(kept);
-    const domains = [clusterDomain, "cluster.local"].filter((domain) => domain !== undefined);
-    this.#suffixes = [...BUILT_IN_SUFFIXES, ...domains.flatMap((domain) => [domain, `svc.${domain}`])];
+  /** `known` are words in lower case. */
+  constructor(known: ReadonlySet<string>) {
+    this.#known = known;
+    this.#domains = [...PUBLIC_TLDS].filter((domain) => domain.length === 2 && !known.has(domain));
   }
 
-  /** Redacts a value: replaces every word that there is no reason to keep. */
-  inValue(value: string): string {
-    return value.replace(TOKEN, (token) => this.#replace(token, false));
+  in(text: string): string {
+    return text.replace(TOKENS, (token) => {
+      const replaced = this.#tokens.get(token) ?? this.#token(token);
+      this.#tokens.set(token, replaced);
+      return replaced;
+    });
   }
 
-  /** Redacts a sentence: replaces only addresses, public hostnames and words that were replaced elsewhere. */
-  inText(text: string): string {
-    return text.replace(TOKEN, (token) => this.#replace(token, true));
-  }
-
-  #replace(token: string, isText: boolean): string {
-    const address = token.replace(/:$/, "");
-    if (isIP(address) !== 0) return this.#address(address) + token.slice(address.length);
-    if (token.includes(":")) return token.replace(/[^:]+/g, (part) => this.#replace(part, isText));
-    if (/^[\d.*_-]+$/.test(token) || PROXY_PROTOCOL.test(token) || SOFTWARE_DOMAIN.test(token)) return token;
-    if (this.#kept.has(token)) return token;
-    if (token.includes(".")) return this.#hostname(token, isText);
-    return isText && !this.#words.has(token) ? token : this.word(token);
-  }
-
-  #hostname(token: string, isText: boolean): string {
-    const name = token.toLowerCase();
-    const suffix = this.#suffixes
-      .filter((each) => name === each || name.endsWith(`.${each}`))
-      .toSorted((one, other) => other.length - one.length)[0];
-    const labels = name.split(".");
-    const last = labels.at(-1) ?? "";
-    // A setting such as `policy.verifyDns` is not a hostname.
-    const isHost = suffix !== undefined || isPublicTld(last) || labels.some((label) => this.#words.has(label));
-    if (isText && !isHost) return token;
-    const kept = suffix?.split(".").length ?? 1;
-    const own = labels.slice(0, -kept).map((label) => (/^\*+$/.test(label) ? label : this.word(label)));
-    return [...own, ...labels.slice(-kept)].join(".");
+  isKnown(word: string): boolean {
+    const folded = foldCase(word);
+    return this.#known.has(folded) || (isSoftwareName(folded) && !ALB.test(folded)) || NUMBERED.test(folded);
   }
 
   /** The name of a discovered target contains the name of its Service. Replaces both in the same way. */
-  target(namespace: string, service: string): void {
-    this.#words.set(foundName(namespace, service), foundName(this.word(namespace), this.word(service)));
+  addService(namespace: string, name: string): void {
+    this.#words.set(foundName(namespace, name), foundName(this.#label(namespace), this.#label(name)));
   }
 
-  /** The replacement of a word. */
-  word(word: string): string {
-    const target = this.#words.get(word.slice(FRONT_PREFIX.length));
-    if (target !== undefined && word.startsWith(FRONT_PREFIX)) return FRONT_PREFIX + target;
-    const isKept = COMMON.has(word) || this.#kept.has(word) || SWITCHBACK.test(word) || isSoftwareName(word);
-    if (isKept || /^(?:[A-Z]|\d+$|.$)/.test(word)) return word;
-    const known = this.#words.get(word) ?? `n${this.#words.size + 1}`;
-    this.#words.set(word, known);
-    return known;
+  /** The name of a ReplicaSet is that of its Deployment with this hash. Replaces both in the same way. */
+  addTemplateHash(hash: string): void {
+    this.#templateHashes.add(hash);
   }
 
-  #address(address: string): string {
-    if (/^(?:127\.|0\.|169\.254\.|255\.|::1?$|fe80:)/i.test(address)) return address;
+  #token(token: string): string {
+    if (IS_TIME.test(token)) return token;
+    if (isIP(token) !== 0) return this.#address(token);
+    const [, open = "", address = "", port = ""] = /^(\[?)(.*?)(\]?:\d*)$/.exec(token) ?? [];
+    if (isIP(address) !== 0) return open + this.#address(address) + port;
+    if (token.includes(":")) return token.replace(WORDS, (word) => this.#token(word));
+    if (!token.includes(".")) return this.#label(token);
+    if (this.isKnown(token)) return token;
+    const labels = token.split(".");
+    const own = labels.length - this.#suffixOf(labels);
+    return labels.map((label, index) => (index < own ? this.#label(label) : label)).join(".");
+  }
+
+  /** The number of labels of the longest known suffix, such as that of a metadata server. */
+  #suffixOf(labels: readonly string[]): number {
+    for (let count = Math.min(labels.length, MAX_SUFFIX); count > 0; count -= 1) {
+      if (this.#known.has(foldCase(labels.slice(-count).join(".")))) return count;
+    }
+    return 0;
+  }
+
+  #label(label: string): string {
+    const folded = foldCase(label);
+    let word = this.#words.get(folded);
+    if (word === undefined && this.isKnown(label)) return label;
+    word ??= this.#compound(folded) ?? this.#newWord(folded);
+    this.#words.set(folded, word);
+    return folded === label ? word : word.toUpperCase();
+  }
+
+  /** Replaces only the part that our code does not know, or a Deployment's name and the hash of its ReplicaSet. */
+  #compound(label: string): string | undefined {
+    if (label.length >= LONG.to) return undefined;
+    const [, cluster, id = "", number] = ALB.exec(label) ?? [];
+    if (cluster !== undefined) return cluster + this.#label(id) + number;
+    const [prefix = "", rest = ""] = OURS.exec(label)?.slice(1) ?? [];
+    if (rest !== "") return prefix + this.#label(rest);
+    const end = label.lastIndexOf("-");
+    const [name, hash] = [label.slice(0, end), label.slice(end + 1)];
+    return end > 0 && this.#templateHashes.has(hash) ? `${this.#label(name)}-${this.#label(hash)}` : undefined;
+  }
+
+  #newWord(label: string): string {
+    const number = this.#words.size + 1;
+    if (NUMERIC.test(label)) return String(100_000 + number);
+    const domain = isPublicTld(label) ? this.#domains.shift() : undefined;
+    const isAscii = /^[\0-\x7f]*$/.test(label);
+    const word = domain ?? `n${number}${isAscii ? "" : "é"}`;
+    return label.length < LONG.from ? word : word.padEnd(Math.min(label.length, LONG.to), "x");
+  }
+
+  #address(written: string): string {
+    const address = canonicalIp(written);
+    if (COMMON_ADDRESSES.has(address)) return address;
     const known = this.#addresses.get(address);
     if (known !== undefined) return known;
     const number = this.#addresses.size + 1;
     const [high, low] = [number >> 8, number & 255];
-    const isPrivate = /^(?:10\.|172\.(?:1[6-9]|2\d|3[01])\.|192\.168\.|f[cd])/i.test(address);
+    const isPrivate = PRIVATE.test(address);
     const next =
       isIP(address) === 6
         ? `${isPrivate ? "fd00" : "2001:db8"}::${number.toString(16)}`

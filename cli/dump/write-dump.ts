@@ -2,15 +2,20 @@ import { isIP } from "node:net";
 import type { DnsLookup } from "#controller/dnscheck/lookup.ts";
 import { OtherTools } from "#controller/dnscheck/other-tools.ts";
 import { observe } from "#controller/observe.ts";
+import type { AddedChecks } from "#doctor/added-checks.ts";
 import type { ClusterFacts } from "#doctor/facts.ts";
 import { gather } from "#doctor/gather.ts";
 import { findLoadBalancers } from "#doctor/load-balancers.ts";
 import { parseConfig } from "#lib/config/parse.ts";
+import { parseText } from "#lib/config/parse-text.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { PRESET_NAMES } from "#lib/config/sources.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
+import { pluralOf, type StoredObjects } from "#lib/kube/stored-objects.ts";
+import type { ApiObject } from "#lib/kube/types.ts";
 import { addedChecks } from "../extras.ts";
 import { DUMP_VERSION, type DumpHead } from "./format.ts";
+import { knownWords } from "./known-words.ts";
 import { lookUpAll } from "./look-up.ts";
 import { Recording, recordingClient } from "./recording.ts";
 import { Redactor } from "./redact.ts";
@@ -19,6 +24,8 @@ import { Redactor } from "./redact.ts";
 const PATIENCE = { withinMs: 60_000, stuckMs: 2_000 };
 /** Timeout for look-ups. The dump has no look-up for a name that DNS has not answered by then. */
 const LOOK_UP_MS = 30_000;
+/** The key of the configuration in its ConfigMap. */
+const CONFIG_KEY = "config.yaml";
 
 /** Everything that a dump of a cluster contains. */
 export interface RecordedCluster {
@@ -26,6 +33,8 @@ export interface RecordedCluster {
   readonly recording: Recording;
   /** The DNS answers of the cluster, by name or wildcard. */
   readonly lookups: ReadonlyMap<string, readonly string[]>;
+  /** What the extras add to the configuration. */
+  readonly sections: AddedChecks["sections"];
 }
 
 interface RecordOptions extends Pick<DumpHead, "namespace" | "probeNamespace"> {
@@ -49,7 +58,9 @@ export async function recordCluster(
   const facts = await gather({ client: recorded, namespace, probeNamespace, now: () => now, added });
   const clusterDomain = domainOf(facts);
   const config = everySource(facts);
+  recording.follow(config.sources.custom);
   const { names } = await observe(config, { client: recorded, clusterDomain, identity: "dump", ...PATIENCE });
+  await withoutComments(recording.objects);
   const lookups = new Map(facts.lookups);
   if (lookup !== undefined) {
     const missing = [...names.map(({ name }) => name), ...balancerNames(facts)].filter((name) => !lookups.has(name));
@@ -61,8 +72,21 @@ export async function recordCluster(
   return {
     recording,
     lookups,
+    sections: added.sections,
     head: { time: new Date(now).toISOString(), namespace, probeNamespace, clusterDomain, resources },
   };
+}
+
+/** Writes the configuration as JSON, which has no comments, and whose fields are redacted one by one. */
+async function withoutComments(objects: StoredObjects): Promise<void> {
+  for (const json of objects.all()) {
+    if (!json.includes(CONFIG_KEY)) continue;
+    const object = JSON.parse(json) as ApiObject & { readonly data?: Readonly<Record<string, string>> };
+    const config: unknown = await parseText(object.data?.[CONFIG_KEY] ?? "").catch(() => undefined);
+    if (typeof config !== "object" || config === null) continue;
+    const data = { ...object.data, [CONFIG_KEY]: JSON.stringify(config) };
+    objects.put("/api/v1", "configmaps", { ...object, data } as ApiObject);
+  }
 }
 
 /** The installed configuration or the default one, with all presets and all sources in the cluster enabled. */
@@ -114,28 +138,25 @@ function domainOf({ clusterDns, install }: ClusterFacts): string | undefined {
     .find((found) => found !== undefined);
 }
 
-/** The names in the default configuration, which applies if no other is installed. */
-function defaultNames(): string[] {
-  return parseConfig({}).targets.flatMap(({ name, upstream }) =>
-    "service" in upstream ? [name, upstream.service.namespace, upstream.service.name] : name,
-  );
-}
-
 /** Renders the documents of a dump, each as JSON. */
-export function* dumpLines({ head, recording, lookups }: RecordedCluster, isRedacted: boolean): Generator<string> {
+export function* dumpLines(cluster: RecordedCluster, isRedacted: boolean): Generator<string> {
+  const { head, lookups, recording, sections } = cluster;
   const { answers, objects } = recording;
-  const redactor = isRedacted ? new Redactor(() => objects.all(), head.clusterDomain, defaultNames()) : undefined;
-  const { namespace, probeNamespace } = head;
-  const names = redactor && { namespace: redactor.name(namespace), probeNamespace: redactor.name(probeNamespace) };
+  const redactor = isRedacted ? new Redactor(() => objects.all(), knownWords(sections)) : undefined;
+  const shown = <T extends object>(document: T): T => (redactor?.object(document) as T | undefined) ?? document;
   const ours = (kind: string, fields: object) => JSON.stringify({ apiVersion: DUMP_VERSION, kind, ...fields });
-  yield ours("Dump", { ...head, ...names });
+  const { program, resources, ...fields } = head;
+  yield ours("Dump", { program, ...shown(fields), resources: oddPlurals(shown(resources)) });
   for (const [key, answer] of answers) {
     const [method = "", path = ""] = key.split(" ", 2);
-    yield ours("Answer", { method, ...(redactor?.answer(path, answer) ?? { path, ...answer }) });
+    yield ours("Answer", shown({ method, path, ...answer }));
   }
-  for (const [name, addresses] of lookups) {
-    const lookup = { name, addresses };
-    yield ours("Lookup", redactor?.object(lookup) ?? lookup);
-  }
-  for (const json of objects.all()) yield redactor ? JSON.stringify(redactor.object(JSON.parse(json))) : json;
+  for (const [name, addresses] of lookups) yield ours("Lookup", shown({ name, addresses }));
+  for (const json of objects.all()) yield redactor ? JSON.stringify(shown(JSON.parse(json))) : json;
+}
+
+/** The plurals that do not follow from the kind. */
+function oddPlurals(resources: Readonly<Record<string, string>>): Record<string, string> {
+  const odd = Object.entries(resources).filter(([kind, plural]) => pluralOf(kind.split(".", 1)[0] ?? "") !== plural);
+  return Object.fromEntries(odd);
 }

@@ -289,12 +289,30 @@ export function softwareByName(name: string): string | undefined {
   return softwareByLabels({ labels: {}, selector: {} }, [name, name.replace(/-controller$/, "")])?.title;
 }
 
-/** Whether a known ingress controller has this name, or this value of a label. */
+/** All patterns of names and values. */
+const NAME_OR_VALUE = new RegExp(
+  KNOWN_SOFTWARE.flatMap(({ names, labels = {} }) => [names, ...Object.values(labels)])
+    .flatMap((pattern) => (pattern === undefined || pattern === ANY ? [] : pattern.source))
+    .join("|"),
+);
+
+/** Whether a known ingress controller has this name, as for `softwareByName`, or this value of a label. */
 export function isSoftwareName(word: string): boolean {
-  return KNOWN_SOFTWARE.some(({ names, labels = {} }) =>
-    [names, ...Object.values(labels)].some((pattern) => pattern !== undefined && pattern !== ANY && pattern.test(word)),
-  );
+  return NAME_OR_VALUE.test(word) || NAME_OR_VALUE.test(word.replace(/-controller$/, ""));
 }
+
+/** The classes, the controllers and the keys of labels by which software is recognized. */
+export const SOFTWARE_WORDS: readonly string[] = [
+  ...KNOWN_SOFTWARE.flatMap(({ className = "", controllers = [], ownControllers = [], labels = {} }) => [
+    className,
+    ...controllers,
+    ...ownControllers,
+    ...Object.keys(labels),
+  ]),
+  ...OUTSIDE.controllers,
+  ...OUTSIDE.classes,
+  ...LABELS,
+];
 
 /** What an object says about the controller that serves it. */
 export interface NamedController {

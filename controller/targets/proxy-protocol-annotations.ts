@@ -163,6 +163,19 @@ const PROVIDERS: readonly ProviderAnnotations[] = [
   [[`${BETA}ncloud-load-balancer-proxy-protocol`, switched("v1")]],
 ];
 
+/** Keys of the annotations that `statedProtocol` reads. `<port>` is any port. */
+export const PROTOCOL_ANNOTATIONS: readonly string[] = [
+  PROXY_PROTOCOL_KEY,
+  ...PROVIDERS.flatMap((provider) => provider.map(([key]) => key)),
+  `${AWS}type`,
+  `${STACKIT}-ports-filter`,
+];
+
+/** Whether `statedProtocol` reads the annotation. */
+export function isProtocolAnnotation(key: string): boolean {
+  return PROTOCOL_ANNOTATIONS.includes(key) || PROTOCOL_ANNOTATIONS.includes(key.replace(/\d+$/, PORT));
+}
+
 /** The protocol of ports without a statement in annotations; `auto`: the ingress controller is asked. */
 export function assumedProtocol({ protocol, detect }: Config["discovery"]): Protocol | "auto" {
   return protocol === "auto" && !detect ? "v1" : protocol;

@@ -73,7 +73,7 @@ const answerSchema = object({
   by: address,
 });
 const knownSchema = object({ ...answerSchema.entries, other: v.optional(answerSchema) });
-const questionSchema = object({
+export const questionSchema = object({
   target: targetName,
   port,
   speaks: v.picklist(["http", "tls"]),
@@ -85,7 +85,7 @@ const questionSchema = object({
   asker: address,
   known: v.optional(knownSchema),
 });
-const documentSchema = object({ version: v.literal(VERSION), questions: v.array(v.unknown()) });
+export const documentSchema = object({ version: v.literal(VERSION), questions: v.array(v.unknown()) });
 
 /** Returns the text of `questions.json`. */
 export function renderQuestions(questions: readonly HeaderQuestion[]): string {

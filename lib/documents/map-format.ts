@@ -95,7 +95,7 @@ const HASH_DIGITS = 9;
 const ENTRY_DIGITS = NUMBER_DIGITS + HASH_DIGITS;
 const ENTRIES = /^(?:[\w-]{8})*$/;
 
-const indexSchema = object({ revision: v.string(), shards: v.pipe(v.string(), v.regex(ENTRIES)) });
+export const indexSchema = object({ revision: v.string(), shards: v.pipe(v.string(), v.regex(ENTRIES)) });
 
 /**
  * Returns the text of the index. It has eight bytes per shard, because every reader receives all of it with each
@@ -125,7 +125,7 @@ export interface MapState {
   readonly targets: readonly TargetAddress[];
 }
 
-const stateSchema = object({ targets: v.array(object({ name: v.string(), clusterIPs: v.array(v.string()) })) });
+export const stateSchema = object({ targets: v.array(object({ name: v.string(), clusterIPs: v.array(v.string()) })) });
 
 /**
  * Returns the text of the state. Equal states give equal texts. It has one line per target, so that people can read

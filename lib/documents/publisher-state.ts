@@ -27,7 +27,7 @@ const time = number(0, 8.64e15);
 const reasonSchema = object({ code: textOf(1, 100), text: textOf(0, MAX_TEXT) });
 const takenBackSchema = object({ at: time, by: v.optional(textOf(0, 300)) });
 
-const stateSchema = object({
+export const stateSchema = object({
   format: v.literal(FORMAT),
   publisher: textOf(1, 100),
   /** The place where it writes, as text for people. */

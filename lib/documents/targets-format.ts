@@ -23,7 +23,7 @@ const portSchema = object({
   protocol: v.picklist(["v1", "v2", "none"]),
   upstreamIPs: v.optional(addresses),
 });
-const targetSchema = object({
+export const targetSchema = object({
   name: targetName,
   upstream: upstreamName,
   ports: v.pipe(v.array(portSchema), v.minLength(1), v.maxLength(MAX_TARGET_PORTS)),
@@ -33,7 +33,11 @@ const targetSchema = object({
 });
 
 /** The document. Its targets are parsed one by one, so that an invalid target does not affect the others. */
-const documentSchema = object({ version: v.literal(VERSION), revision: v.string(), targets: v.array(v.unknown()) });
+export const documentSchema = object({
+  version: v.literal(VERSION),
+  revision: v.string(),
+  targets: v.array(v.unknown()),
+});
 /** Maximum number of targets that are read. */
 const MAX_TARGETS = 2_000;
 /** Maximum number of refused targets that are described. The others are counted. */

@@ -2,7 +2,7 @@
  * The top-level domains of the public DNS: IANA, Root Zone Database, as of November 2025. An outdated list costs
  * little: a name below a newer domain is refused only if a namespace has the name of that domain.
  */
-const PUBLIC_TLDS: ReadonlySet<string> = new Set(
+export const PUBLIC_TLDS: ReadonlySet<string> = new Set(
   [
     "aaa aarp abb abbott abbvie abc able abogado abudhabi ac academy accenture accountant accountants aco actor ad " +
       "ads adult",

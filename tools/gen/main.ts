@@ -6,6 +6,7 @@ import { configurationPage } from "./configuration-page.ts";
 import { eventReasons } from "./event-reasons.ts";
 import type { Generator } from "./generator.ts";
 import { installManifest } from "./install-manifest.ts";
+import { knownCodes } from "./known-codes.ts";
 import { metricsPage } from "./metrics-page.ts";
 import { probeProgram } from "./probe-program.ts";
 import { serviceNames } from "./service-names.ts";
@@ -22,6 +23,7 @@ const GENERATORS: readonly Generator[] = [
   chartReadme,
   metricsPage,
   codesPage,
+  knownCodes,
   supportPage,
   chartLicense,
   probeProgram,
