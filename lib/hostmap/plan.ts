@@ -111,7 +111,11 @@ export class Plan {
    */
   setPublished(lineOf: (name: string) => PublishedLine | undefined, names: Iterable<string> = []): void {
     this.#published = lineOf;
-    for (const name of names) if (this.#byName.has(name)) this.#dirtyNames.add(name);
+    for (const name of names) {
+      // A follower plans without holders, so its plan must not reach an undecided name.
+      this.#setPlan(name, undefined);
+      if (this.#byName.has(name)) this.#dirtyNames.add(name);
+    }
     this.#quotas.orderAgain();
     this.reevaluateServiceNames();
   }
@@ -169,7 +173,7 @@ export class Plan {
    * holder do not count.
    */
   isUndecided(name: string): boolean {
-    const holder = this.#published(name)?.holder;
+    const holder = this.#published(name)?.holder ?? this.#planned.get(name)?.holder;
     return (this.#byName.get(name) ?? []).some(
       ({ part, claim }) => part === "undecided" && (holder === undefined || holder === claim.from.namespace),
     );
