@@ -64,3 +64,72 @@ test("a tenant's undecided claim does not publish a name whose owner is gone bef
   assert.equal(publish("a.com", 1, []), undefined);
   assert.equal(publish("a.com", 2), undefined);
 });
+
+test("the heir's target has no address: the name of a deleted object leaves, and comes with the address", () => {
+  const { put, publish } = leading({ before: { "shop/web": ["a.com", { target: "edge" }] }, names: ["a.com"] });
+  put("tenant/web", ["a.com", { target: "refused", created: LONG_AGO }]);
+  put("shop/web");
+  assert.deepEqual([publish("a.com", 100), publish("a.com", 159)], [`shop ${A}`, `shop ${A}`]);
+  assert.equal(publish("a.com", 160), undefined);
+  assert.equal(publish("a.com", 200, [...TARGETS, { name: "refused", clusterIPs: [B] }]), `tenant ${B}`);
+});
+
+test("the heir has the holder's target, whose address is unknown for a moment: the line stays", () => {
+  const { put, publish } = leading({ before: { "shop/web": ["a.com", { target: "edge" }] }, names: ["a.com"] });
+  put("heir/web", ["a.com", { target: "edge" }]);
+  put("shop/web");
+  publish("a.com", 100);
+  assert.equal(publish("a.com", 160, [{ name: "edge", clusterIPs: [] }]), `heir ${A}`);
+});
+
+for (const names of [["*.a.com"], ["*.a.com", "**.a.com"], ["**.a.com", "*.a.com"]]) {
+  test(`the heir of the lines ${names.join(" and ")} gets its wildcard at any depth, whichever line ends first`, () => {
+    const { put, publish } = leading({ names });
+    put("tenant/route", ["*.a.com", { target: "of-tenant", anyDepth: true }]);
+    publish("*.a.com", 0);
+    assert.deepEqual([publish("*.a.com", 60), publish("**.a.com", 60)], [`tenant ${B}`, `tenant ${B}`]);
+  });
+}
+
+test("a tenant adds and deletes a claim on the holder's target all the time: the heir does not wait for ever", () => {
+  const { put, publish } = leading({ before: { "shop/web": ["a.com", { target: "edge" }] }, names: ["a.com"] });
+  put("heir/web", ["a.com", { target: "of-tenant", created: LONG_AGO }]);
+  put("shop/web");
+  for (let now = 100; now < 300; now += 50) {
+    put("tenant/web", ["a.com", { target: "edge", created: LATER }]);
+    publish("a.com", now);
+    put("tenant/web");
+    publish("a.com", now + 25);
+  }
+  assert.equal(publish("a.com", 300), `heir ${B}`);
+});
+
+test("the holder's time ends while its name is leaving, and nobody else wants it: it stays until its own time", () => {
+  const { put, publish } = leading({ before: { "shop/web": ["a.com", { target: "edge" }] }, names: ["a.com"] });
+  put("other/web", ["a.com", { target: "edge" }]);
+  put("shop/web");
+  publish("a.com", 100);
+  put("other/web");
+  publish("a.com", 150);
+  assert.deepEqual([publish("a.com", 160), publish("a.com", 209)], [`undefined ${A}`, `undefined ${A}`]);
+  assert.equal(publish("a.com", 210), undefined);
+});
+
+test("a tenant's wildcard waits for that of the holder: it gets no name that the holder does without", () => {
+  const { put, publish } = leading({ before: { "shop/wild": ["*.a.com", { target: "edge" }] }, names: ["*.a.com"] });
+  put("shop/web", ["cdn.a.com", { target: { code: "ignored", text: "it says so" }, created: LONG_AGO }]);
+  put("tenant/web", ["*.a.com", { target: "of-tenant", created: LATER }]);
+  put("shop/wild");
+  assert.equal(publish("*.a.com", 100), `shop ${A}`);
+  assert.equal(publish("*.a.com", 160), undefined);
+});
+
+test("the holder comes back in time, with a target that has no address yet: an older claim does not get its name", () => {
+  const { put, publish } = leading({ before: { "shop/web": ["a.com", { target: "edge" }] }, names: ["a.com"] });
+  put("tenant/web", ["a.com", { target: "edge", created: LONG_AGO }]);
+  put("shop/web");
+  publish("a.com", 100);
+  put("shop/web", ["a.com", { target: "new", created: LATER }]);
+  publish("a.com", 150);
+  assert.equal(publish("a.com", 160), `shop ${A}`);
+});

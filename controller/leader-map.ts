@@ -85,11 +85,14 @@ export class LeaderMap {
     return { addresses: this.#addresses.get(target) ?? [], holder, target };
   }
 
-  /** The oldest other claim takes a name whose holder is gone. `**.x` follows `*.x`. */
+  /** The oldest other claim takes a name whose holder is gone. `**.x` follows `*.x`, whichever of them ends first. */
   #heirOf(name: string): Wanted | undefined {
     const of = plannedNameOf(name);
     const planned = name === of ? this.#plan.planAgain(name) : this.#plan.planned.get(of);
-    return planned === undefined || (name !== of && !planned.anyDepth) ? undefined : this.#wantedBy(planned);
+    if (planned === undefined || (name !== of && !planned.anyDepth)) return undefined;
+    const wanted = this.#wantedBy(planned);
+    if (name === of && planned.anyDepth && wanted.addresses.length > 0) this.names.want(anyDepthOf(name), wanted);
+    return wanted;
   }
 
   /** Returns the targets whose addresses changed since the last update. The caller has to update all their names. */
