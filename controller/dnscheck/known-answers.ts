@@ -107,6 +107,7 @@ export class KnownAnswers implements NameDecisions {
     const { book } = this.#deps;
     return decideByDns({
       name,
+      target: expected.target,
       answers: this.answersOf(name)?.map(canonicalIp),
       addressesOfTarget: expectedAddresses(expected, book),
       externalIPs: book.externalIPsOf(expected.target),

@@ -279,6 +279,7 @@ export class DnsVerifier implements NameDecisions {
     return (claim, answers) =>
       decideByDns({
         name,
+        target: claim.target,
         answers,
         addressesOfTarget: expectedAddresses(claim, this.#deps.book),
         externalIPs: book.externalIPsOf(claim.target),

@@ -198,9 +198,11 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
 
   targetAt(address: string): string | undefined {
     const hints = { className: undefined, addresses: [address], admitted: true };
-    const service = matchService(hints, this.#table, this.#precedence([address], undefined));
-    if ("code" in service || !mayHavePort(service, HTTP_PORTS) || service.externalIPs.includes(address))
-      return undefined;
+    // Anybody can write `externalIPs`. So such a Service neither gets the address nor hides the one that has it.
+    const isOfAnotherClass = ({ externalIPs }: ServiceView) => externalIPs.includes(address);
+    const precedence = { ...this.#precedence([address], undefined), isOfAnotherClass };
+    const service = matchService(hints, this.#table, precedence);
+    if ("code" in service || !mayHavePort(service, HTTP_PORTS) || isOfAnotherClass(service)) return undefined;
     const target = this.#targetOf(service, hints);
     return typeof target === "string" ? target : undefined;
   }
