@@ -133,3 +133,30 @@ test("the holder comes back in time, with a target that has no address yet: an o
   publish("a.com", 150);
   assert.equal(publish("a.com", 160), `shop ${A}`);
 });
+
+test("a new leader: a name whose holder lost its evidence stays, though a follower gave it to a tenant", () => {
+  const kept = { code: "no-address", text: "its status is empty" };
+  const { put, publish } = leading({
+    before: {
+      "tenant/web": ["a.com", { target: "of-tenant", created: LONG_AGO }],
+      "shop/web": ["a.com", { target: "edge", kept, created: LATER }],
+    },
+    names: ["a.com"],
+  });
+  assert.deepEqual([publish("a.com"), publish("a.com", 60)], [`shop ${A}`, `shop ${A}`]);
+  put("shop/web");
+  publish("a.com", 100);
+  assert.equal(publish("a.com", 160), `tenant ${B}`);
+});
+
+for (const names of [["a.com"], ["*.a.com", "**.a.com"]]) {
+  test(`the owner of ${names.join(" and ")} creates its object again: undecided, it is the holder in time`, () => {
+    const { put, publish } = leading({ before: { "shop/web": [names[0] ?? "", { target: "edge", anyDepth: true }] }, names });
+    put("tenant/web", [names[0] ?? "", { target: "of-tenant", created: LONG_AGO }]);
+    put("shop/web");
+    for (const name of names) publish(name, 100);
+    put("shop/web", [names[0] ?? "", { ...UNDECIDED, created: LATER }]);
+    for (const name of names) publish(name, 159);
+    for (const name of names) assert.equal(publish(name, 1_000), `shop ${A}`);
+  });
+}

@@ -52,6 +52,11 @@ export class LeaderMap {
       else this.#want(each, now);
       if (isWildcard(name) && !each?.anyDepth) this.names.release(anyDepthOf(name), now);
     }
+    for (const name of this.names.leaving.keys()) {
+      const isHeld = this.names.lineOf(name)?.holder !== undefined;
+      // The holder is back. Its claim is not decided yet, so the line stays as it is.
+      if (isHeld && this.#plan.isUndecided(plannedNameOf(name))) this.names.want(name, { addresses: [] });
+    }
   }
 
   /** Applies the due removals, and renders the changed shards. */

@@ -46,6 +46,8 @@ export class Plan {
   readonly #inCluster: (name: string) => Reason | undefined;
   /** Objects with names that were refused for that reason. */
   readonly #withServiceNames = new Set<string>();
+  /** Objects with names that may keep their target without evidence. */
+  readonly #withoutEvidence = new Set<string>();
   readonly #byObject = new Map<string, readonly IndexedClaim[]>();
   readonly #byName = new Map<string, IndexedClaim[]>();
   readonly #quotas: NamespaceQuotas;
@@ -87,6 +89,8 @@ export class Plan {
     this.#touched.add(object);
     this.#withServiceNames.delete(object);
     if (evaluated.some(({ inCluster }) => inCluster)) this.#withServiceNames.add(object);
+    this.#withoutEvidence.delete(object);
+    if (claims.some(({ kept }) => kept !== undefined)) this.#withoutEvidence.add(object);
     if (evaluated.length === 0) this.#byObject.delete(object);
     else this.#byObject.set(object, evaluated);
     for (const next of evaluated) {
@@ -118,6 +122,7 @@ export class Plan {
       this.#setPlan(name, undefined);
       if (this.#byName.has(name)) this.#dirtyNames.add(name);
     }
+    for (const object of [...this.#withoutEvidence]) this.#setAgain(object);
     this.#quotas.orderAgain();
     this.reevaluateServiceNames();
   }
