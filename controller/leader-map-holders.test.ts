@@ -124,7 +124,7 @@ test("a tenant's wildcard waits for that of the holder: it gets no name that the
   assert.equal(publish("*.a.com", 160), undefined);
 });
 
-test("the holder comes back in time, with a target that has no address yet: an older claim does not get its name", () => {
+test("the holder is back in time, with a target that has no address yet: an older claim does not get the name", () => {
   const { put, publish } = leading({ before: { "shop/web": ["a.com", { target: "edge" }] }, names: ["a.com"] });
   put("tenant/web", ["a.com", { target: "edge", created: LONG_AGO }]);
   put("shop/web");
@@ -151,7 +151,10 @@ test("a new leader: a name whose holder lost its evidence stays, though a follow
 
 for (const names of [["a.com"], ["*.a.com", "**.a.com"]]) {
   test(`the owner of ${names.join(" and ")} creates its object again: undecided, it is the holder in time`, () => {
-    const { put, publish } = leading({ before: { "shop/web": [names[0] ?? "", { target: "edge", anyDepth: true }] }, names });
+    const { put, publish } = leading({
+      before: { "shop/web": [names[0] ?? "", { target: "edge", anyDepth: true }] },
+      names,
+    });
     put("tenant/web", [names[0] ?? "", { target: "of-tenant", created: LONG_AGO }]);
     put("shop/web");
     for (const name of names) publish(name, 100);

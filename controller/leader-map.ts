@@ -52,11 +52,7 @@ export class LeaderMap {
       else this.#want(each, now);
       if (isWildcard(name) && !each?.anyDepth) this.names.release(anyDepthOf(name), now);
     }
-    for (const name of this.names.leaving.keys()) {
-      const isHeld = this.names.lineOf(name)?.holder !== undefined;
-      // The holder is back. Its claim is not decided yet, so the line stays as it is.
-      if (isHeld && this.#plan.isUndecided(plannedNameOf(name))) this.names.want(name, { addresses: [] });
-    }
+    this.#keepUndecided();
   }
 
   /** Applies the due removals, and renders the changed shards. */
@@ -78,6 +74,14 @@ export class LeaderMap {
     const moved = this.#moved;
     this.#moved = false;
     return moved;
+  }
+
+  /** A name stops leaving if its holder is back with a claim that is not decided yet. */
+  #keepUndecided(): void {
+    for (const name of this.names.leaving.keys()) {
+      const isHeld = this.names.lineOf(name)?.holder !== undefined;
+      if (isHeld && this.#plan.isUndecided(plannedNameOf(name))) this.names.want(name, { addresses: [] });
+    }
   }
 
   #want(planned: PlannedName, now: number): void {

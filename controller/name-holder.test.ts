@@ -211,7 +211,7 @@ test("a tenant has the addresses of a neighbour's name in `externalIPs`: DNS doe
   await becomes(rig, "shop/web", target);
 });
 
-test("a tenant's Service has the nodes' address too, on another port: DNS does not give it a name that leaves", async (t) => {
+test("a tenant's Service shares the address, on another port: DNS does not give it a name that leaves", async (t) => {
   const prepare = (kube: MemoryKube) => {
     putTenant(kube, { ingress: [{ ip: EDGE }], ports: [8443] });
     putIngress(kube, "shop/web", { ip: EDGE });
@@ -227,7 +227,7 @@ test("a tenant's Service has the nodes' address too, on another port: DNS does n
   await becomes(rig, "shop/web", "ingress-nginx");
 });
 
-test("a tenant has the address of an ingress controller in `externalIPs`: names that DNS leads there stay", async (t) => {
+test("a tenant has an ingress controller's address in `externalIPs`: DNS still leads names there", async (t) => {
   const prepare = (kube: MemoryKube) => {
     putTenant(kube);
     putService(kube, "zone/other", { ingress: [{ ip: "203.0.113.50" }] });

@@ -156,24 +156,34 @@ test("an older guard falls out of the quota of its namespace: the wildcard above
   assert.equal(codes(plan)["shop/web *.example.com"], "conflict");
 });
 
-test("a tenant's 1,000 wildcards above 20,000 names that do without a mapping take less than 50 ms of CPU a step", () => {
+test("a tenant has 1,000 wildcards above 20,000 names without a mapping: no step takes over 50 ms of CPU", () => {
   const plan = new Plan(createClaimPolicy(RULES, undefined), 1_000);
   const without = { target: { code: "load-balancer-hostname", text: "needs none" }, created: OLD };
   for (let index = 0; index < 20_000; index += 1) {
     plan.set(`n${index}/web`, [claimOf(`web.n${index}.example.com`, `n${index}/web`, without)]);
   }
-  const hosts = Array.from({ length: 500 }, (_, index) => [`*.n${index}.example.com`, `*.n${index}.example.net`]).flat();
+  const hosts = Array.from({ length: 500 }, (_, index) => [
+    `*.n${index}.example.com`,
+    `*.n${index}.example.net`,
+  ]).flat();
   const wildcards = (host: string, index: number) =>
-    [`tenant/w${index}`, [claimOf(index % 2 === 0 ? "*.example.com" : host, `tenant/w${index}`, { created: NEW })]] as const;
+    [
+      `tenant/w${index}`,
+      [claimOf(index % 2 === 0 ? "*.example.com" : host, `tenant/w${index}`, { created: NEW })],
+    ] as const;
   plan.takeChanges();
   const steps = [
-    () => plan.set("tenant/all", hosts.map((host) => claimOf(host, "tenant/all", { created: NEW }))),
+    () =>
+      plan.set(
+        "tenant/all",
+        hosts.map((host) => claimOf(host, "tenant/all", { created: NEW })),
+      ),
     () => plan.takeChanges(),
     () => [...plan.decisionsOf("tenant/all")],
     () => plan.set("tenant/all", []),
-    () => hosts.forEach((host, index) => plan.set(...wildcards(host, index))),
+    () => hosts.map((host, index) => plan.set(...wildcards(host, index))),
     () => plan.takeChanges(),
-    () => hosts.forEach((_, index) => [...plan.decisionsOf(`tenant/w${index}`)]),
+    () => hosts.map((_, index) => [...plan.decisionsOf(`tenant/w${index}`)]),
   ];
   const times = steps.map((step) => {
     const before = process.cpuUsage();

@@ -51,7 +51,7 @@ export class Plan {
   readonly #byObject = new Map<string, readonly IndexedClaim[]>();
   readonly #byName = new Map<string, IndexedClaim[]>();
   readonly #quotas: NamespaceQuotas;
-  /** The claims that keep others away from exact names, by each wildcard above the name, whether it is claimed or not. */
+  /** The claims that keep others away from exact names, by each wildcard above the name, claimed or not. */
   readonly #guards = new Map<string, Set<IndexedClaim>>();
   /** Those of `#guards` that decide about a wildcard, as long as neither guards nor quotas change. */
   readonly #deciding = new Map<string, readonly IndexedClaim[]>();
