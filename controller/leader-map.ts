@@ -52,6 +52,7 @@ export class LeaderMap {
       else this.#want(each, now);
       if (isWildcard(name) && !each?.anyDepth) this.names.release(anyDepthOf(name), now);
     }
+    this.#keepUndecided();
   }
 
   /** Applies the due removals, and renders the changed shards. */
@@ -75,6 +76,14 @@ export class LeaderMap {
     return moved;
   }
 
+  /** A name stops leaving if its holder is back with a claim that is not decided yet. */
+  #keepUndecided(): void {
+    for (const name of this.names.leaving.keys()) {
+      const isHeld = this.names.lineOf(name)?.holder !== undefined;
+      if (isHeld && this.#plan.isUndecided(plannedNameOf(name))) this.names.want(name, { addresses: [] });
+    }
+  }
+
   #want(planned: PlannedName, now: number): void {
     const wanted = this.#wantedBy(planned);
     this.names.want(planned.name, wanted, now);
@@ -85,11 +94,14 @@ export class LeaderMap {
     return { addresses: this.#addresses.get(target) ?? [], holder, target };
   }
 
-  /** The oldest other claim takes a name whose holder is gone. `**.x` follows `*.x`. */
+  /** The oldest other claim takes a name whose holder is gone. `**.x` follows `*.x`, whichever of them ends first. */
   #heirOf(name: string): Wanted | undefined {
     const of = plannedNameOf(name);
     const planned = name === of ? this.#plan.planAgain(name) : this.#plan.planned.get(of);
-    return planned === undefined || (name !== of && !planned.anyDepth) ? undefined : this.#wantedBy(planned);
+    if (planned === undefined || (name !== of && !planned.anyDepth)) return undefined;
+    const wanted = this.#wantedBy(planned);
+    if (name === of && planned.anyDepth && wanted.addresses.length > 0) this.names.want(anyDepthOf(name), wanted);
+    return wanted;
   }
 
   /** Returns the targets whose addresses changed since the last update. The caller has to update all their names. */

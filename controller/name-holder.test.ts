@@ -39,10 +39,11 @@ interface Service {
   readonly labels?: object;
   readonly externalIPs?: readonly string[];
   readonly always?: boolean;
+  readonly ports?: readonly number[];
 }
 
 function putService(kube: MemoryKube, key: string, given: Service): void {
-  const { ingress = [], labels = {}, externalIPs = [], always = false } = given;
+  const { ingress = [], labels = {}, externalIPs = [], always = false, ports = [80, 443] } = given;
   const [namespace, name] = key.split("/");
   kube.put(`/api/v1/namespaces/${namespace}/services/${name}`, {
     metadata: {
@@ -54,7 +55,7 @@ function putService(kube: MemoryKube, key: string, given: Service): void {
       type: "LoadBalancer",
       clusterIPs: [`198.51.100.${key.length}`],
       externalIPs,
-      ports: [{ port: 80 }, { port: 443 }],
+      ports: ports.map((port) => ({ port })),
     },
     status: { loadBalancer: { ingress } },
   });
@@ -208,6 +209,34 @@ test("a tenant has the addresses of a neighbour's name in `externalIPs`: DNS doe
   claimAsTenant(rig.kube, { created: LONG_AGO });
   await becomes(rig, "tenant/web", "conflict");
   await becomes(rig, "shop/web", target);
+});
+
+test("a tenant's Service shares the address, on another port: DNS does not give it a name that leaves", async (t) => {
+  const prepare = (kube: MemoryKube) => {
+    putTenant(kube, { ingress: [{ ip: EDGE }], ports: [8443] });
+    putIngress(kube, "shop/web", { ip: EDGE });
+  };
+  const rig = await started(t, new MemoryKube(), prepare, await withDns(t, { [NAME]: EDGE }));
+  await untilPublished(rig);
+  claimAsTenant(rig.kube, { created: LONG_AGO });
+  await becomes(rig, "tenant/web", "conflict");
+  removeShop(rig);
+  await isLeaving(rig);
+  await becomes(rig, "tenant/web", "conflict");
+  putIngress(rig.kube, "shop/web", { ip: EDGE, created: LATER });
+  await becomes(rig, "shop/web", "ingress-nginx");
+});
+
+test("a tenant has an ingress controller's address in `externalIPs`: DNS still leads names there", async (t) => {
+  const prepare = (kube: MemoryKube) => {
+    putTenant(kube);
+    putService(kube, "zone/other", { ingress: [{ ip: "203.0.113.50" }] });
+    putIngress(kube, "shop/web", { ip: EDGE });
+    putService(kube, "tenant/lb", { ingress: [{ ip: OF_TENANT }], externalIPs: ["203.0.113.50"] });
+  };
+  const rig = await started(t, new MemoryKube(), prepare, await withDns(t, { [NAME]: "203.0.113.50" }));
+  await untilPublished(rig);
+  await becomes(rig, "shop/web", /^zone-other-/);
 });
 
 const WITHOUT_MAPPING: ReadonlyArray<{

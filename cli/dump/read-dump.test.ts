@@ -49,7 +49,7 @@ test("only objects with fields of a wrong type are left out, and each such field
     "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: { name: d }\nspec: { rules: 5 }\n",
     "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: { name: e }\nspec: { listeners: [5] }\n",
     "apiVersion: v1\nkind: Pod\nmetadata: { name: f }\nspec: { hostAliases: 5 }\n",
-    "apiVersion: v1\nkind: Node\nmetadata: { name: g }\nspec: 5\n",
+    "apiVersion: v1\nkind: Node\nmetadata: { name: g }\nstatus: 5\n",
     "apiVersion: apps/v1\nkind: Deployment\nmetadata: { name: h }\nspec: { template: { spec: { containers: [5] } } }\n",
     "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: i }\ndata: [a]\n",
   ];
@@ -68,7 +68,7 @@ test("only objects with fields of a wrong type are left out, and each such field
       "spec.rules",
       "spec.listeners[0]",
       "spec.hostAliases",
-      "spec",
+      "status",
       "spec.template.spec.containers[0]",
       "data",
     ],

@@ -25,8 +25,11 @@ export function wordsIn(text: string): string[] {
 const NUMBERED = /^(?:linode-loadbalancer-port|switchback-hosts)-\d{1,5}$/;
 /** The name of IBM Cloud's Services has the id of the cluster. */
 const ALB = /^((?:public|private)-cr)([a-z0-9]+)(-alb\d+)$/;
-/** Beginnings of the names of front Services, and of the agents' Leases. */
-const OURS = new RegExp(`^(${frontName("")}(?:agent-)?)(.+)`);
+/**
+ * Beginnings of the names of front Services, of the agents' Leases, and of controllers that name their installation
+ * (`INGRESS_NGINX_OWN_CONTROLLERS`).
+ */
+const BEGINNINGS = new RegExp(`^(${frontName("")}(?:agent-)?|ingress-nginx-)(.+)`);
 /** A label that ends a hostname with an address instead of a domain (`lib/hostmap/hostnames.ts`). */
 const NUMERIC = /^(?:[0-9]+|0x[0-9a-f]*)$/;
 /** A word that is too long for a name stays so: longer ones keep their length, up to one more than a hostname has. */
@@ -118,7 +121,7 @@ export class RedactedWords {
     if (label.length >= LONG.to) return undefined;
     const [, cluster, id = "", number] = ALB.exec(label) ?? [];
     if (cluster !== undefined) return cluster + this.#label(id) + number;
-    const [prefix = "", rest = ""] = OURS.exec(label)?.slice(1) ?? [];
+    const [prefix = "", rest = ""] = BEGINNINGS.exec(label)?.slice(1) ?? [];
     if (rest !== "") return prefix + this.#label(rest);
     const end = label.lastIndexOf("-");
     const [name, hash] = [label.slice(0, end), label.slice(end + 1)];

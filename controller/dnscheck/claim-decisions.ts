@@ -28,6 +28,7 @@ export function decideOn(
 ): DnsDecision {
   const evidence = {
     ...answer,
+    target: claim.target,
     addressesOfTarget: expectedAddresses(claim, book),
     externalIPs: book.externalIPsOf(claim.target ?? claim.byClass ?? ""),
     targetOfAddress: (address: string) => book.targetAt(address),

@@ -11,6 +11,7 @@ const EXTERNAL = "198.51.100.7";
 function evidence(answers: DnsEvidence["answers"], given: Partial<DnsEvidence> = {}): DnsEvidence {
   return {
     name: "shop.example.com",
+    target: "edge",
     answers,
     addressesOfTarget: [LB],
     externalIPs: [],
@@ -58,6 +59,12 @@ test("`externalIPs` confirm the target, but do not verify the name; with our own
   assert.equal(decide([FRONT], external), "unknown");
 });
 
+test("an address that another target has on the ports of HTTP confirms the claim, but does not verify the name", () => {
+  const shared = { target: "db", addressesOfTarget: [LB, CDN] };
+  assert.equal(decide([LB], shared), "external");
+  assert.equal(decide([LB, CDN], shared), "verified", "nobody else has the other address");
+});
+
 test("a target without addresses cannot be compared", () => {
   for (const answers of [[LB], [CDN], []]) assert.equal(decide(answers, { addressesOfTarget: [] }), "unknown");
 });
@@ -91,6 +98,7 @@ test("any other address leads elsewhere, also for a wildcard; the text lists fou
   const answers = [1, 2, 3, 4, 5].map((last) => `198.51.100.${last}`);
   const decision = decideByDns({
     name: "shop.example.com",
+    target: "edge",
     answers,
     addressesOfTarget: [LB, "2001:db8::9"],
     externalIPs: [],

@@ -6,6 +6,8 @@ import { isWildcard } from "#hostmap/wildcards.ts";
 export interface DnsEvidence {
   /** The claimed name, in lower case. */
   readonly name: string;
+  /** The target of the claim. Undefined: it has none yet. */
+  readonly target: string | undefined;
   /** All addresses that DNS has for the name. Undefined: no answer yet; empty: the name does not exist. */
   readonly answers: readonly string[] | undefined;
   /**
@@ -31,8 +33,9 @@ interface OtherTarget extends Reason {
 
 /**
  * The decision on one claim. `unknown`: there is no evidence, and the last result stays. `verified`: DNS leads the
- * name to its target. `external`: it does so by an address that the owner of the Service chose. That confirms a
- * mapping, but moves no name. `nowhere`: DNS leads a name without a target to no target of the cluster.
+ * name to its target. `external`: it does so by an address that the owner of the Service chose, or that another
+ * target has on the ports of HTTP. That confirms a mapping, but moves no name. `nowhere`: DNS leads a name without a
+ * target to no target of the cluster.
  */
 export type DnsDecision = "unknown" | "verified" | "external" | "nowhere" | OtherTarget | Reason;
 
@@ -44,10 +47,12 @@ const LISTED = 4;
  * short-circuits a connection only if the name resolves to an address of the target's Service.
  */
 export function decideByDns(evidence: DnsEvidence): DnsDecision {
-  const { name, answers, addressesOfTarget, externalIPs, targetOfAddress, isOwnAddress } = evidence;
+  const { name, target: claimed, answers, addressesOfTarget, externalIPs, targetOfAddress, isOwnAddress } = evidence;
   if (answers === undefined || addressesOfTarget.length === 0) return "unknown";
   const reached = answers.filter((address) => addressesOfTarget.includes(address));
-  if (reached.some((address) => !externalIPs.includes(address))) return "verified";
+  // Services may share an address. Only the one with the ports of HTTP gets a name that leads there.
+  const isOfClaim = (address: string) => (targetOfAddress(address) ?? claimed) === claimed;
+  if (reached.some((address) => !externalIPs.includes(address) && isOfClaim(address))) return "verified";
   // A publisher gave our own answer to DNS. If it counted as evidence, a name would come and go with each answer, and
   // a Service with that address in its `externalIPs` would take the name.
   if (answers.some(isOwnAddress)) return "unknown";

@@ -71,9 +71,7 @@ export function winnerOf(
  * mapping, or is not decided yet, unless DNS leads to its target.
  */
 function mayTake(claims: readonly IndexedClaim[]): (claim: IndexedClaim) => boolean {
-  const blocking = claims.filter(keepsAway);
-  const first = oldest(blocking);
-  const ofAnother = oldest(blocking.filter(({ claim }) => claim.from.namespace !== first?.claim.from.namespace));
+  const [first, ofAnother] = oldestOfTwo(claims.filter(keepsAway));
   return (indexed) => {
     const { verified, from, target } = indexed.claim;
     const other = first?.claim.from.namespace === from.namespace ? ofAnother : first;
@@ -138,6 +136,13 @@ export function oldest(claims: readonly IndexedClaim[]): IndexedClaim | undefine
   let first: IndexedClaim | undefined;
   for (const claim of claims) if (first === undefined || compareClaims(claim, first) < 0) first = claim;
   return first;
+}
+
+/** Returns the claim of the oldest object, and that of the oldest object in another namespace, if they exist. */
+export function oldestOfTwo(claims: readonly IndexedClaim[]): IndexedClaim[] {
+  const first = oldest(claims);
+  const ofAnother = oldest(claims.filter(({ claim }) => claim.from.namespace !== first?.claim.from.namespace));
+  return [first, ofAnother].filter((one) => one !== undefined);
 }
 
 /** Sorts by age, oldest first, then by namespace, name and key, so that the order of events does not matter. */

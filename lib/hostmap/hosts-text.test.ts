@@ -30,6 +30,7 @@ test("the order and the holder of a name are a comment at the end of its first l
     { name: "*.example.com", addresses: [V4], order: 7 },
     { name: "a.example.com", addresses: [V4, V6], order: 12, holder: "shop" },
     { name: "b.example.com", addresses: [V4], order: 0 },
+    { name: "c.example.com", addresses: [V4], order: 0, holder: "shop" },
   ]);
   assert.equal(
     text,
@@ -38,19 +39,27 @@ test("the order and the holder of a name are a comment at the end of its first l
       `${V4} a.example.com #12 shop`,
       `${V6} a.example.com`,
       `${V4} b.example.com`,
+      `${V4} c.example.com #0 shop`,
       "",
     ].join("\n"),
   );
   const orders = new Map<string, number>();
   const holders = new Map<string, string>();
   const names = [...parseHosts(text, orders, holders).keys()];
-  assert.deepEqual(names, ["*.example.com", "a.example.com", "b.example.com"]);
-  assert.deepEqual([...holders], [["a.example.com", "shop"]]);
+  assert.deepEqual(names, ["*.example.com", "a.example.com", "b.example.com", "c.example.com"]);
+  assert.deepEqual(
+    [...holders],
+    [
+      ["a.example.com", "shop"],
+      ["c.example.com", "shop"],
+    ],
+  );
   assert.deepEqual(
     [...orders],
     [
       ["*.example.com", 7],
       ["a.example.com", 12],
+      ["c.example.com", 0],
     ],
   );
 });

@@ -17,7 +17,7 @@ const WILDCARD_PREFIX = "#wildcard ";
  * A line may end with the order of its name and the namespace that has it: ` #12 shop`. Other readers of hosts files
  * see a comment.
  */
-const ORIGIN = / #([1-9][0-9]{0,14})(?: ([a-z0-9-]{1,63}))?\s*$/;
+const ORIGIN = / #(0(?= [a-z0-9])|[1-9][0-9]{0,14})(?: ([a-z0-9-]{1,63}))?\s*$/;
 /** Number of characters of the shortest line with a name, such as `:: a.b`. */
 const SHORTEST_LINE = 6;
 
@@ -29,7 +29,8 @@ export function renderHosts(lines: Iterable<HostLine>): string {
   const parts: string[] = [];
   for (const { name, addresses, order = 0, holder } of lines) {
     const prefix = isWildcard(name) ? WILDCARD_PREFIX : "";
-    const origin = order > 0 ? ` #${order}${holder === undefined ? "" : ` ${holder}`}\n` : "\n";
+    const isKnown = order > 0 || holder !== undefined;
+    const origin = isKnown ? ` #${order}${holder === undefined ? "" : ` ${holder}`}\n` : "\n";
     for (const [index, address] of addresses.entries()) {
       parts.push(prefix, address, " ", name, index === 0 ? origin : "\n");
     }

@@ -1,5 +1,5 @@
 import type { ClaimPolicy, EvaluatedClaim } from "./claim-policy.ts";
-import { conflictOf, type IndexedClaim, keepsAway, partOf, winnerOf } from "./conflict.ts";
+import { conflictOf, type IndexedClaim, keepsAway, oldestOfTwo, partOf, winnerOf } from "./conflict.ts";
 import { parentsOf } from "./hostnames.ts";
 import { addTo, getOrAdd, removeFrom } from "./multi-map.ts";
 import { NamespaceQuotas, UNPUBLISHED } from "./namespace-quotas.ts";
@@ -46,11 +46,15 @@ export class Plan {
   readonly #inCluster: (name: string) => Reason | undefined;
   /** Objects with names that were refused for that reason. */
   readonly #withServiceNames = new Set<string>();
+  /** Objects with names that may keep their target without evidence. */
+  readonly #withoutEvidence = new Set<string>();
   readonly #byObject = new Map<string, readonly IndexedClaim[]>();
   readonly #byName = new Map<string, IndexedClaim[]>();
   readonly #quotas: NamespaceQuotas;
-  /** Exact names with claims that keep others away, each with the number of these claims. */
-  readonly #guarded = new Map<string, number>();
+  /** The claims that keep others away from exact names, by each wildcard above the name, claimed or not. */
+  readonly #guards = new Map<string, Set<IndexedClaim>>();
+  /** Those of `#guards` that decide about a wildcard, as long as neither guards nor quotas change. */
+  readonly #deciding = new Map<string, readonly IndexedClaim[]>();
   readonly #planned = new Map<string, PlannedName>();
   /** By target: the planned names and the names that may get the target, each with the number of its uses. */
   readonly #uses = new Map<string, Map<string, number>>();
@@ -85,6 +89,8 @@ export class Plan {
     this.#touched.add(object);
     this.#withServiceNames.delete(object);
     if (evaluated.some(({ inCluster }) => inCluster)) this.#withServiceNames.add(object);
+    this.#withoutEvidence.delete(object);
+    if (claims.some(({ kept }) => kept !== undefined)) this.#withoutEvidence.add(object);
     if (evaluated.length === 0) this.#byObject.delete(object);
     else this.#byObject.set(object, evaluated);
     for (const next of evaluated) {
@@ -111,7 +117,12 @@ export class Plan {
    */
   setPublished(lineOf: (name: string) => PublishedLine | undefined, names: Iterable<string> = []): void {
     this.#published = lineOf;
-    for (const name of names) if (this.#byName.has(name)) this.#dirtyNames.add(name);
+    for (const name of names) {
+      // A follower plans without holders, so its plan must not reach an undecided name.
+      this.#setPlan(name, undefined);
+      if (this.#byName.has(name)) this.#dirtyNames.add(name);
+    }
+    for (const object of [...this.#withoutEvidence]) this.#setAgain(object);
     this.#quotas.orderAgain();
     this.reevaluateServiceNames();
   }
@@ -121,7 +132,10 @@ export class Plan {
    * wanted. `now` is in milliseconds, by any monotonic clock.
    */
   takeChanges(now = 0): ReadonlyMap<string, PlannedName | undefined> {
-    for (const name of this.#quotas.apply()) this.#dirtyNames.add(name);
+    for (const name of this.#quotas.apply()) {
+      this.#dirtyNames.add(name);
+      for (const each of this.#byName.get(name) ?? []) this.#followGuard(each, "add");
+    }
     for (const name of this.#steady.takeDue(now)) this.#dirtyNames.add(name);
     const changes = new Map<string, PlannedName | undefined>();
     for (const name of this.#dirtyNames) {
@@ -169,7 +183,7 @@ export class Plan {
    * holder do not count.
    */
   isUndecided(name: string): boolean {
-    const holder = this.#published(name)?.holder;
+    const holder = this.#published(name)?.holder ?? this.#planned.get(name)?.holder;
     return (this.#byName.get(name) ?? []).some(
       ({ part, claim }) => part === "undecided" && (holder === undefined || holder === claim.from.namespace),
     );
@@ -267,7 +281,7 @@ export class Plan {
     if (indexed.part === undefined) return;
     addTo(this.#byName, indexed.name, indexed);
     this.#dirtyNames.add(indexed.name);
-    this.#countGuards(indexed, 1);
+    this.#followGuard(indexed, "add");
     if (indexed.part !== "mentions") this.#quotas.add(indexed);
   }
 
@@ -275,19 +289,20 @@ export class Plan {
     if (indexed.part === undefined) return;
     removeFrom(this.#byName, indexed.name, indexed);
     this.#dirtyNames.add(indexed.name);
-    this.#countGuards(indexed, -1);
+    this.#followGuard(indexed, "delete");
     if (indexed.part !== "mentions") this.#quotas.remove(indexed);
   }
 
-  /** Counts a claim that keeps others away from its name, and plans the wildcards above it again. */
-  #countGuards(indexed: IndexedClaim, by: 1 | -1): void {
+  /** Plans the wildcards above a name again, after a change of a claim that keeps others away from it. */
+  #followGuard(indexed: IndexedClaim, change: "add" | "delete"): void {
     const { name, wildcard } = indexed;
     if (wildcard || !keepsAway(indexed)) return;
-    const count = (this.#guarded.get(name) ?? 0) + by;
-    if (count > 0) this.#guarded.set(name, count);
-    else this.#guarded.delete(name);
+    this.#deciding.clear();
     for (const parent of parentsOf(name)) {
       const above = `*.${parent}`;
+      const guards = getOrAdd(this.#guards, above, () => new Set<IndexedClaim>());
+      guards[change](indexed);
+      if (guards.size === 0) this.#guards.delete(above);
       if (this.#byName.has(above)) this.#dirtyNames.add(above);
     }
   }
@@ -342,8 +357,11 @@ export class Plan {
   #rivalsFor(name: string): readonly IndexedClaim[] {
     const claims = this.#byName.get(name) ?? [];
     if (!isWildcard(name) || this.#published(name) !== undefined) return claims;
-    const below = this.#guarded.keys().filter((guarded) => guarded.endsWith(name.slice(1)));
-    return [...claims, ...below.flatMap((guarded) => (this.#byName.get(guarded) ?? []).filter(keepsAway))];
+    const deciding = getOrAdd(this.#deciding, name, () => {
+      const guards = this.#guards.get(name)?.values() ?? [];
+      return oldestOfTwo([...guards].filter((indexed) => this.#isWithinQuota(indexed)));
+    });
+    return deciding.length === 0 ? claims : [...claims, ...deciding];
   }
 
   #winner(name: string): IndexedClaim | undefined {

@@ -59,11 +59,11 @@ export class PublishedNames {
    */
   want(name: string, { addresses, holder, target }: Wanted, now = 0): void {
     this.#leaving.delete(name);
-    if (addresses.length === 0) return;
     const line = this.#lines.get(name);
     const stays = line?.holder !== undefined && (line.target === undefined || line.target === target);
     if (!stays || holder === line.holder) this.#abandoned.delete(name);
     else if (!this.#abandoned.has(name)) this.#abandoned.set(name, now);
+    if (addresses.length === 0) return;
     const next = { addresses, order: line?.order ?? this.#nextOrder, holder: stays ? line.holder : holder, target };
     this.#lines.set(name, next);
     if (line === undefined || line.holder !== next.holder || !sameAddresses(line.addresses, addresses)) {
@@ -73,7 +73,6 @@ export class PublishedNames {
 
   /** Starts the removal of a name that no object claims any more. */
   release(name: string, now: number): void {
-    this.#abandoned.delete(name);
     if (this.#lines.has(name) && !this.#leaving.has(name)) this.#leaving.set(name, now);
   }
 
@@ -94,7 +93,7 @@ export class PublishedNames {
   confirm(id: string): Reason | undefined {
     const refusal = this.#guard.confirm(id);
     if (refusal !== undefined) return refusal;
-    for (const name of this.#leaving.keys()) this.#pass(name);
+    for (const name of this.#leaving.keys()) this.#end(name);
     return undefined;
   }
 
@@ -134,23 +133,34 @@ export class PublishedNames {
    * ends. They wait for their own time, and the guard checks them again.
    */
   #removeDue(now: number): void {
-    for (const names of [this.#leaving, this.#abandoned]) {
-      for (const [name, since] of names) if (now - since >= this.#rules.vanishMs) this.#pass(name);
-    }
+    const isDue = ([, since]: readonly [string, number]) => now - since >= this.#rules.vanishMs;
+    for (const each of this.#leaving) if (isDue(each)) this.#end(each[0]);
+    for (const each of this.#abandoned) if (isDue(each)) this.#pass(each[0]);
   }
 
-  /** Ends the time of a holder. */
-  #pass(name: string): void {
+  /** Ends the time of a name that nobody wants. */
+  #end(name: string): void {
     this.#leaving.delete(name);
+    this.#pass(name);
+  }
+
+  /**
+   * Ends the time of a holder. A name that is leaving stays until its own time ends. An heir whose target has no
+   * address gets nothing: nobody serves the name at the old address.
+   */
+  #pass(name: string): void {
     this.#abandoned.delete(name);
     const line = this.#lines.get(name);
     if (line === undefined) return;
     this.#changed.add(name);
-    // The heir is found as if the name had no holder.
-    this.#lines.set(name, { ...line, holder: undefined, target: undefined });
-    const heir = this.#heirOf(name);
-    if (heir === undefined) this.#lines.delete(name);
-    else this.want(name, heir);
+    // The heir is found as if nobody had the name.
+    this.#lines.delete(name);
+    const { addresses = [], holder, target } = this.#heirOf(name) ?? {};
+    const known = addresses.length === 0 && target !== undefined && target === line.target ? line.addresses : addresses;
+    if (known.length > 0) {
+      this.#leaving.delete(name);
+      this.#lines.set(name, { addresses: known, order: line.order, holder, target });
+    } else if (this.#leaving.has(name)) this.#lines.set(name, { ...line, holder: undefined, target: undefined });
   }
 }
 

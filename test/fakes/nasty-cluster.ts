@@ -80,7 +80,7 @@ export async function nastyCluster(
   const failure = () => ({ status: 403, message: `GET /x: 403 Forbidden: User "${make.next()}" ${make.next()}` });
   const put = (type: string, object: object, kind = type.split(".", 1)[0]) => {
     const [resource = "", ...group] = type.split(".");
-    const version = group[0] === "traefik" ? "v1alpha1" : "v1";
+    const version = group[0] === "traefik" || resource === "xlistenersets" ? "v1alpha1" : "v1";
     const root = group.length === 0 ? "/api/v1" : `/apis/${group.join(".")}/${version}`;
     const apiVersion = root.slice(root.lastIndexOf("/", root.length - version.length - 2) + 1);
     objects.put(root, resource, { ...object, apiVersion, kind } as ApiObject);
