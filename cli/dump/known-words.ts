@@ -2,15 +2,15 @@ import { SOFTWARE_WORDS } from "#controller/targets/known-software.ts";
 import { PROTOCOL_ANNOTATIONS } from "#controller/targets/proxy-protocol-annotations.ts";
 import { statusSchema as doctorStatus } from "#doctor/install-documents.ts";
 import { ANNOUNCED, PROVIDERS } from "#doctor/providers.ts";
-import * as metadataKeys from "#hostmap/metadata-keys.ts";
+import { CONFIRM_KEY, HOLD_KEY, RESTARTED_KEY, USER_KEYS, WRITTEN_KEYS } from "#hostmap/metadata-keys.ts";
 import { BUILT_IN_SUFFIXES } from "#hostmap/protected-names.ts";
 import { EXTERNAL_DNS_PREFIXES } from "#lib/config/defaults.ts";
 import { configSchemaWith } from "#lib/config/schema.ts";
 import type { Section } from "#lib/config/sections.ts";
-import * as questions from "#lib/documents/header-questions.ts";
+import { questionSchema, documentSchema as questionsSchema } from "#lib/documents/header-questions.ts";
 import { indexSchema, stateSchema } from "#lib/documents/map-format.ts";
 import { stateSchema as publisherState } from "#lib/documents/publisher-state.ts";
-import * as targets from "#lib/documents/targets-format.ts";
+import { targetSchema, documentSchema as targetsSchema } from "#lib/documents/targets-format.ts";
 import type { Schema } from "#lib/errors/validation.ts";
 import { statusSchema } from "../status-shape.ts";
 import { answerSchema, headSchema, lookupSchema } from "./format.ts";
@@ -66,7 +66,7 @@ export function knownWords(sections: readonly Section[]): ReadonlySet<string> {
   const schemas: Schema[] = [
     ...SCHEMAS.values(),
     ...[configSchemaWith(sections), statusSchema, doctorStatus, indexSchema, stateSchema, publisherState],
-    ...[targets.documentSchema, targets.targetSchema, questions.documentSchema, questions.questionSchema],
+    ...[targetsSchema, targetSchema, questionsSchema, questionSchema],
     ...[headSchema, answerSchema, lookupSchema, discoverySchema],
   ];
   const texts = [
@@ -79,7 +79,7 @@ export function knownWords(sections: readonly Section[]): ReadonlySet<string> {
     ...EXTERNAL_DNS_PREFIXES,
     ...PROVIDERS.flatMap(({ annotations }) => annotations),
     ...ANNOUNCED,
-    ...Object.values(metadataKeys).filter((key) => typeof key === "string"),
+    ...[...Object.keys(USER_KEYS), ...WRITTEN_KEYS, RESTARTED_KEY, HOLD_KEY, CONFIRM_KEY],
     ...Array.from(SCHEMAS.keys(), (type) => type.replace(".", " ")),
     ...schemas.flatMap((schema) => [...namesIn(schema)]),
   ];

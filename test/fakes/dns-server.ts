@@ -1,6 +1,6 @@
-import { createSocket, type RemoteInfo } from "node:dgram";
+import { createSocket, type RemoteInfo, type Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 
 export const TYPE_A = 1;
 export const TYPE_AAAA = 28;
@@ -37,29 +37,44 @@ export function ipv4Answers(records: ReadonlyMap<string, string>): DnsAnswers {
 
 /** Serves on a loopback address. Port 0 means any free port. */
 export async function startDnsServer(answers: DnsAnswers, ip = "127.0.0.1", port = 0): Promise<DnsServer> {
-  const socket = createSocket("udp4");
-  socket.on("message", (question: Buffer, from: RemoteInfo) => {
-    const answer = answerTo(question, answers);
-    if (answer !== undefined) socket.send(withinUdp(answer, question), from.port, from.address);
-  });
-  socket.bind(port, ip);
-  await once(socket, "listening");
-  const bound = (socket.address() as AddressInfo).port;
   const clients = new Set<Socket>();
-  const server = createServer((client) => {
+  const tcp = createServer((client) => {
     clients.add(client);
     client.on("error", () => {});
     client.on("close", () => clients.delete(client));
     serveTcp(client, answers);
   });
-  server.listen(bound, ip);
-  await once(server, "listening");
+  const udp = await bindBoth(tcp, ip, port);
+  udp.on("message", (question: Buffer, from: RemoteInfo) => {
+    const answer = answerTo(question, answers);
+    if (answer !== undefined) udp.send(withinUdp(answer, question), from.port, from.address);
+  });
+  const { port: bound } = udp.address();
   const close = () => {
-    socket.close();
-    server.close();
+    udp.close();
+    tcp.close();
     for (const client of clients) client.destroy();
   };
   return { address: bound === 53 ? ip : `${ip}:${bound}`, close };
+}
+
+/** Binds a port for both protocols. A free port of one may be taken in the other: then another one is tried. */
+async function bindBoth(tcp: Server, ip: string, port: number): Promise<UdpSocket> {
+  for (;;) {
+    tcp.listen(port, ip);
+    await once(tcp, "listening");
+    const udp = createSocket("udp4");
+    try {
+      udp.bind((tcp.address() as AddressInfo).port, ip);
+      await once(udp, "listening");
+      return udp;
+    } catch (error) {
+      udp.close();
+      tcp.close();
+      await once(tcp, "close");
+      if (port !== 0) throw error;
+    }
+  }
 }
 
 /** Over TCP, each message follows its length in two bytes. */
