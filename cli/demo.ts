@@ -1,7 +1,7 @@
 import type { DemoPage } from "#extras/extension-points.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { runDemo } from "./demo/run.ts";
-import { EXAMPLES, hasOwnFile, hasOwnFolder, ownFile, withOwnFolder } from "./own-files.ts";
+import { EXAMPLES, hasOwnFile, hasOwnFolder, ownFile, ownFolder } from "./own-files.ts";
 import { table } from "./table.ts";
 
 interface DemoOptions {
@@ -24,6 +24,5 @@ export async function demo({ directory, keep, page }: DemoOptions, { stdout }: C
           showLive: (shown: Pick<Parameters<DemoPage["show"]>[0], "status" | "metrics">) =>
             page.show({ ...shown, ownFiles, say: stdout.line }),
         };
-  const show = (from: string) => runDemo({ ...options, directory: from }, { ...stdout, table }, interrupted);
-  await (directory === undefined ? withOwnFolder(EXAMPLES, show) : show(directory));
+  await runDemo({ ...options, directory: directory ?? ownFolder(EXAMPLES) }, { ...stdout, table }, interrupted);
 }
