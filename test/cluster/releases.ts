@@ -80,10 +80,6 @@ function withoutFolders(goMod: string, { version, instead = {} }: Release): stri
   const text = goMod.replace(FOR_TESTS, "").replaceAll(BY_FOLDER, "");
   const placeholders = Array.from(text.matchAll(PLACEHOLDER), ([, name = ""]) => [name, version.replace("v1.", "v0.")]);
   const versions = { ...Object.fromEntries(placeholders), ...instead };
-  return (
-    text +
-    Object.entries(versions)
-      .map(([name, other]) => `replace ${name} => ${name} ${other}\n`)
-      .join("")
-  );
+  const lines = Object.entries(versions).map(([name, other]) => `replace ${name} => ${name} ${other}\n`);
+  return text + lines.join("");
 }
