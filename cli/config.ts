@@ -1,6 +1,6 @@
 import { loadConfig } from "#lib/config/load.ts";
 import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
-import { configSections } from "./added-by-extras.ts";
+import { configSections } from "./extras.ts";
 
 interface PrintConfigFlags extends ConfigFlags {
   /** Ignores settings of the file that this release does not know, as the components do, instead of refusing them. */

@@ -1,4 +1,3 @@
-import type { DemoPage } from "#extras/extension-points.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { runDemo } from "./demo/run.ts";
 import { EXAMPLES, hasOwnFile, hasOwnFolder, ownFile, ownFolder } from "./own-files.ts";
@@ -8,21 +7,19 @@ interface DemoOptions {
   /** Undefined: the examples. */
   readonly directory: string | undefined;
   readonly keep?: boolean | undefined;
-  /** The page that shows the status while the demo runs. With a page, the demo keeps running. */
-  readonly page?: DemoPage | undefined;
+  /** Whether the dashboard shows the status while the demo runs. With it, the demo keeps running. */
+  readonly dashboard?: boolean | undefined;
 }
 
 /** `switchback demo`: exits when it is done, or on Ctrl-C if it keeps running. */
-export async function demo({ directory, keep, page }: DemoOptions, { stdout }: CliContext): Promise<void> {
+export async function demo({ directory, keep, dashboard }: DemoOptions, { stdout }: CliContext): Promise<void> {
   const interrupted = new Promise<void>((resolve) => process.once("SIGINT", () => resolve()));
-  const ownFiles = { ownFile, hasOwnFile, hasOwnFolder };
-  const options =
-    page === undefined
-      ? { ...(keep && { keep }) }
-      : {
-          keep: true,
-          showLive: (shown: Pick<Parameters<DemoPage["show"]>[0], "status" | "metrics">) =>
-            page.show({ ...shown, ownFiles, say: stdout.line }),
-        };
+  const options = dashboard ? { keep: true, showLive: await pageOf(stdout.line) } : { ...(keep && { keep }) };
   await runDemo({ ...options, directory: directory ?? ownFolder(EXAMPLES) }, { ...stdout, table }, interrupted);
+}
+
+async function pageOf(say: (line: string) => void) {
+  const { showDemo } = await import("#extras/dashboard/server/demo-page.ts");
+  type Shown = Pick<Parameters<typeof showDemo>[0], "status" | "metrics">;
+  return (shown: Shown) => showDemo({ ...shown, ownFiles: { ownFile, hasOwnFile, hasOwnFolder }, say });
 }

@@ -15,8 +15,8 @@ import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import type { CliContext, Output } from "#lib/process/context.ts";
-import { addedChecks } from "./added-by-extras.ts";
 import { doctorText } from "./doctor-text.ts";
+import { addedChecks } from "./extras.ts";
 import { type Format, type Report, render } from "./formats.ts";
 
 interface DoctorFlags extends ConnectFlags {

@@ -1,5 +1,3 @@
-/** Width of a table if standard output is not a terminal. People paste such output into issues and mails. */
-export const DEFAULT_COLUMNS = 80;
 /** Lines may always have this length. A terminal that reports fewer columns breaks them itself. */
 const MIN_COLUMNS = 40;
 const OMISSION = "...";

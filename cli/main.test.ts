@@ -7,7 +7,6 @@ import { runTool } from "#test/cluster/tools.ts";
 import { captured, clusterFlags, componentFlags, helpOf, switchback, useFiles } from "#test/fakes/cli.ts";
 import { fakeApi, json, refuse } from "#test/fakes/kube-api.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
-import { EXTRAS } from "./extras.ts";
 import { createProgram } from "./program.ts";
 
 const files = useFiles();
@@ -17,9 +16,6 @@ const COMPONENT = [...componentFlags, HELP];
 const CONFIG = ["--config <file>", "--set <path=value...>", HELP];
 const CLUSTER = clusterFlags;
 
-/** The demo's options that show its status on a page. */
-const DEMO_PAGES = EXTRAS.filter(({ demoPage }) => demoPage !== undefined).map(({ name }) => `--${name}`);
-
 /** Each command of the core with its usage, its flags and their defaults. */
 const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
   ["controller [options]", ...COMPONENT],
@@ -27,7 +23,7 @@ const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
   ["proxy [options]", ...COMPONENT],
   ["all [options]", ...COMPONENT],
   ["config [options]", ...CONFIG.slice(0, -1), "--ignore-unknown", HELP],
-  ["demo [options] [directory]", "--keep", ...DEMO_PAGES, HELP],
+  ["demo [options] [directory]", "--keep", "--dashboard", HELP],
   [
     "inject [options] [files...]",
     ...CLUSTER,
@@ -117,8 +113,7 @@ it("the demo is not offered if it is not installed, as in the image", async () =
   const help = await runTool(process.execPath, [main, "--help"], {});
   assert.deepEqual([help.code, help.stderr], [0, ""]);
   assert.ok(!help.stdout.includes("demo"));
-  for (const { name } of EXTRAS.filter(({ demoPage }) => demoPage !== undefined))
-    assert.ok(!help.stdout.includes(name));
+  assert.ok(!help.stdout.includes("dashboard"));
   const { code, stderr } = await runTool(process.execPath, [main, "demo"], {});
   assert.equal(code, 2);
   assert.ok(stderr.includes("unknown command 'demo'"), stderr);

@@ -1,8 +1,7 @@
 import { Argument, Command, Option } from "commander";
-import type { CommandLine, Extra } from "#extras/extension-points.ts";
+import type { CommandLine } from "#extras/extension-points.ts";
 import type { CliContext } from "#lib/process/context.ts";
-import { addedChecks } from "./added-by-extras.ts";
-import { EXTRAS } from "./extras.ts";
+import { addedChecks, EXTRAS } from "./extras.ts";
 import { cureOfRefusal } from "./missing-rights.ts";
 import {
   collect,
@@ -31,11 +30,7 @@ type Group = keyof typeof GROUPS;
  * Creates the tree of commands. Each command's module is loaded only when the command runs: a webhook must not load
  * what only the demo needs. Commands whose outcome may be a finding call `setExitCode`.
  */
-export function createProgram(
-  context: CliContext,
-  setExitCode: (code: number) => void,
-  extras: readonly Extra[] = EXTRAS,
-): Command {
+export function createProgram(context: CliContext, setExitCode: (code: number) => void): Command {
   const root = new Command("switchback")
     .description(
       "Maps a cluster's own public hostnames, inside opted-in pods, to a relay that speaks the PROXY protocol.",
@@ -47,13 +42,13 @@ export function createProgram(
     .exitOverride()
     .version(ownVersion(), "-V, --version", "print the version of this program");
   addDoctor(root, context, setExitCode);
-  addStatus(root, context, setExitCode, extras);
-  addDemo(root, context, extras);
+  addStatus(root, context, setExitCode);
+  addDemo(root, context);
   addChanges(root, context, setExitCode);
   addAboutItself(root, context);
   addComponents(root, context);
   const line = commandLine(root, context);
-  for (const { addCommands } of extras) addCommands?.(line);
+  for (const { addCommands } of EXTRAS) addCommands(line);
   return root;
 }
 
@@ -162,19 +157,15 @@ function outputFormat(): Option {
   return new Option("-o, --output <format>", "output format").choices(FORMATS).default("text");
 }
 
-function addDemo(root: Command, context: CliContext, extras: readonly Extra[]): void {
+function addDemo(root: Command, context: CliContext): void {
   // The image contains neither the demo nor its examples.
   if (!hasOwnFolder(EXAMPLES)) return;
-  const demo = addCommand(root, "demo", "look", ["demo", "demo manifests/ --keep"])
+  addCommand(root, "demo", "look", ["demo", "demo manifests/ --keep"])
     .description("show how Switchback works on this machine; needs no cluster and no root")
     .argument("[directory]", "directory with Kubernetes YAML (default: examples that come with this program)")
-    .option("--keep", "keep running until Ctrl-C");
-  const pages = extras.flatMap(({ name, demoPage }) => (demoPage === undefined ? [] : [{ name, ...demoPage }]));
-  for (const { name, description } of pages) demo.option(`--${name}`, description);
-  demo.action(async (directory, flags) => {
-    const page = pages.find(({ name }) => flags[name] === true);
-    await (await import("./demo.ts")).demo({ directory, keep: flags.keep, page }, context);
-  });
+    .option("--keep", "keep running until Ctrl-C")
+    .option("--dashboard", "keep running, and show the names on a page of this machine")
+    .action(async (directory, flags) => (await import("./demo.ts")).demo({ directory, ...flags }, context));
 }
 
 /** Adds the commands that change files or the cluster, or that print a changed file. */
@@ -228,12 +219,7 @@ function addChanges(root: Command, context: CliContext, setExitCode: (code: numb
 }
 
 /** Adds the commands that show what the controller knows, and the data that this is based on. */
-function addStatus(
-  root: Command,
-  context: CliContext,
-  setExitCode: (code: number) => void,
-  extras: readonly Extra[],
-): void {
+function addStatus(root: Command, context: CliContext, setExitCode: (code: number) => void): void {
   addClusterCommand(root, "status", "look", [
     "status",
     "status --in cert-manager -w",
@@ -252,11 +238,11 @@ function addStatus(
     .option("--name <pattern>", "only hostnames that match, such as '*.example.com'", notEmpty)
     .option("--refused", "only names that no pod gets")
     .option("--stuck", "only workloads that stay stale until somebody acts")
-    .option("--all", "print every row; else each table ends after 100")
+    .option("--all", "print every row; else each table ends after 100 on a terminal")
     .option("-w, --watch", "print the status again whenever it changes, until Ctrl-C")
     .addOption(fromDump().conflicts([...OF_CLUSTERS, "watch"]))
     .action(async (flags) => {
-      setExitCode(await (await import("./status.ts")).status(flags, context, extras));
+      setExitCode(await (await import("./status.ts")).status(flags, context));
     });
   addClusterCommand(root, "dump", "look", ["dump --redact > dump.yaml"])
     .description("print what doctor and controller read of a cluster, without Secrets, for a report to others")

@@ -115,18 +115,12 @@ some values are shortened (...) to fit 80 columns; -o wide shows them whole
          ingress-nginx/ingress-nginx-controller; that does harm only if the
          ingress controller requires a PROXY header, which was not tested
          cure: run with --probe
-         cure: have the provider's controller set \`ipMode: Proxy\` in the
-               Service's status (Kubernetes 1.30 and newer, if the network
-               plugin supports it)
-         cure: or let Switchback map its names: add it to \`config.targets\`
+         cure: install Switchback, which maps its names
 warning  Service ingress-nginx/ingress-nginx-controller: short-circuited
          203.0.113.7 in its status without ipMode Proxy: kube-proxy makes pods
          bypass the load balancer (selected because it has labels of
          ingress-nginx)
-         cure: have the provider's controller set \`ipMode: Proxy\` in the
-               Service's status (Kubernetes 1.30 and newer, if the network
-               plugin supports it)
-         cure: or let Switchback map its names: add it to \`config.targets\`
+         cure: install Switchback, which maps its names
 unknown  probe: not-probed
          PROXY protocol support and DNS names were not probed
          cure: run with --probe: a short-lived pod tests connections and
@@ -134,7 +128,7 @@ unknown  probe: not-probed
 ok       cert-manager: self-check-none
          no issuer has a solver for HTTP-01
 warning  namespace ours: not-installed
-         Switchback is not installed, and pods bypass 1 load balancer(s)
+         Switchback is not installed, and pods bypass a load balancer
          cure: if an ingress controller requires a PROXY header (check with
                --probe), install Switchback or apply one of the cures above
 

@@ -7,7 +7,7 @@ import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
 import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
 import type { ProcessContext, Starter } from "#lib/process/running.ts";
 import { createLogger, type Logger } from "#lib/telemetry/log.ts";
-import { configSections } from "./added-by-extras.ts";
+import { configSections } from "./extras.ts";
 
 /** A component that runs as a process. `all` is controller, webhook and proxy in one. */
 type Component = "controller" | "webhook" | "proxy" | "all";

@@ -13,8 +13,8 @@ import { type Row, tableWithNotes } from "./table.ts";
 interface StatusLayout {
   /** Whether to show every column, and to shorten and wrap nothing. */
   readonly wide: boolean;
-  /** Maximum length of a line, unless `wide`. */
-  readonly columns: number;
+  /** Maximum length of a line, unless `wide`; undefined: no limit. */
+  readonly columns: number | undefined;
   /** Maximum number of rows in each table. */
   readonly maxRows: number;
   /**

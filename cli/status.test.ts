@@ -195,9 +195,9 @@ describe("status", () => {
   let api: FakeApi;
   afterEach(() => api.close());
 
-  async function run(output: Format, leader: FullStatus, flags: object = {}) {
+  async function run(output: Format, leader: FullStatus, flags: object = {}, columns?: number) {
     api = await fakeApi(json(leader));
-    const { context, written } = captured();
+    const { context, written } = captured({}, columns);
     const kubeconfig = await files.kubeconfig(api.url);
     return { code: await status({ namespace: "ours", kubeconfig, output, ...flags }, context), ...written };
   }
@@ -206,6 +206,9 @@ describe("status", () => {
     const stuck = fullStatus({}, { workloads: [WORKLOAD] });
     assert.deepEqual(await run("text", stuck), { code: 1, stdout: textOf(stuck), stderr: "" });
     assert.deepEqual(api.calls.map(({ path }) => path).sort(), [
+      "/api/v1/namespaces/ours/configmaps/switchback-publisher-coredns",
+      "/api/v1/namespaces/ours/configmaps/switchback-publisher-coredns-import",
+      "/api/v1/namespaces/ours/configmaps/switchback-publisher-external-dns",
       "/api/v1/namespaces/ours/secrets/switchback-status",
       "/api/v1/namespaces/ours/services/switchback-controller:http/proxy/status",
     ]);
@@ -222,12 +225,23 @@ describe("status", () => {
 
   test("exits with the code for the selected rows, and reports on standard error how many are not shown", async () => {
     const many = Array.from({ length: 150 }, (_each, index) => ({ ...NAME, name: `n${index}.example.com` }));
-    const { code, stdout, stderr } = await run("text", fullStatus({ names: many }, { workloads: [WORKLOAD] }), {
-      in: "shop",
-    });
+    const leader = fullStatus({ names: many }, { workloads: [WORKLOAD] });
+    const { code, stdout, stderr } = await run("text", leader, { in: "shop" }, 80);
     assert.equal(code, 0);
     assert.match(stdout, /^Names: 150$/m);
     assert.match(stdout, /^Opted-in workloads: 0 of 1$/m);
     assert.match(stderr, /^not shown: 50 names; see --all, .*\n$/);
   });
+
+  for (const output of ["text", "wide"] as const) {
+    test(`prints every row in full length if it is piped, -o ${output}: a script may search all of it`, async () => {
+      const names = Array.from({ length: 150 }, (_each, index) => `n${index}.${"long-".repeat(12)}.example.com`);
+      const text = "word ".repeat(40).trim();
+      const leader = fullStatus({ names: names.map((name) => ({ ...REFUSED, name, reason: { code: "c", text } })) });
+      const { stdout, stderr } = await run(output, leader);
+      assert.equal(stderr, "");
+      for (const name of names) assert.ok(stdout.includes(`  ${name} `), name);
+      assert.equal(stdout.split(`c: ${text}\n`).length - 1, names.length);
+    });
+  }
 });

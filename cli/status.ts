@@ -1,5 +1,5 @@
 import type { FullStatus } from "#controller/status.ts";
-import type { Extra, StatusPart } from "#extras/extension-points.ts";
+import { type PublisherStates, publisherLines, readPublishers } from "#extras/publishers/status.ts";
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import { pause } from "#lib/kube/time.ts";
@@ -7,7 +7,6 @@ import type { CliContext } from "#lib/process/context.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import { isStuck } from "#lib/workloads/workload-words.ts";
 import { type Format, type Report, render, type Screen } from "./formats.ts";
-import { DEFAULT_COLUMNS } from "./layout.ts";
 import { leaderStatus } from "./leader-status.ts";
 import { type StatusFilter, selectedDocument, selectStatus } from "./status-filter.ts";
 import { statusText } from "./status-text.ts";
@@ -23,30 +22,27 @@ interface StatusFlags extends StatusFilter, ConnectFlags {
 }
 
 const WATCH_MS = 2_000;
-/** Rows to print per table by default: more than a screen, but not too many to read. */
+/** Rows to print per table on a terminal: more than a screen, but not too many to read. */
 const MAX_ROWS = 100;
 
 /**
  * Prints names and workloads. @returns the exit code: 1 if a selected workload is stale and stays so until somebody
  * acts.
  */
-export async function status(flags: StatusFlags, context: CliContext, extras: readonly Extra[] = []): Promise<number> {
+export async function status(flags: StatusFlags, context: CliContext): Promise<number> {
   const { env, stdout, stderr, progress } = context;
-  if (flags.from !== undefined) return await statusFrom(flags.from, flags, context, extras);
+  if (flags.from !== undefined) return await statusFrom(flags.from, flags, context);
   const client = await connect(connectOptionsFrom(env, flags));
-  // Programs need the whole document or list.
-  const all = flags.all || (flags.output !== "text" && flags.output !== "wide");
+  const columns = stdout.columns;
+  // Programs need the whole document or list, and a pipe the whole table.
+  const all = flags.all || columns === undefined || (flags.output !== "text" && flags.output !== "wide");
   const wanted = { in: flags.in, stuck: flags.stuck, all };
-  const withExtras = async (status: Promise<FullStatus>, signal?: AbortSignal): Promise<WholeStatus> => {
-    const parts = extras.flatMap(
-      ({ readStatus }) => readStatus?.(client, flags.namespace, { now: Date.now(), signal }) ?? [],
-    );
-    const [full, ...others] = await Promise.all([status, ...parts]);
-    return { ...full, extras: others };
+  const withPublishers = async (status: Promise<FullStatus>, signal?: AbortSignal): Promise<WholeStatus> => {
+    const [full, publishers] = await Promise.all([status, readPublishers(client, flags.namespace, signal)]);
+    return { ...full, publishers };
   };
   const read = (signal: AbortSignal) =>
-    withExtras(leaderStatus(client, flags.namespace, { ...wanted, observedWithinMs: 0 }, signal), signal);
-  const columns = stdout.columns ?? DEFAULT_COLUMNS;
+    withPublishers(leaderStatus(client, flags.namespace, { ...wanted, observedWithinMs: 0 }, signal), signal);
   const show = async (full: WholeStatus): Promise<Shown> => {
     // No ages with --watch: they would change the text, and so print the status again, all the time.
     const report = statusReport(full, flags, columns, flags.watch ? undefined : Date.now());
@@ -59,7 +55,7 @@ export async function status(flags: StatusFlags, context: CliContext, extras: re
   try {
     const first = await show(
       await progress.during("reading the controller's status", () =>
-        withExtras(leaderStatus(client, flags.namespace, wanted)),
+        withPublishers(leaderStatus(client, flags.namespace, wanted)),
       ),
     );
     // Listens before anything is printed: a user may press Ctrl-C at once.
@@ -74,23 +70,16 @@ export async function status(flags: StatusFlags, context: CliContext, extras: re
 }
 
 /** Prints the status that a controller would have in the cluster of a dump. */
-async function statusFrom(
-  file: string,
-  flags: StatusFlags,
-  { stdout, stderr, progress }: CliContext,
-  extras: readonly Extra[],
-): Promise<number> {
+async function statusFrom(file: string, flags: StatusFlags, { stdout, stderr, progress }: CliContext): Promise<number> {
   const [{ readDump }, { statusOfDump }] = await Promise.all([
     import("./dump/read-dump.ts"),
     import("./dump/status-of-dump.ts"),
   ]);
   const dump = await progress.during(`reading ${file}`, () => readDump(file));
   for (const line of dump.leftOut) stderr.line(line);
-  const parts = extras.flatMap(
-    ({ readStatus }) => readStatus?.(dump.client, dump.head.namespace, { now: dump.time }) ?? [],
-  );
-  const full = { ...(await statusOfDump(dump)), extras: await Promise.all(parts) };
-  const report = statusReport(full, flags, stdout.columns ?? DEFAULT_COLUMNS, dump.time);
+  const publishers = await readPublishers(dump.client, dump.head.namespace);
+  const full = { ...(await statusOfDump(dump)), publishers };
+  const report = statusReport(full, flags, stdout.columns, dump.time);
   const { text, notes = [] } = await render(flags.output, report);
   stdout.write(text);
   for (const note of notes) stderr.line(note);
@@ -98,14 +87,15 @@ async function statusFrom(
 }
 
 /**
- * The status in all formats. Ages are relative to `now`, milliseconds since 1970; without `now`, times are shown
- * instead. Throws `kube-unreachable` if only stuck workloads are requested while the workloads are unknown: for a
- * script, an empty answer would mean that all is well.
+ * The status in all formats. `columns` is the width of the terminal; without it nothing is left out, shortened or
+ * wrapped. Ages are relative to `now`, milliseconds since 1970; without `now`, times are shown instead. Throws
+ * `kube-unreachable` if only stuck workloads are requested while the workloads are unknown: for a script, an empty
+ * answer would mean that all is well.
  */
 export function statusReport(
-  { extras = [], ...full }: WholeStatus,
+  { publishers = {}, ...full }: WholeStatus,
   flags: StatusFilter & { readonly all?: boolean },
-  columns: number,
+  columns: number | undefined,
   now?: number,
 ): Report & { readonly isStuck: boolean } {
   const unknown = full.running === undefined ? "no controller is the leader at the moment" : full.running.unknown;
@@ -113,20 +103,20 @@ export function statusReport(
     throw new SwitchbackError("kube-unreachable", `the state of workloads is unknown: ${unknown}`);
   }
   const selected = selectStatus(full, flags);
-  const maxRows = flags.all ? Number.POSITIVE_INFINITY : MAX_ROWS;
+  const maxRows = flags.all || columns === undefined ? Number.POSITIVE_INFINITY : MAX_ROWS;
   return {
-    document: Object.assign({ ...selectedDocument(full, selected) }, ...extras.map((part) => part.document)),
+    document: { ...selectedDocument(full, selected), ...(Object.keys(publishers).length > 0 && { publishers }) },
     names: [...(selected.names ?? []).map(({ name }) => name), ...(selected.workloads ?? []).map(workloadKey)],
     text: (wide) => {
-      const lines = extras.flatMap((part) => part.lines());
+      const lines = publisherLines(publishers, now ?? Date.now());
       return statusText(full, selected, { wide, columns, maxRows, now }, lines);
     },
     isStuck: (selected.workloads ?? []).some(isStuck),
   };
 }
 
-/** The controller's status, with the parts that the extras add. */
-type WholeStatus = FullStatus & { readonly extras?: readonly StatusPart[] };
+/** The controller's status, and the reports of the publishers. */
+type WholeStatus = FullStatus & { readonly publishers?: PublisherStates };
 
 interface Shown extends Screen {
   readonly isStuck: boolean;

@@ -1,8 +1,8 @@
 import { hasCode } from "#lib/errors/errors.ts";
 import { type ConnectFlags, connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
 import type { CliContext } from "#lib/process/context.ts";
-import { uninstallParts } from "./added-by-extras.ts";
 import { agree } from "./ask.ts";
+import { uninstallParts } from "./extras.ts";
 import { removeLeftovers } from "./uninstall/leftovers.ts";
 import { checkUninstall, releasePods, type UninstallOptions } from "./uninstall/release-pods.ts";
 

@@ -8,7 +8,6 @@ import type { ObjectMeta } from "#lib/kube/types.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import { workloadPath } from "#lib/workloads/workload-kinds.ts";
-import { workloadsElsewhere } from "./added-by-extras.ts";
 import { type Format, type Report, render } from "./formats.ts";
 import { tableWithNotes } from "./table.ts";
 
@@ -99,18 +98,17 @@ async function read(flags: VersionFlags, env: CliContext["env"]): Promise<Compon
   }
 }
 
-/** The components in other namespaces that exist. */
+/** The components outside the namespace of Switchback: the agents, if they exist. */
 async function readElsewhere(client: KubeClient, installed: string): Promise<ComponentVersion[]> {
   const text = await ifThere(async () => {
     const name = await readConfigName(client, installed);
     return name === undefined ? "" : await readConfigText(client, installed, name);
   });
-  const places = text === undefined ? [] : await workloadsElsewhere(parse(text) ?? {});
-  const components = places.map(async ({ kind, namespace, name }) => {
-    const raw = await ifThere(() => client.get<RawWorkload>(workloadPath(namespace, kind, name)));
-    return raw === undefined ? [] : [componentOf(kind, raw)];
-  });
-  return (await Promise.all(components)).flat();
+  if (text === undefined) return [];
+  const { agentWorkload } = await import("#extras/agent/installed.ts");
+  const { kind, namespace, name } = agentWorkload(parse(text) ?? {});
+  const agents = await ifThere(() => client.get<RawWorkload>(workloadPath(namespace, kind, name)));
+  return agents === undefined ? [] : [componentOf(kind, agents)];
 }
 
 /** Undefined if the object does not exist. */

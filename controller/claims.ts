@@ -117,7 +117,7 @@ function startedAfter(prerequisites: readonly Prerequisite[], source: Source): S
     },
     state: () => [...prerequisites, source].flatMap((one) => one.state()),
     resourceOf: (object) => source.resourceOf?.(object),
-    keep: (published) => source.keep?.(published),
+    keep: (lineOf) => source.keep?.(lineOf),
     stop: async () => {
       await Promise.all([...prerequisites, source].map((one) => one.stop()));
     },

@@ -29,17 +29,14 @@ function controllers(store = new MemoryMapStore(), { quota = config.policy.maxNa
     plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), quota);
     for (const [object, claims] of objects) plan.set(object, claims);
     writer = new MapWriter(store);
-    const orders = new Map<string, number>();
-    const lines = writer.loadLines(orders);
-    map = new LeaderMap(removalRules(config), lines, orders);
-    plan.setOrder((name) => map.names.orderOf(name));
-    plan.takeChanges();
-    map.releaseUnplanned(lines, plan, now);
+    map = new LeaderMap(removalRules(config), plan, writer.loadLines(), writer.loadTargets());
+    plan.takeChanges(now);
+    map.releaseUnplanned(now);
   };
   restart();
   const publish = async () => {
     now += 1_000;
-    map.update(plan.takeChanges(), plan, TARGETS, now);
+    map.update(plan.takeChanges(now), TARGETS, now);
     const shards = map.render(now);
     await writer.publish({ shards, targets: TARGETS, hold: undefined }, TERM);
   };

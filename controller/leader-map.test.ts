@@ -13,12 +13,17 @@ const EDGE = (address: string) => [{ name: "edge", clusterIPs: [address] }];
 /** A term that begins with these published lines, and a plan of names. All names have the target `edge`. */
 function rig(published: Readonly<Record<string, string>> = {}, orders: Readonly<Record<string, number>> = {}) {
   const plan = new Plan(createClaimPolicy(RULES, undefined), RULES.maxNamesPerNamespace);
-  const lines = new Map(Object.entries(published).map(([name, address]) => [name, [address]]));
-  const map = new LeaderMap(REMOVAL, lines, new Map(Object.entries(orders)));
+  const lines = new Map(
+    Object.entries(published).map(([name, address]) => [
+      name,
+      { addresses: [address], order: orders[name] ?? 0, holder: undefined },
+    ]),
+  );
+  const map = new LeaderMap(REMOVAL, plan, lines, []);
   const claim = (name: string, target = "edge") =>
     plan.set(name, target === "none" ? [] : [claimOf(name, `shop/${name}`, { target })]);
-  const update = (targets: Parameters<LeaderMap["update"]>[2], now = 0) =>
-    map.update(plan.takeChanges(), plan, targets, now);
+  const update = (targets: Parameters<LeaderMap["update"]>[1], now = 0) =>
+    map.update(plan.takeChanges(now), targets, now);
   /** The published lines, in order, up to and including the name. */
   const text = (now = 0) =>
     map
@@ -40,10 +45,10 @@ test("a term begins with the published names; a planned name is published once i
 });
 
 test("published names that are not planned leave after vanishMs, planned ones stay", () => {
-  const { plan, lines, map, claim, update, text } = rig({ "gone.com": A, "kept.com": A });
+  const { map, claim, update, text } = rig({ "gone.com": A, "kept.com": A });
   claim("kept.com");
   update(EDGE(A));
-  map.releaseUnplanned(lines, plan, 1_000);
+  map.releaseUnplanned(1_000);
   assert.deepEqual(text(1_059), [`${A} gone.com`, `${A} kept.com`]);
   assert.deepEqual(text(1_060), [`${A} kept.com`]);
 });
@@ -53,7 +58,7 @@ test("a published name stays until its claim is decided; then it leaves, or move
   const pending = { target: { code: "dns-pending", text: "waits" }, pending: "edge" };
   for (const name of lines.keys()) plan.set(name, [claimOf(name, `shop/${name}`, pending)]);
   update(EDGE(B));
-  map.releaseUnplanned(lines, plan, 0);
+  map.releaseUnplanned(0);
   const both = [`${A} gone.com`, `${A} kept.com`];
   assert.deepEqual(text(1_000), both);
   claim("gone.com", "none");
@@ -93,7 +98,7 @@ test("a moved target takes all its names along and is reported once; names of ot
 test("names that do not fit are counted", () => {
   const { map } = rig();
   assert.equal(map.overflowing, 0);
-  map.names.want("x.com", [A]);
+  map.names.want("x.com", { addresses: [A] });
   assert.deepEqual([map.render(0).length, map.overflowing], [1, 0]);
 });
 
@@ -103,14 +108,14 @@ test("a wildcard at any depth is published with the plain wildcard, and each lea
   plan.set("route", [claimOf("*.a.com", "shop/route", { target: "edge", anyDepth: true })]);
   update(EDGE(A));
   assert.deepEqual(text(), both);
-  assert.deepEqual([map.names.addressesOf("*.a.com"), map.names.addressesOf("**.a.com")], [[A], [A]]);
+  assert.deepEqual([map.names.lineOf("*.a.com")?.addresses, map.names.lineOf("**.a.com")?.addresses], [[A], [A]]);
   update(EDGE(B));
-  assert.deepEqual(map.names.addressesOf("**.a.com"), [B]);
+  assert.deepEqual(map.names.lineOf("**.a.com")?.addresses, [B]);
   plan.set("ingress", [claimOf("*.a.com", "shop/ingress", { target: "edge" })]);
   plan.set("route", []);
   update(EDGE(B), 500);
   text(560);
-  assert.deepEqual([map.names.addressesOf("*.a.com"), map.names.addressesOf("**.a.com")], [[B], undefined]);
+  assert.deepEqual([map.names.lineOf("*.a.com")?.addresses, map.names.lineOf("**.a.com")?.addresses], [[B], undefined]);
   plan.set("ingress", []);
   update(EDGE(B), 600);
   assert.deepEqual(text(660), [""]);
@@ -121,10 +126,45 @@ test("a new term keeps a planned wildcard at any depth, and releases the others"
   plan.set("route", [claimOf("*.a.com", "shop/route", { target: "edge", anyDepth: true })]);
   plan.set("ingress", [claimOf("*.b.com", "shop/ingress", { target: "edge" })]);
   update(EDGE(A));
-  map.releaseUnplanned(lines, plan, 0);
+  map.releaseUnplanned(0);
   text(60);
   assert.deepEqual(
-    [...lines.keys()].filter((name) => map.names.addressesOf(name) !== undefined),
+    [...lines.keys()].filter((name) => map.names.lineOf(name)?.addresses !== undefined),
     ["*.a.com", "**.a.com", "*.b.com"],
   );
+});
+
+test("a holder has its name for vanishMs after its last claim; then the oldest other claim takes it at once", () => {
+  const { plan, map, update, text } = rig();
+  const targets = [...EDGE(A), { name: "other", clusterIPs: [B] }];
+  const put = (object: string, target: string | undefined, created = "2026-01-01T00:00:00Z") =>
+    plan.set(object, target === undefined ? [] : [claimOf("a.com", object, { target, created })]);
+  put("shop/web", "edge");
+  update(targets);
+  put("tenant/web", "other", "2025-01-01T00:00:00Z");
+  update(targets);
+  assert.deepEqual(text(), [`${A} a.com`]);
+  put("shop/web", undefined);
+  update(targets, 100);
+  assert.deepEqual([text(159), map.names.lineOf("a.com")?.holder], [[`${A} a.com`], "shop"]);
+  assert.deepEqual([text(160), map.names.lineOf("a.com")?.holder], [[`${B} a.com`], "tenant"]);
+});
+
+test("a claim of another namespace keeps the line of an absent holder, and becomes the holder after vanishMs", () => {
+  const { plan, map, update, text } = rig();
+  const put = (object: string, target: string | undefined) =>
+    plan.set(object, target === undefined ? [] : [claimOf("a.com", object, { target })]);
+  const holder = () => map.names.lineOf("a.com")?.holder;
+  put("shop/web", "edge");
+  put("tenant/web", "edge");
+  update(EDGE(A));
+  put("shop/web", undefined);
+  update(EDGE(A), 100);
+  assert.deepEqual([text(159), holder(), map.names.nextDeadline()], [[`${A} a.com`], "shop", 160]);
+  put("shop/web", "edge");
+  update(EDGE(A), 159);
+  assert.deepEqual([text(160), holder(), map.names.nextDeadline()], [[`${A} a.com`], "shop", undefined]);
+  put("shop/web", undefined);
+  update(EDGE(A), 200);
+  assert.deepEqual([text(260), holder(), map.names.leaving.size], [[`${A} a.com`], "tenant", 0]);
 });

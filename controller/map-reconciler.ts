@@ -10,7 +10,7 @@ import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import type { ClaimEvents } from "./claim-events/reporter.ts";
-import { LeaderMap, targetsOfNames } from "./leader-map.ts";
+import { LeaderMap } from "./leader-map.ts";
 import { MapAnnouncements } from "./map-announcements.ts";
 import type { PublishPacer } from "./publish-pacer.ts";
 import type { Source } from "./sources/types.ts";
@@ -108,7 +108,7 @@ export class MapReconciler {
       if (this.#term !== term) return;
       this.#term = undefined;
       // From now on the next leader decides what is published. This replica reads it again if it leads again.
-      plan.setOrder(() => undefined);
+      plan.setPublished(() => undefined);
       this.#reconciler.forget();
     });
     this.#reconciler.forget();
@@ -179,8 +179,8 @@ export class MapReconciler {
     try {
       const { names } = await this.#publishChanges(term, since);
       if (this.#failures.end("map") !== undefined) this.#deps.log.info({ code: "publish-failed" }, "it works again");
-      const next = names.nextDeadline();
-      return { requeueAfter: next === undefined ? undefined : next - now() };
+      const deadlines = [names.nextDeadline(), this.#deps.plan.nextDeadline()].filter((time) => time !== undefined);
+      return { requeueAfter: deadlines.length === 0 ? undefined : Math.min(...deadlines) - now() };
     } catch (error) {
       this.#changedAt = since ?? this.#changedAt;
       // A former leader does not retry.
@@ -190,10 +190,10 @@ export class MapReconciler {
   }
 
   async #publishChanges(term: Term, since: number | undefined): Promise<LeaderMap> {
-    const { plan, addresses, pacer, now, onPublished } = this.#deps;
+    const { addresses, pacer, now, onPublished } = this.#deps;
     term.map ??= await this.#takeOver(term);
     const { map, announcements } = term;
-    map.update(this.#takePlan(), plan, addresses.targets(), now());
+    map.update(this.#takePlan(), addresses.targets(), now());
     this.#applyConfirmation(map.names);
     const shards = map.render(now());
     const { hold } = map.names;
@@ -215,24 +215,20 @@ export class MapReconciler {
     const { addresses, plan, source, now, removal, claimEvents } = this.#deps;
     await this.#writer.begin(term.signal);
     term.signal.throwIfAborted();
-    const orders = new Map<string, number>();
-    const lines = this.#writer.loadLines(orders);
-    const map = new LeaderMap(removal, lines, orders);
-    plan.setOrder((name) => map.names.orderOf(name));
+    const lines = this.#writer.loadLines();
     const targets = this.#writer.loadTargets();
-    const published = targetsOfNames(lines, targets);
-    plan.resume(published);
-    source.keep?.(published);
+    const map = new LeaderMap(removal, plan, lines, targets);
+    source.keep?.((name) => map.names.lineOf(name));
     addresses.lead(targets, term.signal);
     this.#takePlan();
-    map.releaseUnplanned(lines, plan, now());
-    claimEvents?.begin(term.signal, (name) => orders.has(name));
+    map.releaseUnplanned(now());
+    claimEvents?.begin(term.signal, (name) => lines.has(name));
     return map;
   }
 
   #takePlan(): ReadonlyMap<string, PlannedName | undefined> {
-    const { plan, addresses } = this.#deps;
-    const changes = plan.takeChanges();
+    const { plan, addresses, now } = this.#deps;
+    const changes = plan.takeChanges(now());
     const touched = plan.takeTouched();
     // Before the takeover all objects are new, and `begin` looks at each of them.
     if (this.#term?.map !== undefined) this.#deps.claimEvents?.changed(touched);

@@ -31,7 +31,7 @@ test("a leader publishes the map, writes the front, and reports both in its page
   await untilPublished(rig);
   const certificates = ["switchback-ca", "switchback-webhook-tls"].map((name) => `${OWN}/secrets/${name}`);
   await until(() => certificates.every((path) => rig.kube.at(path) !== undefined), "the certificates");
-  assert.equal(lines(rig), `198.51.100.1 ${NAME} #1\n`);
+  assert.equal(lines(rig), `198.51.100.1 ${NAME} #1 shop\n`);
   assert.deepEqual(rig.kube.field<{ clusterIPs: string[] }>(FRONT, "spec").clusterIPs, ["198.51.100.1"]);
   assert.equal(rig.kube.field<{ holderIdentity: string }>(LEASE, "spec").holderIdentity, "pod-0");
   const status = await rig.status();

@@ -96,7 +96,7 @@ test("a follower reports the same names as the leader, and that it does not lead
   const follower = statusDocument(depsOf(plan));
   assert.deepEqual([follower.leader, follower.hold, follower.leaving], [false, undefined, []]);
   const publishedNames = new PublishedNames({ vanishMs: 60, guardNames: 1, holdMs: 300 });
-  publishedNames.load([["old.example.com", ["198.51.100.9"]]]);
+  publishedNames.want("old.example.com", { addresses: ["198.51.100.9"] });
   publishedNames.release("old.example.com", 1);
   publishedNames.settle(1);
   const leader = statusDocument(depsOf(plan, { map: { synced: true, publishedNames, revision: "abc" } }));

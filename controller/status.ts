@@ -1,8 +1,7 @@
 import { isIPv4 } from "node:net";
 import { parseHostname } from "#hostmap/hostnames.ts";
-import { KEPT } from "#hostmap/kept-names.ts";
 import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
-import type { Plan, ReportedClaim } from "#hostmap/plan.ts";
+import { KEPT, type Plan, type ReportedClaim } from "#hostmap/plan.ts";
 import type { PublishedNames } from "#hostmap/published-names.ts";
 import type { RemovalHold } from "#hostmap/removal-guard.ts";
 import type { Reason } from "#hostmap/types.ts";

@@ -27,6 +27,8 @@ export interface LoadBalancerIngress {
   readonly hostname?: string;
   /** Kubernetes defaults it to `VIP` if the provider does not set it (KEP-1860). */
   readonly ipMode?: string;
+  /** Whether it is one of the Service's `externalIPs`. */
+  readonly external?: true;
 }
 
 export interface ServiceFacts extends ObjectName {
@@ -39,6 +41,10 @@ export interface ServiceFacts extends ObjectName {
   readonly ports: readonly ServicePort[];
   /** The entries of its load balancer status, and its `externalIPs`. */
   readonly entries: readonly LoadBalancerIngress[];
+  /** Its `loadBalancerSourceRanges`. */
+  readonly sourceRanges: readonly string[];
+  /** The types of the conditions in its status. */
+  readonly conditions: readonly string[];
 }
 
 /** An Ingress or a Gateway. */
@@ -62,6 +68,8 @@ export interface HttpSolverFacts {
 export interface CallerFacts {
   /** `namespace/Kind/name` with the number of its calls, most calls first. */
   readonly workloads: readonly { readonly owner: string; readonly calls: number }[];
+  /** Calls from the cluster that were refused because they had no PROXY header. */
+  readonly refused: number;
   /** Refused calls from a node's address. kube-proxy may have replaced the pod's address with it. */
   readonly masqueraded: number;
   /** Calls from the cluster for an HTTP-01 challenge, such as cert-manager's self-check. */
@@ -226,8 +234,6 @@ export interface ClusterFacts {
   readonly gateways: Fact<readonly RouteFacts[]>;
   /** Namespaces by name. */
   readonly namespaces: Fact<ReadonlyMap<string, NamespaceFacts>>;
-  /** `spec.providerID` of some nodes. */
-  readonly providerIds: Fact<readonly string[]>;
   /** The IPs of all nodes; undefined if no Ingress or Gateway has an IP that no Service has. */
   readonly nodeAddresses?: Fact<ReadonlySet<string>> | undefined;
   /** Undefined if the cluster has no cert-manager. */

@@ -51,7 +51,7 @@ test(
       { owner: "shop/DaemonSet/api", calls: 2 },
       { owner: "shop/DaemonSet/worker", calls: 1 },
     ];
-    const value = { workloads, masqueraded: 2, selfChecks: 1, total: 9 };
+    const value = { workloads, refused: 6, masqueraded: 2, selfChecks: 1, total: 9 };
     assert.deepEqual(await gatherCallers(cluster().client, log.join("")), known(value));
   },
 );

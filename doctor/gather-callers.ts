@@ -63,16 +63,17 @@ function familyOf(address: string): "ipv4" | "ipv6" {
 function callersOf(log: string, owners: ReadonlyMap<string, string>, nodes: BlockList): CallerFacts {
   const calls = callsIn(log);
   const counts = new Map<string, number>();
-  let [masqueraded, selfChecks] = [0, 0];
+  let [refusals, masqueraded, selfChecks] = [0, 0, 0];
   for (const { client, refused, challenge } of calls) {
     const owner = owners.get(client);
     const inside = owner !== undefined || (refused && nodes.check(client, familyOf(client)));
     if (!inside) continue;
+    if (refused) refusals++;
     if (challenge) selfChecks++;
     else if (owner === undefined) masqueraded++;
     else counts.set(owner, (counts.get(owner) ?? 0) + 1);
   }
   const workloads = [...counts].map(([owner, number]) => ({ owner, calls: number }));
   workloads.sort((a, b) => b.calls - a.calls || (a.owner < b.owner ? -1 : 1));
-  return { workloads, masqueraded, selfChecks, total: calls.length };
+  return { workloads, refused: refusals, masqueraded, selfChecks, total: calls.length };
 }

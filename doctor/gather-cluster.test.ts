@@ -2,13 +2,7 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import type { Fact } from "./fact.ts";
-import {
-  gatherGateways,
-  gatherIngresses,
-  gatherNamespaces,
-  gatherProviderIds,
-  gatherServices,
-} from "./gather-cluster.ts";
+import { gatherGateways, gatherIngresses, gatherNamespaces, gatherServices } from "./gather-cluster.ts";
 
 const SERVICES = "/api/v1/namespaces/edge/services";
 const INGRESSES = "/apis/networking.k8s.io/v1/namespaces/shop/ingresses";
@@ -28,13 +22,16 @@ function factValue<T>(fact: Fact<T>): T {
 
 describe("Services", () => {
   test(
-    "keeps labels, annotations, selector, literal addresses, " + "TCP ports and the load balancer's entries",
+    "keeps labels, annotations, selector, literal addresses, " +
+      "TCP ports, the load balancer's entries, externalIPs, source ranges and the types of conditions",
     async () => {
       server.add(SERVICES, "ingress", {
         metadata: { labels: { app: "traefik" }, annotations: { a: "b" } },
         spec: {
           type: "LoadBalancer",
           selector: { app: "pods" },
+          externalIPs: ["192.0.2.2"],
+          loadBalancerSourceRanges: ["203.0.113.0/24"],
           clusterIPs: ["198.51.100.1", "2001:db8::1"],
           ports: [
             { name: "web", port: 80, targetPort: "http", appProtocol: "kubernetes.io/ws", protocol: "TCP" },
@@ -43,7 +40,10 @@ describe("Services", () => {
             { name: "quic", port: 443, protocol: "UDP" },
           ],
         },
-        status: { loadBalancer: { ingress: [{ ip: "192.0.2.1", ipMode: "Proxy" }, { hostname: "lb.example.com" }] } },
+        status: {
+          loadBalancer: { ingress: [{ ip: "192.0.2.1", ipMode: "Proxy" }, { hostname: "lb.example.com" }] },
+          conditions: [{ type: "cilium.io/IPAMRequestSatisfied", status: "True" }, {}],
+        },
       });
       assert.deepEqual(factValue(await gatherServices(server.client)), [
         {
@@ -59,7 +59,13 @@ describe("Services", () => {
             { name: "", port: 443, targetPort: "8443", appProtocol: "" },
             { name: "", port: 8080, targetPort: "8080", appProtocol: "" },
           ],
-          entries: [{ ip: "192.0.2.1", ipMode: "Proxy" }, { hostname: "lb.example.com" }],
+          entries: [
+            { ip: "192.0.2.1", ipMode: "Proxy" },
+            { hostname: "lb.example.com" },
+            { ip: "192.0.2.2", external: true },
+          ],
+          sourceRanges: ["203.0.113.0/24"],
+          conditions: ["cilium.io/IPAMRequestSatisfied"],
         },
       ]);
     },
@@ -77,7 +83,7 @@ describe("Services", () => {
       },
     });
     const empty = { namespace: "", name: "", type: "ClusterIP", labels: {}, annotations: {}, selector: {} };
-    const facts = { ...empty, clusterIPs: [], ports: [], entries: [] };
+    const facts = { ...empty, clusterIPs: [], ports: [], entries: [], sourceRanges: [], conditions: [] };
     assert.deepEqual(factValue(await gatherServices(server.client)), [facts, facts]);
   });
 });
@@ -183,25 +189,12 @@ test("reads the namespaces by name, with their opt-in and mode", async () => {
   );
 });
 
-test("reads the provider IDs of five nodes in one request", async () => {
-  for (let node = 1; node <= 7; node++) {
-    server.add("/api/v1/nodes", `node-${node}`, node === 2 ? {} : { spec: { providerID: `hcloud://${node}` } });
-  }
-  const expected = ["hcloud://1", "hcloud://3", "hcloud://4", "hcloud://5"];
-  assert.deepEqual(factValue(await gatherProviderIds(server.client)), expected);
-  assert.deepEqual(
-    server.calls.map(({ path, query }) => `${path}?${query}`),
-    ["/api/v1/nodes?limit=5"],
-  );
-});
-
 describe("the reason names a missing permission:", () => {
   for (const [gather, permission] of [
     [gatherServices, "list services"],
     [gatherIngresses, "list ingresses.networking.k8s.io"],
     [gatherGateways, "list gateways.gateway.networking.k8s.io"],
     [gatherNamespaces, "list namespaces"],
-    [gatherProviderIds, "list nodes"],
   ] as const) {
     test(permission, async () => {
       server.onCall = () => refusal(403, "Forbidden");

@@ -9,11 +9,7 @@ import { type NamespaceFacts, namespaceFacts } from "#lib/workloads/namespaces.t
 import { type Fact, readFact } from "./fact.ts";
 import type { LoadBalancerIngress, RouteFacts, ServiceFacts } from "./facts.ts";
 
-// Facts about the cluster: Services, Ingresses, Gateways, namespaces, nodes. Keeps only the fields that the checks
-// use.
-
-/** Number of nodes that are read to infer the provider. Most clusters have one provider. */
-const NODE_SAMPLE = 5;
+// Facts about the cluster: Services, Ingresses, Gateways, namespaces. Keeps only the fields that the checks use.
 
 interface RawService {
   readonly metadata: ObjectMeta;
@@ -21,6 +17,7 @@ interface RawService {
     readonly type?: string;
     readonly selector?: Record<string, string> | null;
     readonly externalIPs?: readonly string[];
+    readonly loadBalancerSourceRanges?: readonly string[];
     readonly clusterIP?: string;
     readonly clusterIPs?: readonly string[];
     readonly ports?: readonly {
@@ -31,7 +28,10 @@ interface RawService {
       readonly protocol?: string;
     }[];
   };
-  readonly status?: { readonly loadBalancer?: { readonly ingress?: readonly LoadBalancerIngress[] | null } };
+  readonly status?: {
+    readonly loadBalancer?: { readonly ingress?: readonly LoadBalancerIngress[] | null };
+    readonly conditions?: readonly { readonly type?: string }[] | null;
+  };
 }
 
 /** All Services of the cluster, including front Services and upstreams. */
@@ -42,7 +42,7 @@ export async function gatherServices(client: KubeClient): Promise<Fact<readonly 
 }
 
 function serviceFacts(service: RawService): ServiceFacts {
-  const { metadata, spec = {} } = service;
+  const { metadata, spec = {}, status = {} } = service;
   const { ports = [] } = spec;
   return {
     namespace: metadata.namespace ?? "",
@@ -58,6 +58,8 @@ function serviceFacts(service: RawService): ServiceFacts {
         return { name, port, targetPort: String(targetPort), appProtocol };
       }),
     entries: entriesOf(service),
+    sourceRanges: spec.loadBalancerSourceRanges ?? [],
+    conditions: (status.conditions ?? []).flatMap(({ type }) => type ?? []),
   };
 }
 
@@ -65,7 +67,7 @@ function serviceFacts(service: RawService): ServiceFacts {
 function entriesOf({ metadata, spec = {}, status }: RawService): LoadBalancerIngress[] {
   if (!isExposed({ metadata, spec })) return [];
   const balancer = spec.type === "LoadBalancer" ? (status?.loadBalancer?.ingress ?? []) : [];
-  return [...balancer, ...(spec.externalIPs ?? []).map((ip) => ({ ip }))];
+  return [...balancer, ...(spec.externalIPs ?? []).map((ip) => ({ ip, external: true as const }))];
 }
 
 interface RawIngress {
@@ -139,14 +141,5 @@ export async function gatherNamespaces(client: KubeClient): Promise<Fact<Readonl
   return await readFact({ verb: "list", resource: "namespaces" }, async () => {
     const { items } = await client.list<ApiObject>(corePath("namespaces"), {}, { accept: METADATA_LIST });
     return new Map(items.map((namespace) => [namespace.metadata?.name ?? "", namespaceFacts(namespace)]));
-  });
-}
-
-export async function gatherProviderIds(client: KubeClient): Promise<Fact<readonly string[]>> {
-  return await readFact({ verb: "list", resource: "nodes" }, async () => {
-    const { items } = await client.get<{ items: readonly { spec?: { providerID?: string } }[] }>(corePath("nodes"), {
-      limit: NODE_SAMPLE,
-    });
-    return items.flatMap(({ spec }) => spec?.providerID ?? []);
   });
 }

@@ -31,7 +31,6 @@ test("reads every fact except the probe's", async () => {
   server.add("/api/v1/namespaces/edge/services", "web");
   server.add("/apis/networking.k8s.io/v1/namespaces/shop/ingresses", "ingress");
   server.add("/apis/gateway.networking.k8s.io/v1/namespaces/shop/gateways", "gateway");
-  server.add("/api/v1/nodes", "node-1", { spec: { providerID: "hcloud://1" } });
   server.add(PODS, "pod");
   const facts = await run();
   const names = (fact: typeof facts.services | typeof facts.ingresses | typeof facts.pods) =>
@@ -43,7 +42,6 @@ test("reads every fact except the probe's", async () => {
     ["pod"],
   ]);
   assert.deepEqual(facts.namespaces.known && [...facts.namespaces.value.keys()], ["shop"]);
-  assert.deepEqual(facts.providerIds, known(["hcloud://1"]));
   assert.deepEqual(facts.install.config, known(parseConfig({})));
   assert.deepEqual(facts.admission.configuration, known(undefined));
   assert.deepEqual([facts.namespace, facts.probeNamespace], ["ours", "probes"]);

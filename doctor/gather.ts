@@ -3,13 +3,7 @@ import { type AddedChecks, NOTHING_ADDED, readUpdaters } from "./added-checks.ts
 import { known } from "./fact.ts";
 import type { ClusterFacts, InstallFacts } from "./facts.ts";
 import { gatherAdmission } from "./gather-admission.ts";
-import {
-  gatherGateways,
-  gatherIngresses,
-  gatherNamespaces,
-  gatherProviderIds,
-  gatherServices,
-} from "./gather-cluster.ts";
+import { gatherGateways, gatherIngresses, gatherNamespaces, gatherServices } from "./gather-cluster.ts";
 import { gatherClusterDns } from "./gather-cluster-dns.ts";
 import { gatherEndpoints } from "./gather-endpoints.ts";
 import { gatherInstall } from "./gather-install.ts";
@@ -38,12 +32,11 @@ export async function gather(options: GatherOptions): Promise<ClusterFacts> {
   const { client, namespace, probeNamespace, now, added = NOTHING_ADDED } = options;
   // Every user may read this. Without this first read, an unreachable API server would yield a dozen unknown facts.
   await client.get("/version");
-  const [services, ingresses, gateways, namespaces, providerIds, httpSolvers, install, admission] = await Promise.all([
+  const [services, ingresses, gateways, namespaces, httpSolvers, install, admission] = await Promise.all([
     gatherServices(client),
     gatherIngresses(client),
     gatherGateways(client),
     gatherNamespaces(client),
-    gatherProviderIds(client),
     gatherHttpSolvers(client),
     gatherInstall(client, namespace, added.sections),
     gatherAdmission(client, namespace, probeNamespace),
@@ -57,7 +50,7 @@ export async function gather(options: GatherOptions): Promise<ClusterFacts> {
   const dns = { clusterDns: await gatherClusterDns(client, dnsFiles), now: source.now, added: ownChecks };
   const pending = { endpoints, updaters: undefined, probe: undefined };
   const ownFacts = { namespace, probeNamespace, install, admission, pods, ...dns, ...pending };
-  const facts = { ...ownFacts, services, ingresses, gateways, namespaces, providerIds, httpSolvers };
+  const facts = { ...ownFacts, services, ingresses, gateways, namespaces, httpSolvers };
   const upstreams = targetsOf(facts).flatMap(({ upstream }) => (typeof upstream === "string" ? [] : upstream));
   const live = pods.known && pods.value.some(isLive(facts));
   return {

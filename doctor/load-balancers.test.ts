@@ -5,7 +5,7 @@ import { install, services } from "#test/fakes/doctor-changes.ts";
 import { BALANCER_IP, FORBIDDEN, HEALTHY, NAME, NGINX, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
 import { known } from "./fact.ts";
 import type { ClusterFacts, RouteFacts, ServiceFacts } from "./facts.ts";
-import { findLoadBalancers } from "./load-balancers.ts";
+import { filteredBy, findLoadBalancers } from "./load-balancers.ts";
 
 const route: RouteFacts = {
   kind: "Gateway",
@@ -55,6 +55,7 @@ describe("a Service counts as a load balancer, for the first of these reasons:",
     assert.deepEqual(foundBy({}, { gateways: known([{ ...route, addresses: ["192.0.2.8"] }]) }), []);
     assert.deepEqual(foundBy({ type: "ClusterIP", entries: [], labels, ports: [port(80)] }, { gateways }), []);
     assert.deepEqual(foundBy({ ports: [port(81), port(442)] }), []);
+    assert.deepEqual(foundBy({ labels, ports: [] }, { gateways }), [], "one with UDP ports alone");
     assert.deepEqual(findLoadBalancers({ ...NOT_INSTALLED, services: FORBIDDEN }), []);
   });
 });
@@ -69,6 +70,19 @@ test("a load balancer is found with its addresses, names, target and software", 
   assert.deepEqual(found.names, [NAME]);
   assert.equal(found.target?.name, "ingress-nginx");
   assert.equal(found.software, undefined);
+});
+
+test("source ranges may keep pods from a load balancer's address, if the ranges of its family do not admit all", () => {
+  const ranges = ["203.0.113.0/24", " 198.51.100.0/24 ", "2001:db8::/32"];
+  const rangesFor = (change: Partial<ServiceFacts>) => {
+    const service = { ...NGINX, sourceRanges: ranges, ...change };
+    return findLoadBalancers({ ...HEALTHY, ...services(service) }).flatMap(filteredBy);
+  };
+  assert.deepEqual(rangesFor({}), ["203.0.113.0/24", "198.51.100.0/24"]);
+  assert.deepEqual(rangesFor({ entries: [{ ip: "2001:db8::9" }] }), ["2001:db8::/32"]);
+  assert.deepEqual(rangesFor({ sourceRanges: [...ranges, "0.0.0.0/0"] }), []);
+  assert.deepEqual(rangesFor({ entries: [{ ip: BALANCER_IP, ipMode: "Proxy" }, { hostname: "x" }] }), []);
+  assert.deepEqual(rangesFor({ entries: [{ ip: BALANCER_IP, external: true }] }), []);
 });
 
 test("load balancers are sorted by namespace and name", () => {

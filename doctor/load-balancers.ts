@@ -1,7 +1,10 @@
+import { isIP } from "node:net";
 import { canonicalAddress } from "#controller/targets/address-table.ts";
 import { type IngressSoftware, softwareOf } from "#controller/targets/known-software.ts";
 import { canonicalIp, hasFamilyOf, literalsOf } from "#controller/targets/service-view.ts";
 import { type ClusterFacts, objectKey, type RouteFacts, type ServiceFacts } from "./facts.ts";
+import { answered, dialOf, type ProxyProtocolSupport, proxyProtocolSupportOf } from "./probe/proxy-protocol-support.ts";
+import type { DialResult } from "./probe/result.ts";
 import { type Target, targetBehind, targetsOf } from "./targets.ts";
 
 /** A Service that public names resolve to: of type LoadBalancer, with `externalIPs`, or one that a target uses. */
@@ -35,6 +38,10 @@ function loadBalancerOf(
   target: Target | undefined,
   facts: ClusterFacts,
 ): LoadBalancer | undefined {
+  // The relay and PROXY headers are for TCP alone. A Service with this label belongs to another service proxy:
+  // kube-proxy does not list it (kubernetes, cmd/kube-proxy/app/server.go, `noProxyName`).
+  const isOurs = service.ports.length > 0 && !("service.kubernetes.io/service-proxy-name" in service.labels);
+  if (target === undefined && !isOurs) return undefined;
   // DNS answers with normalized addresses.
   const addresses = service.entries.flatMap(({ ip, hostname }) => [ip ?? [], hostname ?? []].flat()).map(canonicalIp);
   const own = new Set(addresses.map(canonicalAddress));
@@ -76,6 +83,69 @@ export function shortCircuited({ service }: LoadBalancer): string[] {
 export function isProxied({ service }: LoadBalancer): boolean {
   const withIp = service.entries.filter(({ ip }) => ip !== undefined);
   return withIp.length > 0 && withIp.every(({ ipMode }) => ipMode === "Proxy");
+}
+
+/**
+ * Its `loadBalancerSourceRanges`, as far as they may leave pods out of an address that kube-proxy short-circuits.
+ * kube-proxy checks a pod's address before it short-circuits, and drops what is in no range (kubernetes,
+ * pkg/proxy/iptables/proxier.go, `usesFWChain`, and issue 109575). It keeps the families apart
+ * (pkg/proxy/serviceport.go, `newBaseServiceInfo`), and does not check `externalIPs`. Cilium's replacement checks no
+ * pods.
+ */
+export function filteredBy({ service }: LoadBalancer): readonly string[] {
+  const families = service.entries.flatMap(({ ip = "", ipMode, external }) =>
+    ipMode === "Proxy" || external ? [] : isIP(ip),
+  );
+  const ranges = service.sourceRanges.map((range) => range.trim());
+  const byFamily = Map.groupBy(ranges, (range) => (range.includes(":") ? 6 : 4));
+  return [...byFamily].flatMap(([family, own]) =>
+    families.includes(family) && !own.some((range) => range.endsWith("/0")) ? own : [],
+  );
+}
+
+/** What the probe saw of a port. Undefined: it did not try that. */
+interface ProbedPort {
+  /** The dial without a header to the load balancer's own address. */
+  readonly direct: DialResult | undefined;
+  /** From the dials to the ClusterIP. */
+  readonly support: ProxyProtocolSupport | undefined;
+}
+
+function probedPorts({ service }: LoadBalancer, { probe }: ClusterFacts): ProbedPort[] {
+  if (!probe?.known) return [];
+  return service.ports.map(({ port }) => {
+    const portRef = { service: objectKey(service), servicePort: port };
+    return {
+      direct: dialOf(probe.value, portRef, "balancer"),
+      support: proxyProtocolSupportOf(probe.value, portRef),
+    };
+  });
+}
+
+/** Whether the probe pod got no connection in time on any port of the load balancer, as if something drops packets. */
+export function isDropped(loadBalancer: LoadBalancer, facts: ClusterFacts): boolean {
+  const dials = probedPorts(loadBalancer, facts).flatMap(({ direct }) => direct ?? []);
+  return dials.length > 0 && dials.every(({ outcome }) => outcome.kind === "timeout");
+}
+
+/** Whether the probe saw a port that refuses headers. Discovery maps such a load balancer only on request. */
+export function refusesHeaders(loadBalancer: LoadBalancer, facts: ClusterFacts): boolean {
+  return probedPorts(loadBalancer, facts).some(({ support }) => support?.kind === "refuses");
+}
+
+/** With these kinds, the backend works. If pods get no answer, the route to it is broken. */
+const WORKING: readonly string[] = ["accepts", "demands", "refuses"];
+
+/**
+ * Whether pods get an answer at the load balancer's own address; undefined if not tested. False if a port with a
+ * working backend does not answer there.
+ */
+export function reachedByPods(loadBalancer: LoadBalancer, facts: ClusterFacts): boolean | undefined {
+  const answers = probedPorts(loadBalancer, facts).flatMap(({ direct, support }) => {
+    if (direct === undefined || support === undefined) return [];
+    return answered(direct) || (WORKING.includes(support.kind) ? false : []);
+  });
+  return answers.includes(false) ? false : answers[0];
 }
 
 interface Matches {

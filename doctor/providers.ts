@@ -1,27 +1,21 @@
-import type { ClusterFacts, ServiceFacts } from "./facts.ts";
+import type { ServiceFacts } from "./facts.ts";
 
 /** A provider's own fix for the short circuit. */
 interface Provider {
   readonly title: string;
   readonly cure: string;
-}
-
-interface KnownProvider extends Provider {
-  /** Prefixes of `spec.providerID` of its nodes. */
-  readonly nodes: readonly string[];
-  /** Prefix of its annotations on Services. */
-  readonly annotation: string;
+  /** Prefixes of its annotations on Services. */
+  readonly annotations: readonly string[];
 }
 
 const set = (annotation: string, value: string): string => `annotate the Service with \`${annotation}: ${value}\``;
 const HOSTNAME = "<hostname that resolves to the load balancer>";
 
 /** Annotations as the providers' cloud controllers read them (their documentation and sources). */
-const PROVIDERS: readonly KnownProvider[] = [
+const PROVIDERS: readonly Provider[] = [
   {
     title: "Hetzner Cloud",
-    nodes: ["hcloud://"],
-    annotation: "load-balancer.hetzner.cloud/",
+    annotations: ["load-balancer.hetzner.cloud/"],
     // The provider's cloud controller supports this since v1.21.
     cure:
       "update its cloud controller (it sets ipMode: Proxy by itself with the PROXY protocol on), " +
@@ -29,14 +23,12 @@ const PROVIDERS: readonly KnownProvider[] = [
   },
   {
     title: "DigitalOcean",
-    nodes: ["digitalocean://"],
-    annotation: "service.beta.kubernetes.io/do-",
+    annotations: ["service.beta.kubernetes.io/do-"],
     cure: set("service.beta.kubernetes.io/do-loadbalancer-hostname", HOSTNAME),
   },
   {
     title: "Scaleway",
-    nodes: ["scaleway://"],
-    annotation: "service.beta.kubernetes.io/scw-",
+    annotations: ["service.beta.kubernetes.io/scw-"],
     // Source of the second annotation: scaleway/scaleway-cloud-controller-manager,
     // scaleway/loadbalancers_annotations.go.
     cure:
@@ -45,64 +37,58 @@ const PROVIDERS: readonly KnownProvider[] = [
   },
   {
     title: "Linode",
-    nodes: ["linode://"],
-    annotation: "service.beta.kubernetes.io/linode-",
+    annotations: ["service.beta.kubernetes.io/linode-"],
     cure: set("service.beta.kubernetes.io/linode-loadbalancer-hostname-only-ingress", '"true"'),
   },
   {
     title: "Vultr",
-    nodes: ["vultr://"],
-    annotation: "service.beta.kubernetes.io/vultr-",
+    annotations: ["service.beta.kubernetes.io/vultr-"],
     cure: set("service.beta.kubernetes.io/vultr-loadbalancer-hostname", HOSTNAME),
   },
   {
     title: "cloudscale",
-    nodes: ["cloudscale://"],
-    annotation: "k8s.cloudscale.ch/",
+    annotations: ["k8s.cloudscale.ch/"],
     cure:
       `${set("k8s.cloudscale.ch/loadbalancer-ip-mode", "Proxy")}, ` +
       `or with \`k8s.cloudscale.ch/loadbalancer-force-hostname: ${HOSTNAME}\``,
   },
   {
     title: "Oracle Cloud",
-    // An OCID has no scheme.
-    nodes: ["ocid1."],
-    annotation: "oci.oraclecloud.com/",
+    annotations: [
+      "oci.oraclecloud.com/",
+      "oci-network-load-balancer.oraclecloud.com/",
+      "service.beta.kubernetes.io/oci-",
+    ],
     cure: set("oci.oraclecloud.com/ingress-ip-mode", "Proxy"),
   },
   {
     title: "CloudStack",
-    nodes: ["cloudstack://", "external-cloudstack://"],
-    annotation: "service.beta.kubernetes.io/cloudstack-",
+    annotations: ["service.beta.kubernetes.io/cloudstack-"],
     cure: set("service.beta.kubernetes.io/cloudstack-load-balancer-hostname", HOSTNAME),
   },
   {
     title: "OpenStack",
-    nodes: ["openstack://"],
-    annotation: "loadbalancer.openstack.org/",
+    // The second is OVHcloud's, which runs OpenStack.
+    annotations: ["loadbalancer.openstack.org/", "service.beta.kubernetes.io/ovh-"],
     cure:
       "update its cloud controller (it sets ipMode: Proxy by itself with the PROXY protocol on), " +
       `or ${set("loadbalancer.openstack.org/hostname", HOSTNAME)}`,
   },
   {
     title: "STACKIT",
-    nodes: ["stackit://"],
-    annotation: "lb.stackit.cloud/",
+    annotations: ["lb.stackit.cloud/"],
     // stackitcloud/cloud-provider-stackit, docs/load-balancer.md.
     cure: set("lb.stackit.cloud/ip-mode-proxy", '"true"'),
   },
   {
-    // Its nodes have the prefix `aws://`, like those of AWS.
     title: "Outscale",
-    nodes: [],
-    annotation: "service.beta.kubernetes.io/osc-",
+    annotations: ["service.beta.kubernetes.io/osc-"],
     // outscale/cloud-provider-osc, docs/annotations.md.
     cure: set("service.beta.kubernetes.io/osc-load-balancer-ingress-ipmode", "Proxy"),
   },
   {
     title: "AWS",
-    nodes: ["aws://"],
-    annotation: "service.beta.kubernetes.io/aws-load-balancer-",
+    annotations: ["service.beta.kubernetes.io/aws-load-balancer-"],
     // A network load balancer may send a connection back to the node that it came from, which drops it
     // (cloud-provider-aws 1160).
     cure:
@@ -111,24 +97,31 @@ const PROVIDERS: readonly KnownProvider[] = [
   },
 ];
 
-/** Infers the load balancer's provider from the Service's annotations, or from the nodes; undefined if unknown. */
-function providerOf({ annotations }: ServiceFacts, { providerIds }: ClusterFacts): Provider | undefined {
-  const keys = Object.keys(annotations);
-  const byService = PROVIDERS.find(({ annotation }) => keys.some((key) => key.startsWith(annotation)));
-  if (byService !== undefined || !providerIds.known) return byService;
-  return PROVIDERS.find(({ nodes }) => providerIds.value.some((id) => nodes.some((start) => id.startsWith(start))));
-}
-
-/** Fixes for the short circuit that do not need Switchback, the provider's own fix first. */
-export function providerCures(service: ServiceFacts, facts: ClusterFacts): string[] {
-  const general =
-    "have the provider's controller set `ipMode: Proxy` in the Service's status " +
-    "(Kubernetes 1.30 and newer, if the network plugin supports it)";
-  return [...ownCures(service, facts), general];
-}
-
-/** The provider's own fix; empty if the provider is unknown. */
-export function ownCures(service: ServiceFacts, facts: ClusterFacts): string[] {
-  const provider = providerOf(service, facts);
+/**
+ * The provider's own fix; empty if the provider is unknown. Only the Service's annotations say which provider's
+ * controller made its load balancer: nodes of a cloud may have a Service whose address MetalLB or Cilium announces.
+ *
+ * Never suggests `ipMode: Proxy` for an announced address: kube-proxy and Cilium then leave it alone, so nobody answers
+ * there (https://github.com/cozystack/cozystack/pull/2561). An entry of `externalIPs` has no `ipMode`.
+ */
+export function providerCures(service: ServiceFacts): string[] {
+  if (isAnnounced(service) || service.entries.every(({ external }) => external)) return [];
+  const keys = Object.keys(service.annotations);
+  const provider = PROVIDERS.find(({ annotations }) =>
+    annotations.some((start) => keys.some((key) => key.startsWith(start))),
+  );
   return provider === undefined ? [] : [`${provider.title}: ${provider.cure}`];
+}
+
+/**
+ * Whether MetalLB or Cilium's LB IPAM gave the Service its address. MetalLB then sets an annotation (metallb/metallb,
+ * controller/service.go, `AnnotationIPAllocateFromPool`), Cilium a condition (cilium/cilium, operator/pkg/lbipam,
+ * `ciliumSvcRequestSatisfiedCondition`).
+ */
+function isAnnounced({ annotations, conditions }: ServiceFacts): boolean {
+  return (
+    "metallb.io/ip-allocated-from-pool" in annotations ||
+    "metallb.universe.tf/ip-allocated-from-pool" in annotations ||
+    conditions.includes("cilium.io/IPAMRequestSatisfied")
+  );
 }

@@ -1,6 +1,4 @@
 import type { Command } from "commander";
-import type { Metafile } from "esbuild";
-import type { PodUpdater } from "#controller/rollout/pod-updater.ts";
 import type { FullStatus } from "#controller/status.ts";
 import type { AddedCheck, AddedChecks } from "#doctor/added-checks.ts";
 import type { Config } from "#lib/config/schema.ts";
@@ -8,9 +6,6 @@ import type { Section } from "#lib/config/sections.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
 import type { Starter } from "#lib/process/running.ts";
-import type { Logger } from "#lib/telemetry/log.ts";
-import type { WorkloadKind } from "#lib/workloads/workload-kinds.ts";
-import type { Delivery } from "#webhook/delivery.ts";
 
 /**
  * An optional part of the product, and what it adds to the core. Each extra exports one such object from its
@@ -18,38 +13,16 @@ import type { Delivery } from "#webhook/delivery.ts";
  * the extra's code with `import()`.
  */
 export interface Extra {
-  /** Name of its folder in `extras/`. */
-  readonly name: string;
   /** Adds its commands. */
-  readonly addCommands?: (line: CommandLine) => void;
+  readonly addCommands: (line: CommandLine) => void;
   /** The sections that it adds to the configuration. */
   readonly configSections?: () => Promise<readonly Section[]>;
   /** The sections that it adds to the chart's values. */
   readonly chartValues?: () => Promise<readonly Section[]>;
-  /** Reads what `switchback status` adds about this extra to the controller's status. */
-  readonly readStatus?: (client: KubeClient, namespace: string, options: StatusPartOptions) => Promise<StatusPart>;
-  /** Creates what updates running pods without a restart. Resolves to undefined if it is not configured. */
-  readonly podUpdater?: (config: Config) => Promise<PodUpdater | undefined>;
-  /** In a webhook: starts a delivery, which gives pods the names in another way than hostAliases. */
-  readonly startDelivery?: (config: Config, log: Logger) => Promise<Delivery>;
-  /**
-   * Describes for a status which pods get every name below a wildcard from this extra. Resolves to undefined if it is
-   * not configured.
-   */
-  readonly wildcardPods?: (config: Config) => Promise<string | undefined>;
-  /** A page that shows the demo. The demo command gets an option for it, with the extra's name. */
-  readonly demoPage?: DemoPage;
   /** Checks that it adds to the doctor. */
   readonly checks?: () => Promise<readonly AddedCheck[]>;
-  /**
-   * Its workloads outside Switchback's namespace, according to the sections of the installed configuration. They may
-   * not exist.
-   */
-  readonly workloads?: (sections: Sections) => Promise<readonly InstalledWorkload[]>;
   /** What an uninstall has to do for this extra. */
   readonly uninstall?: () => Promise<UninstallPart>;
-  /** Files that its commands read, which are shipped beside the program. */
-  readonly commandFiles?: CommandFiles;
 }
 
 /** What the command line offers to the commands of an extra. */
@@ -97,40 +70,8 @@ export interface OwnFiles {
   hasOwnFolder(path: string): boolean;
 }
 
-export interface StatusPartOptions {
-  /** When the cluster was read, milliseconds since 1970. */
-  readonly now: number;
-  readonly signal?: AbortSignal | undefined;
-}
-
-export interface StatusPart {
-  /** Keys that are added to the status document; empty if there is nothing to report. */
-  readonly document: Readonly<Record<string, unknown>>;
-  /** Lines that are added to the text of the status. */
-  lines(): readonly string[];
-}
-
-export interface DemoPage {
-  /** Description of the demo's option. */
-  readonly description: string;
-  /** Serves the page and prints its address. Resolves to a function that stops it. */
-  show(options: {
-    readonly status: () => FullStatus;
-    /** Metrics of the demo's processes, in Prometheus' text format. */
-    readonly metrics: () => Promise<readonly string[]>;
-    readonly ownFiles: OwnFiles;
-    readonly say: (line: string) => void;
-  }): Promise<() => Promise<void>>;
-}
-
 /** The sections of an installed configuration, not validated: the install may be of another version. */
-type Sections = Readonly<Record<string, unknown>>;
-
-interface InstalledWorkload {
-  readonly kind: WorkloadKind;
-  readonly namespace: string;
-  readonly name: string;
-}
+export type Sections = Readonly<Record<string, unknown>>;
 
 /** Steps of an uninstall. */
 export interface UninstallPart {
@@ -182,17 +123,4 @@ export interface TakeOutOptions {
   readonly now: () => number;
   /** Prints a line for a person. */
   readonly say: (line: string) => void;
-}
-
-interface CommandFiles {
-  /** Files of the repository that are copied unchanged. */
-  readonly copied: readonly string[];
-  build(): Promise<BuiltFiles>;
-}
-
-export interface BuiltFiles {
-  /** Text by path in the repository. */
-  readonly files: Readonly<Record<string, string>>;
-  /** Lists the packages whose code is in the files. */
-  readonly metafile: Metafile;
 }

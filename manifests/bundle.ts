@@ -116,7 +116,7 @@ function onlyFor(component: string): Plugin {
     const from = relative(TOP, importer);
     if (from === join("cli", "program.ts")) return path === "./serve.ts";
     if (from === join("cli", "serve.ts")) return path === `./components/${component}.ts`;
-    return !(matchesGlob(from, "extras/*/extra.ts") && /^\.\/(check|leave|start|status)\.ts$/.test(path));
+    return !(matchesGlob(from, "extras/*/extra.ts") && /^\.\/(check|leave|start)\.ts$/.test(path));
   };
   const always = ["./serve.ts", "./config.ts", `./components/${component}.ts`];
   return {

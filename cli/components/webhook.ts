@@ -1,13 +1,13 @@
 import type { ServingSource } from "#certs/serving.ts";
 import { fileSource } from "#certs/serving-files.ts";
 import { secretSource } from "#certs/serving-secret.ts";
+import { startPodDns } from "#extras/pod-dns/webhook/delivery.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { kubeMapReader } from "#lib/documents/map-reader.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { runWebhook } from "#webhook/run.ts";
-import { startDeliveries } from "../added-by-extras.ts";
 
 /**
  * `switchback webhook`: reads the map from its own namespace, and the certificate from a Secret there or from files.
@@ -17,7 +17,7 @@ export async function startWebhook(config: Config, { log, connect }: ProcessCont
     runWebhook(config, {
       maps: kubeMapReader({ client, namespace: config.namespace, log }),
       certificates: certificatesOf(config, client, log),
-      deliveries: await startDeliveries(config, log),
+      deliveries: [startPodDns(config, log)],
       log,
       now: Date.now,
     }),

@@ -9,6 +9,7 @@ import { fixedTargetAddresses } from "#controller/target-addresses.ts";
 import { withChoices } from "#controller/targets/chosen-target.ts";
 import { resolveSources } from "#controller/targets/resolve-claims.ts";
 import { classCatalog, classResolver } from "#controller/targets/resolver.ts";
+import { startPodDns } from "#extras/pod-dns/webhook/delivery.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import { parseConfig } from "#lib/config/parse.ts";
@@ -19,7 +20,6 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { runProxy } from "#proxy/run.ts";
 import type { InjectionCache } from "#webhook/injection-cache.ts";
 import { type RunningWebhook, runWebhook } from "#webhook/run.ts";
-import { startDeliveries } from "../added-by-extras.ts";
 
 /**
  * The components of Switchback on one machine. They are the same as in a cluster, but connected in memory instead of
@@ -147,7 +147,7 @@ async function startWebhook(
         return { stop };
       },
     },
-    deliveries: await startDeliveries(config, log),
+    deliveries: [startPodDns(config, log)],
     log,
     now: Date.now,
     // The webhook can stop at once: no traffic has to be redirected first.

@@ -3,11 +3,12 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { KNOWN_SOFTWARE } from "#controller/targets/known-software.ts";
+import { canonicalIp } from "#controller/targets/service-view.ts";
 import { examine } from "#doctor/checks.ts";
 import type { ClusterFacts } from "#doctor/facts.ts";
 import { findLoadBalancers } from "#doctor/load-balancers.ts";
 import { useFiles } from "#test/fakes/cli.ts";
-import { CLUSTERS, dumpOf, type Expected, factsOf, readWhole } from "#test/fakes/cluster-table.ts";
+import { CLUSTERS, dumpOf, type Expected, FIELD_CLUSTERS, factsOf, readWhole } from "#test/fakes/cluster-table.ts";
 import type { Dump } from "./read-dump.ts";
 import { dumpLines, recordCluster } from "./write-dump.ts";
 
@@ -69,6 +70,65 @@ describe("the doctor's findings", () => {
 function providers(): string[] {
   return [...readFileSync(PROVIDERS_FILE, "utf8").matchAll(/^ {4}title: "(.*)",$/gm)].map(([, title = ""]) => title);
 }
+
+/** A Service as a file has it. */
+interface StoredService {
+  readonly kind: string;
+  readonly metadata: { readonly namespace: string; readonly name: string; readonly annotations?: object };
+  readonly spec: { readonly externalIPs?: readonly string[] };
+  readonly status?: { readonly conditions?: readonly { readonly type: string }[] };
+}
+
+/** Whether MetalLB or Cilium announces the Service's address, or it is an external one (docs/platforms.md). */
+function hasNoIpMode({ kind, metadata, spec, status }: StoredService): boolean {
+  const marks = [...Object.keys(metadata.annotations ?? {}), ...(status?.conditions ?? []).map(({ type }) => type)];
+  return (
+    kind === "Service" && (spec.externalIPs !== undefined || marks.some((mark) => /^(metallb|cilium)\./.test(mark)))
+  );
+}
+
+/** The wrong cures among all that the doctor suggests; `fixed` are Services that must not get an `ipMode`. */
+function wrongCures(facts: ClusterFacts, fixed: readonly string[]): string[] {
+  return examine(facts).flatMap(({ subject, cures }) => {
+    const isFixed = fixed.some((service) => subject.startsWith(`Service ${service}`));
+    return cures.filter(
+      (cure) =>
+        // Nobody but the provider knows that nothing announces the address.
+        (/ip-?mode/i.test(cure) && (isFixed || ![...providers(), "update"].some((start) => cure.startsWith(start)))) ||
+        // Discovery is on.
+        /config\.targets|add a target/.test(cure),
+    );
+  });
+}
+
+/** The cures for names that DNS leads to an address of a Service of the cluster, each address in turn. */
+function curesForNamesInside(facts: ClusterFacts): string[] {
+  assert.ok(facts.services.known && facts.ingresses.known && facts.gateways.known);
+  const hosts = [...facts.ingresses.value, ...facts.gateways.value].flatMap((route) => route.hosts);
+  return facts.services.value
+    .flatMap(({ clusterIPs, entries }) => [...clusterIPs, ...entries.flatMap(({ ip }) => ip ?? [])])
+    .flatMap((address) => {
+      const lookups = new Map(hosts.map((host) => [host, [canonicalIp(address)]]));
+      const findings = examine({ ...facts, probe: undefined, lookups });
+      return findings.flatMap(({ check, cures }) => (check === "names" ? cures : []));
+    });
+}
+
+describe("the doctor suggests no cure that breaks what works:", () => {
+  const files = useFiles();
+  const probe = { none: "closed", v1: "answered", v2: "answered", balancer: "closed" };
+  for (const { file, objects } of [...CLUSTERS, ...FIELD_CLUSTERS]) {
+    it(file, async () => {
+      const dump = await dumpOf(objects, files);
+      const fixed = (objects as StoredService[])
+        .filter(hasNoIpMode)
+        .map(({ metadata: { namespace, name } }) => `${namespace}/${name}`);
+      const [unseen, cutOff] = [await factsOf(dump, {}), await factsOf(dump, { probe })];
+      assert.deepEqual([...wrongCures(unseen, fixed), ...wrongCures(cutOff, fixed)], []);
+      assert.deepEqual(curesForNamesInside(unseen), []);
+    });
+  }
+});
 
 describe("the table of clusters", () => {
   it("has at least thirty clusters, each with its source, and marked as recorded or constructed", () => {

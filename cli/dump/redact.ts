@@ -23,7 +23,7 @@ const TEXTS = new Set(["message", "text", "note", "lastError"]);
 const DISCOVERY = /^\/(?:version|apis?\/[^/]+(?:\/[^/]+)?)$/;
 const MAPS = new Set(["labels", "annotations", "matchLabels", "selector"]);
 const SETTING =
-  /(?:kubernetes\.io|k8s\.io|switchback\.dev|hetzner\.cloud|oraclecloud\.com|openstack\.org|cloudscale\.ch)\//;
+  /(?:(?:kubernetes|k8s|metallb)\.io|switchback\.dev|(?:hetzner|stackit)\.cloud|oraclecloud\.com|openstack\.org|cloudscale\.ch|universe\.tf)\//;
 
 interface Fields {
   readonly [field: string]: unknown;

@@ -13,6 +13,7 @@ const listOrNull = <S extends Schema>(item: S) => v.nullish(v.array(item));
 const balancer = v.optional(
   object({
     loadBalancer: v.optional(object({ ingress: listOrNull(object({ ip: some, hostname: some, ipMode: some })) })),
+    conditions: listOrNull(object({ type: some })),
   }),
 );
 
@@ -22,6 +23,7 @@ const service = object({
       type: some,
       selector: v.nullish(record(v.string(), v.string())),
       externalIPs: texts,
+      loadBalancerSourceRanges: texts,
       clusterIP: some,
       clusterIPs: texts,
       ports: list(

@@ -2,7 +2,8 @@ import { observe } from "#controller/observe.ts";
 import type { FullStatus, StatusDocument } from "#controller/status.ts";
 import { gatherConfig } from "#doctor/gather-install.ts";
 import { gatherNodeAddresses } from "#doctor/gather-nodes.ts";
-import { KEPT } from "#hostmap/kept-names.ts";
+import { wildcardPods } from "#extras/pod-dns/config.ts";
+import { KEPT } from "#hostmap/plan.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
@@ -11,7 +12,7 @@ import { QUESTIONS_KEY, TARGETS_NAME } from "#lib/documents/targets-name.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { printable } from "#lib/errors/printable.ts";
 import { corePath } from "#lib/kube/paths.ts";
-import { configSections, wildcardPodsOf } from "../added-by-extras.ts";
+import { configSections } from "../extras.ts";
 import { statusFrom } from "../status-shape.ts";
 import type { Dump } from "./read-dump.ts";
 
@@ -36,7 +37,7 @@ export async function statusOfDump({ head, client, lookups }: Dump): Promise<Ful
     answers: lookups,
     nodes: nodes.known ? nodes.value : undefined,
     clusterDomain: config.clusterDomain ?? clusterDomain,
-    wildcardPods: await wildcardPodsOf(config),
+    wildcardPods: wildcardPods(config),
     identity: "the dump",
     withinMs: WITHIN_MS,
     stuckMs: STUCK_MS,

@@ -9,7 +9,7 @@ import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { PRESET_NAMES } from "#lib/config/sources.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { addedChecks } from "../added-by-extras.ts";
+import { addedChecks } from "../extras.ts";
 import { DUMP_VERSION, type DumpHead } from "./format.ts";
 import { lookUpAll } from "./look-up.ts";
 import { Recording, recordingClient } from "./recording.ts";

@@ -18,6 +18,7 @@ export function addressBook(
 ): AddressBook {
   return {
     addressesOf: (target) => locations.addressesOf(target),
+    externalIPsOf: (target) => locations.externalIPsOf(target),
     targetAt: (address) => locations.targetAt(address),
     mapsAlways: (target) => locations.mapsAlways(target),
     warningOf: (target, ports) => locations.warningOf(target, ports),

@@ -27,7 +27,7 @@ const WAITING = {
  */
 export function claimWithAuto({ claim, decision, state, always, book }: WitnessedClaim): Claim {
   if (state === "waiting") return { ...claim, target: WAITING, pending: claim.target };
-  if (decision === "unknown") return claim;
+  if (decision === "unknown" || decision === "external") return claim;
   if (decision === "verified") return { ...claim, verified: true };
   // The object chose its target, and kube-proxy short-circuits the connection to the Service of that address.
   if ("target" in decision && claim.chosen) return claim;

@@ -12,6 +12,7 @@ function decide(answers: DnsEvidence["answers"], given: Partial<DnsEvidence> = {
     name: "shop.example.com",
     answers,
     addressesOfTarget: [LB],
+    externalIPs: [],
     targetOfAddress: (address) => ({ [LB]: "edge", [INTERNAL]: "internal" })[address],
     isOwnAddress: (address) => address === FRONT,
     ...given,
@@ -42,6 +43,13 @@ test("our own addresses are no evidence, because a publisher gave them to DNS", 
   assert.equal(decide([FRONT, INTERNAL]), "unknown");
 });
 
+test("`externalIPs` confirm the target, but do not verify the name; with our own address they are no evidence", () => {
+  const external = { addressesOfTarget: [LB, FRONT, CDN], externalIPs: [FRONT, CDN] };
+  assert.equal(decide([CDN], external), "external");
+  assert.equal(decide([CDN, LB], external), "verified");
+  assert.equal(decide([FRONT], external), "unknown");
+});
+
 test("a target without addresses cannot be compared", () => {
   for (const answers of [[LB], [CDN], []]) assert.equal(decide(answers, { addressesOfTarget: [] }), "unknown");
 });
@@ -54,6 +62,7 @@ test("any other address leads elsewhere, also for a wildcard; the text lists fou
     name: "shop.example.com",
     answers,
     addressesOfTarget: [LB, "2001:db8::9"],
+    externalIPs: [],
     targetOfAddress: () => undefined,
     isOwnAddress: () => false,
   });

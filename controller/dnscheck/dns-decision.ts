@@ -13,6 +13,8 @@ export interface DnsEvidence {
    * known.
    */
   readonly addressesOfTarget: readonly string[];
+  /** Those that a user wrote into the Service (`externalIPs`), and no load balancer. */
+  readonly externalIPs: readonly string[];
   /** The target that kube-proxy leads to at this address. */
   readonly targetOfAddress: (address: string) => string | undefined;
   /** Whether the address is a ClusterIP that mapped names resolve to: ours, or that of a tool with the same purpose. */
@@ -27,9 +29,10 @@ interface OtherTarget extends Reason {
 
 /**
  * The decision on one claim. `unknown`: there is no evidence, and the last result stays. `verified`: DNS leads the
- * name to its target.
+ * name to its target. `external`: it does so by an address that the owner of the Service chose. That confirms a
+ * mapping, but moves no name.
  */
-export type DnsDecision = "unknown" | "verified" | OtherTarget | Reason;
+export type DnsDecision = "unknown" | "verified" | "external" | OtherTarget | Reason;
 
 /** Maximum number of addresses in a text. */
 const LISTED = 4;
@@ -39,11 +42,14 @@ const LISTED = 4;
  * short-circuits a connection only if the name resolves to an address of the target's Service.
  */
 export function decideByDns(evidence: DnsEvidence): DnsDecision {
-  const { name, answers, addressesOfTarget, targetOfAddress, isOwnAddress } = evidence;
+  const { name, answers, addressesOfTarget, externalIPs, targetOfAddress, isOwnAddress } = evidence;
   if (answers === undefined || addressesOfTarget.length === 0) return "unknown";
-  if (answers.some((address) => addressesOfTarget.includes(address))) return "verified";
-  // A publisher gave our own answer to DNS. If it counted as evidence, a name would come and go with each answer.
+  const reached = answers.filter((address) => addressesOfTarget.includes(address));
+  if (reached.some((address) => !externalIPs.includes(address))) return "verified";
+  // A publisher gave our own answer to DNS. If it counted as evidence, a name would come and go with each answer, and
+  // a Service with that address in its `externalIPs` would take the name.
   if (answers.some(isOwnAddress)) return "unknown";
+  if (reached.length > 0) return "external";
   const expected = addressesOfTarget.join(", ");
   if (answers.length === 0) {
     // Names below a wildcard may have their own records.

@@ -109,6 +109,7 @@ export class KnownAnswers implements NameDecisions {
       name,
       answers: this.answersOf(name)?.map(canonicalIp),
       addressesOfTarget: expectedAddresses(expected, book),
+      externalIPs: book.externalIPsOf(expected.target),
       targetOfAddress: (address) => book.targetAt(address),
       isOwnAddress: (address) => book.ownAddresses().has(address),
     });

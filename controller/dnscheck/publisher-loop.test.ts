@@ -33,8 +33,8 @@ function rig(t: TestContext, mode: VerifyMode, before: readonly string[] = []) {
   const asked = (name: string) => name.replace("*", "switchback-dns-check");
   for (const name of NAMES) records.set(asked(name), [before.length > 0 ? FRONT : LB]);
   const plan = new Plan(createClaimPolicy(RULES, undefined), RULES.maxNamesPerNamespace);
-  const published = new Map(before.map((name) => [name, [FRONT]]));
-  const map = new LeaderMap(REMOVAL, published, new Map());
+  const published = new Map(before.map((name) => [name, { addresses: [FRONT], order: 1, holder: "shop" }]));
+  const map = new LeaderMap(REMOVAL, plan, published, TARGETS);
   const source = verifiedSource(
     {
       start(sink: ClaimSink, onSynced: () => void) {
@@ -55,13 +55,13 @@ function rig(t: TestContext, mode: VerifyMode, before: readonly string[] = []) {
     () => {},
   );
   t.after(() => source.stop());
-  map.update(plan.takeChanges(), plan, TARGETS, state.now);
-  map.releaseUnplanned(published, plan, state.now);
+  map.update(plan.takeChanges(state.now), TARGETS, state.now);
+  map.releaseUnplanned(state.now);
   // Before the first second, DNS answers with the previously published names.
   const history = [before.map((name) => ` ${name}`).join("")];
   let changes = 0;
   const reconcile = () => {
-    map.update(plan.takeChanges(), plan, TARGETS, state.now);
+    map.update(plan.takeChanges(state.now), TARGETS, state.now);
     return map
       .render(state.now)
       .map(({ text }) => text)

@@ -81,7 +81,7 @@ export function verifiedSource(source: Source, { verifier, mode, book }: Verifie
     },
     state: () => source.state(),
     resourceOf: (object) => source.resourceOf?.(object),
-    keep: (published) => source.keep?.(published),
+    keep: (lineOf) => source.keep?.(lineOf),
     stop: async () => {
       verifier.stop();
       await Promise.all([reporter.stop(), source.stop()]);
@@ -93,7 +93,7 @@ export function verifiedSource(source: Source, { verifier, mode, book }: Verifie
 export function decidedClaim(witnessed: WitnessedClaim, mode: VerifyMode): Claim {
   const { claim, decision } = witnessed;
   if (mode === "auto") return claimWithAuto(witnessed);
-  if (mode === "warn" || decision === "verified") return claim;
+  if (mode === "warn" || decision === "verified" || decision === "external") return claim;
   // `pending` keeps a published name. After a restart, DNS may answer with our own addresses, because a publisher
   // gave the name to DNS.
   if (decision === "unknown") return { ...claim, target: NOT_VERIFIED, pending: claim.target };

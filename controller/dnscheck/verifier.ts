@@ -281,6 +281,7 @@ export class DnsVerifier implements NameDecisions {
         name,
         answers,
         addressesOfTarget: expectedAddresses(claim, this.#deps.book),
+        externalIPs: book.externalIPsOf(claim.target),
         targetOfAddress: (address) => book.targetAt(address),
         isOwnAddress: (address) => (own ?? book.ownAddresses()).has(address) || tools.has(address),
       });
@@ -325,7 +326,8 @@ async function decisiveOf(asked: readonly Promise<DnsAnswer>[], expected: readon
 /** The decision on all claims of a name. It is verified if DNS leads to the target of one claim. */
 export function overallDecision(decisions: readonly DnsDecision[]): DnsDecision {
   if (decisions.includes("verified")) return "verified";
-  return decisions.find((decision) => typeof decision !== "string") ?? "unknown";
+  const other = decisions.find((decision) => typeof decision !== "string");
+  return other ?? (decisions.includes("external") ? "external" : "unknown");
 }
 
 /** The reason in a decision that speaks against the mapping. */

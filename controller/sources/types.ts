@@ -1,3 +1,4 @@
+import type { PublishedLine } from "#hostmap/published-names.ts";
 import type { Claim, ObjectRef, Reason } from "#hostmap/types.ts";
 
 /**
@@ -97,6 +98,9 @@ export interface ApiResource {
   readonly kind: string;
 }
 
+/** The target and the namespace of a published name. */
+export type LineOf = (name: string) => Pick<PublishedLine, "target" | "holder"> | undefined;
+
 /** Converts objects of one kind to claims. */
 interface SourceOf<C> {
   /**
@@ -108,10 +112,10 @@ interface SourceOf<C> {
   /** The resource of an object that was passed to the sink. Undefined: no API server has the objects. */
   resourceOf?(object: string): ApiResource | undefined;
   /**
-   * Called for a new leader, with the published names and their targets. Objects whose evidence for a target is only
-   * missing are reported again, and keep that target.
+   * Called for a new leader. Objects whose evidence for a target is only missing are reported again, and keep that
+   * target if their namespace has the name.
    */
-  keep?(published: ReadonlyMap<string, string>): void;
+  keep?(lineOf: LineOf): void;
   stop(): Promise<void>;
 }
 

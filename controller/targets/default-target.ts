@@ -9,8 +9,6 @@ import { literalsOf } from "./service-view.ts";
 /** Facts about the Service of the configured target without classes. */
 interface DefaultTarget {
   readonly target: TargetConfig;
-  /** Whether its Service exists. A host outside the cluster is assumed to exist. */
-  readonly exists: boolean;
   /** Title of the ingress controller behind it, if known. */
   readonly software: string | undefined;
   /** Whether it is known that no Service has the addresses of the object. */
@@ -34,17 +32,13 @@ export function targetMissing({ name, upstream }: TargetConfig): Reason {
  */
 export function resolveDefault(
   hints: RoutingHints,
-  { target, exists, software, readsAddresses }: DefaultTarget,
+  { target, software, readsAddresses }: DefaultTarget,
 ): string | Reason {
   const { name, upstream } = target;
   const another = (text: string): Reason => ({
     code: "another-controller",
     text: `${text}, not of the target ${name}`,
   });
-  if (!exists) {
-    const missing = targetMissing(target);
-    return { ...missing, text: `no load balancer address identifies its target, and ${missing.text}` };
-  }
   const ips = literalsOf(hints.addresses);
   if (readsAddresses && "service" in upstream && ips.length > 0)
     return another(`its status has ${ips.join(", ")}, an address of no Service (${MAY_BE_A_NODE})`);

@@ -125,14 +125,14 @@ test("a configured target wins by its class, or if the Service is its upstream",
 test("the target without classes is the default for unmatched addresses, if its Service exists", async (t) => {
   const { set, remove, synced, becomes, discovery } = cluster(t, parseConfig({}));
   await synced();
-  await becomes(hints("nginx"), "target-missing");
+  await becomes(hints("nginx"), "no-address");
   assert.deepEqual(discovery.configured(), []);
   set(NGINX);
   await becomes(hints("nginx"), "ingress-nginx");
   await becomes(hints("nginx", "198.51.100.77"), "another-controller");
   assert.equal(discovery.configured().length, 1);
   remove(NGINX);
-  await becomes(hints("nginx"), "target-missing");
+  await becomes(hints("nginx"), "no-address");
 });
 
 test("the target without classes stays the default when discovered targets are in use", async (t) => {

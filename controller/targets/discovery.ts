@@ -192,10 +192,15 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     return this.#viewOf(target)?.addresses ?? [];
   }
 
+  externalIPsOf(target: string): readonly string[] {
+    return this.#viewOf(target)?.externalIPs ?? [];
+  }
+
   targetAt(address: string): string | undefined {
     const hints = { className: undefined, addresses: [address], admitted: true };
     const service = matchService(hints, this.#table, this.#precedence([address], undefined));
-    if ("code" in service || !mayHavePort(service, HTTP_PORTS)) return undefined;
+    if ("code" in service || !mayHavePort(service, HTTP_PORTS) || service.externalIPs.includes(address))
+      return undefined;
     const target = this.#targetOf(service, hints);
     return typeof target === "string" ? target : undefined;
   }
@@ -275,7 +280,8 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   /** The target of an object without a Service. `reason`: why no Service was found. */
   #withoutService(hints: RoutingHints, reason: Reason): string | Reason {
     const { byDefault } = this.#configured;
-    const last = byDefault === undefined ? this.#withClass(hints, reason) : this.#byDefault(hints, byDefault);
+    const isThere = byDefault !== undefined && this.#configured.exists(byDefault);
+    const last = isThere ? this.#byDefault(hints, byDefault) : this.#withClass(hints, reason);
     return typeof last === "string" ? last : (nodeAddress(hints.addresses, this.#deps.nodes) ?? last);
   }
 
@@ -285,14 +291,13 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
       const reached = whetherShortCircuited(view, allAddressesOf(view));
       if ("code" in reached) return reached;
     }
-    const exists = this.#configured.exists(target);
-    return resolveDefault(hints, { target, exists, software: view?.software, readsAddresses: true });
+    return resolveDefault(hints, { target, software: view?.software, readsAddresses: true });
   }
 
   /** If targets are configured, the reason starts with the class that no target lists. */
   #withClass({ className }: RoutingHints, reason: Reason): Reason {
     const { targets } = this.#deps.config;
-    if (targets.length === 0) return reason;
+    if (targets.length === 0 || this.#configured.byDefault !== undefined) return reason;
     const byClass = targetOfClass(className, targets);
     return typeof byClass === "string" ? reason : { ...byClass, text: `${byClass.text}; ${reason.text}` };
   }

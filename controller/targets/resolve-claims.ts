@@ -1,6 +1,6 @@
 import type { Claim, Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
-import type { ClaimSink, RoutingHints, Source, UnresolvedClaim, UnresolvedSource } from "../sources/types.ts";
+import type { ClaimSink, LineOf, RoutingHints, Source, UnresolvedClaim, UnresolvedSource } from "../sources/types.ts";
 import type { HeaderReason, TargetHeaders, TargetResolver } from "./resolver.ts";
 
 /** A target, or the reason why there is none. */
@@ -12,14 +12,14 @@ interface Answer {
   readonly warning?: Reason | undefined;
 }
 
-/** Objects with equal hints, and the resolver's answer for them. */
+/** Objects of one namespace with equal hints, and the resolver's answer for them. */
 interface Group {
   readonly key: string;
   readonly hints: RoutingHints;
   readonly objects: Set<string>;
   /** Undefined until the hints were resolved. */
   answer: Answer | undefined;
-  /** The last target of the hints. */
+  /** The last target of the hints. What was learned for one namespace decides nothing for another. */
   incumbent: string | undefined;
 }
 
@@ -31,10 +31,10 @@ interface HeldClaim extends Omit<UnresolvedClaim, "hints"> {
 }
 
 /**
- * Combines several sources into one, and resolves each claim to its target. Objects share few distinct hints (a
- * class, an address). So after a change each distinct hint is resolved once, and only objects with a new answer are
- * reported again. The result is synced when all sources and the resolver are. Object keys include the source's index,
- * so that two kinds never share a key.
+ * Combines several sources into one, and resolves each claim to its target. Objects of a namespace share few distinct
+ * hints (a class, an address). So after a change each distinct hint of a namespace is resolved once, and only objects
+ * with a new answer are reported again. The result is synced when all sources and the resolver are. Object keys include
+ * the source's index, so that two kinds never share a key.
  */
 export function resolveSources(
   sources: readonly UnresolvedSource[],
@@ -64,7 +64,7 @@ export function resolveSources(
       }
     },
     state: () => [...sources, resolver].flatMap((one) => one.state()),
-    keep: (published) => claims.keep(published),
+    keep: (lineOf) => claims.keep(lineOf),
     resourceOf: (object) => sources[Number.parseInt(object, 10)]?.resourceOf?.(object.slice(object.indexOf("/") + 1)),
     stop: async () => {
       await Promise.all([...sources, resolver].map((one) => one.stop()));
@@ -97,7 +97,7 @@ class ResolvedClaims {
   set(object: string, claims: readonly UnresolvedClaim[]): void {
     const before = this.#objects.get(object) ?? [];
     const after = claims.map(
-      ({ hints, ...claim }): HeldClaim => ({ ...claim, group: this.#groups.join(hints, object) }),
+      ({ hints, ...claim }): HeldClaim => ({ ...claim, group: this.#groups.join(hints, claim.from.namespace, object) }),
     );
     this.#keeping.delete(object);
     if (after.length === 0) this.#objects.delete(object);
@@ -112,9 +112,9 @@ class ResolvedClaims {
   }
 
   /** Called for a new leader: see `Source.keep`. */
-  keep(published: ReadonlyMap<string, string>): void {
+  keep(lineOf: LineOf): void {
     const reported = new Set<string>();
-    for (const { object, held, target } of this.#unproven(published)) {
+    for (const { object, held, target } of [...this.#unproven(lineOf)]) {
       for (const each of this.#resume(held.group, target)) reported.add(each);
       if (this.#targetOf(held) === undefined) this.#keep(object, held, target);
       reported.add(object);
@@ -122,24 +122,15 @@ class ResolvedClaims {
     for (const object of reported) this.#sink?.(object, this.#claimsOf(object));
   }
 
-  /**
-   * Claims on published names without evidence. If several namespaces claim a name, only that of the oldest object
-   * counts.
-   */
-  #unproven(published: ReadonlyMap<string, string>) {
-    const oldest = new Map<string, HeldClaim>();
-    const all: Array<{ readonly object: string; readonly held: HeldClaim; readonly target: string }> = [];
+  /** Claims without evidence on published names, by the namespaces that have the names. */
+  *#unproven(lineOf: LineOf) {
     for (const [object, claims] of this.#objects) {
       for (const held of claims) {
-        const name = held.hostname.toLowerCase();
-        const target = published.get(name);
-        if (target === undefined || lastTargetOf(held) !== undefined || !this.#mayKeep(held, target)) continue;
-        all.push({ object, held, target });
-        const first = oldest.get(name);
-        if (first === undefined || held.created < first.created) oldest.set(name, held);
+        const { target, holder = held.from.namespace } = lineOf(held.hostname.toLowerCase()) ?? {};
+        if (target === undefined || holder !== held.from.namespace) continue;
+        if (lastTargetOf(held) === undefined && this.#mayKeep(held, target)) yield { object, held, target };
       }
     }
-    return all.filter(({ held }) => oldest.get(held.hostname.toLowerCase())?.from.namespace === held.from.namespace);
   }
 
   /**
@@ -259,9 +250,9 @@ function lastTargetOf({ group, kept }: HeldClaim): string | undefined {
 class Groups {
   readonly #byKey = new Map<string, Group>();
 
-  join(hints: RoutingHints | Reason, object: string): Group | Reason {
+  join(hints: RoutingHints | Reason, namespace: string, object: string): Group | Reason {
     if ("code" in hints) return hints;
-    const key = hintsKey(hints);
+    const key = `${namespace} ${hintsKey(hints)}`;
     let group = this.#byKey.get(key);
     if (group === undefined) {
       group = { key, hints, objects: new Set(), answer: undefined, incumbent: undefined };

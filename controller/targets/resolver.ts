@@ -40,7 +40,7 @@ export function classResolver(targets: readonly TargetConfig[]): TargetResolver 
       if (typeof byClass === "string") return byClass;
       if (hints.inside !== undefined) return hints.inside;
       if (byDefault === undefined) return byClass;
-      return resolveDefault(hints, { target: byDefault, exists: true, software: undefined, readsAddresses: false });
+      return resolveDefault(hints, { target: byDefault, software: undefined, readsAddresses: false });
     },
     named: (target) => targets.find(({ name }) => name === target)?.name,
     warningOf: (target, ports) => {
@@ -107,7 +107,9 @@ export interface TargetCatalog {
 export interface TargetLocations {
   /** The IP addresses at which kube-proxy leads to a target. Empty: its load balancer has none, or none is known. */
   addressesOf(target: string): readonly string[];
-  /** The target that kube-proxy leads to at an IP address, on a port of HTTP or HTTPS. */
+  /** Those of them that no load balancer has. Any user who may write `externalIPs` chooses them. */
+  externalIPsOf(target: string): readonly string[];
+  /** The target whose load balancer has an IP address, on a port of HTTP or HTTPS. `externalIPs` do not count. */
   targetAt(address: string): string | undefined;
   /** Whether the names of its Service are always mapped (`map: always`). */
   mapsAlways(target: string): boolean;
@@ -120,6 +122,7 @@ export interface TargetLocations {
 /** Used without discovery, because then no Service is read. */
 export const UNKNOWN_LOCATIONS: TargetLocations = {
   addressesOf: () => [],
+  externalIPsOf: () => [],
   targetAt: () => undefined,
   mapsAlways: () => false,
   warningOf: () => undefined,

@@ -38,6 +38,8 @@ export interface ServiceView {
   readonly gateway: string | undefined;
   /** IP addresses that kube-proxy short-circuits: its `externalIPs`, and those of its load balancer. */
   readonly addresses: readonly string[];
+  /** Those of `addresses` that no load balancer has. */
+  readonly externalIPs: readonly string[];
   /** Addresses that kube-proxy leaves alone: `ipMode: Proxy` (KEP-1860), or not of a family of its ClusterIPs. */
   readonly leftAlone: readonly string[];
   /** Host names of its load balancer. */
@@ -101,18 +103,23 @@ export function isExposed({ spec }: RawService): boolean {
  * The addresses of a Service, as kube-proxy sees them. kube-proxy handles each entry of the load balancer status
  * separately, and ignores the entry's `ports`.
  */
-function addressesOfService({ spec, status }: RawService): Pick<ServiceView, "addresses" | "leftAlone" | "hostnames"> {
+function addressesOfService({
+  spec,
+  status,
+}: RawService): Pick<ServiceView, "addresses" | "externalIPs" | "leftAlone" | "hostnames"> {
   const entries = spec?.type === "LoadBalancer" ? (status?.loadBalancer?.ingress ?? []) : [];
   const withIp = entries.filter(({ ip }) => isIP(ip ?? "") !== 0);
   const isProxied = ({ ipMode }: { readonly ipMode?: string }) => ipMode === "Proxy";
   const ips = (list: typeof withIp) => list.map(({ ip }) => canonicalIp(ip ?? ""));
   const external = literalsOf(spec?.externalIPs ?? []).map(canonicalIp);
-  const vips = [...ips(withIp.filter((entry) => !isProxied(entry))), ...external];
+  const balanced = ips(withIp.filter((entry) => !isProxied(entry)));
+  const vips = [...balanced, ...external];
   const clusterIPs = literalIPs(spec);
   const addresses = new Set(vips.filter((address) => hasFamilyOf(clusterIPs, address)));
   const others = new Set([...ips(withIp.filter(isProxied)), ...vips]);
   return {
     addresses: [...addresses],
+    externalIPs: [...addresses].filter((address) => !balanced.includes(address)),
     leftAlone: [...others].filter((address) => !addresses.has(address)),
     hostnames: entries.flatMap(({ hostname }) => hostname || []),
   };

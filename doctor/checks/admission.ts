@@ -2,7 +2,7 @@ import { SMALL_DEPLOYMENT } from "#lib/documents/installed-config.ts";
 import { describePermission } from "../fact.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { isInstalled } from "./install.ts";
+import { isInstalled } from "../is-installed.ts";
 
 const { ok, broken, unknown } = findingsOf("admission");
 

@@ -1,6 +1,6 @@
 import type { ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { isInstalled } from "./install.ts";
+import { isInstalled } from "../is-installed.ts";
 import { checkStatus } from "./status.ts";
 
 const { unknown } = findingsOf("controller");

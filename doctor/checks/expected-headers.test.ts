@@ -29,6 +29,14 @@ const NLB = {
 const asked = (ways: Ways) => ({ ...nginx({ ports: HTTP.ports }), ...probe({ service: HTTP, ...ways }) });
 const bare = (ways: Ways) => ({ ...direct(), ...asked(ways) });
 
+const noWayTo = (headers: string) =>
+  "broken no-way-to-balancer | Service ingress-nginx/ingress-nginx-controller port 80 | pods cannot " +
+  "reach its load balancer's address, although it accepts connections without a header: " +
+  `from the probe pod's address, without a header: HTTP 404; ${headers}; ` +
+  "at its load balancer's address: no connection | install Switchback, and " +
+  "annotate the Service with `switchback.dev/map: always`, and with `switchback.dev/proxy-protocol: " +
+  "none` if it expects no header";
+
 /** A change to the facts of a healthy installation, and all findings of the check after it. */
 const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: string[]][] = [
   [
@@ -276,9 +284,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       "broken pods-cut-off | Service ingress-nginx/ingress-nginx-controller port 80 | it requires a PROXY " +
         "header, which pods do not send: from the probe pod's address, without a header: " +
         "the connection was reset; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: " +
-        "the connection was reset | have the provider's controller set `ipMode: " +
-        "Proxy` in the Service's status (Kubernetes 1.30 and newer, if the network plugin supports it) " +
-        "| or let Switchback map its names: add it to `config.targets`",
+        "the connection was reset | install Switchback, which maps its names",
     ],
   ],
   [
@@ -290,7 +296,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
         "or pods cannot reach the load balancer: from the probe pod's address, without a header: " +
         "the connection was reset; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: " +
         "the connection was reset | update the network plugin (Cilium honours ipMode from 1.18.1) " +
-        "| or let Switchback map its names: annotate the Service with `switchback.dev/map: always`, " +
+        "| install Switchback, and annotate the Service with `switchback.dev/map: always`, " +
         "and with `switchback.dev/proxy-protocol: none` if it expects no header",
     ],
   ],
@@ -317,7 +323,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
         "from the probe pod's address, without a header: HTTP 404; with v1: HTTP 400; with v2: HTTP 400; " +
         "at its load balancer's address: no connection | AWS: turn off the preservation of client addresses: " +
         "annotate the Service with `service.beta.kubernetes.io/aws-load-balancer-target-group-attributes: " +
-        "preserve_client_ip.enabled=false` | or let Switchback map its names: " +
+        "preserve_client_ip.enabled=false` | install Switchback, and " +
         "annotate the Service with `switchback.dev/map: always`, and with `switchback.dev/proxy-protocol: " +
         "none` if it expects no header",
     ],
@@ -334,23 +340,29 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
   [
     "no target, and it takes both, but not at the load balancer",
     absent({ none: ANSWERED, balancer: TIMEOUT }),
-    [
-      "broken no-way-to-balancer | Service ingress-nginx/ingress-nginx-controller port 80 | pods cannot " +
-        "reach its load balancer's address, although it accepts connections without a header: " +
-        "from the probe pod's address, without a header: HTTP 404; with v1: HTTP 404; with v2: HTTP 404; " +
-        "at its load balancer's address: no connection | let Switchback map its names: " +
-        "add a target with `protocol: none`",
-    ],
+    [noWayTo("with v1: HTTP 404; with v2: HTTP 404")],
   ],
   [
     "no target, and it rejects headers, and nothing answers at the load balancer",
     absent({ none: ANSWERED, v1: MISREAD, v2: MISREAD, balancer: TIMEOUT }),
+    [noWayTo("with v1: HTTP 400; with v2: HTTP 400")],
+  ],
+  [
+    "no target, and packets are dropped, as by its loadBalancerSourceRanges: the header is not the cause",
+    {
+      ...NOT_INSTALLED,
+      ...probe({ service: HTTP, balancer: TIMEOUT }),
+      ...services({ ...HTTP, sourceRanges: ["203.0.113.0/24"] }),
+    },
     [
-      "broken no-way-to-balancer | Service ingress-nginx/ingress-nginx-controller port 80 | pods cannot " +
-        "reach its load balancer's address, although it accepts connections without a header: " +
-        "from the probe pod's address, without a header: HTTP 404; with v1: HTTP 400; with v2: HTTP 400; " +
-        "at its load balancer's address: no connection | let Switchback map its names: " +
-        "add a target with `protocol: none`",
+      "broken source-ranges | Service ingress-nginx/ingress-nginx-controller port 80 | pods get no connection " +
+        "at its load balancer's address, and its loadBalancerSourceRanges admit 203.0.113.0/24: " +
+        "kube-proxy drops connections from other addresses, with or without a header: from the probe pod's address, " +
+        "without a header: the connection was reset; with v1: HTTP 404; with v2: HTTP 404; " +
+        "at its load balancer's address: no connection | add the pods' addresses to `loadBalancerSourceRanges` " +
+        "of the Service (203.0.113.0/24) | install Switchback, and " +
+        "annotate the Service with `switchback.dev/map: always`, and with `switchback.dev/proxy-protocol: " +
+        "none` if it expects no header",
     ],
   ],
   [

@@ -2,7 +2,14 @@ import { MAP_KEY, PROXY_PROTOCOL_KEY } from "#hostmap/metadata-keys.ts";
 import { type ClusterFacts, objectKey, type ServicePort } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { acceptCure, trustCure } from "../header-cures.ts";
-import { findLoadBalancers, isProxied, type LoadBalancer, shortCircuited } from "../load-balancers.ts";
+import {
+  filteredBy,
+  findLoadBalancers,
+  isDropped,
+  isProxied,
+  type LoadBalancer,
+  shortCircuited,
+} from "../load-balancers.ts";
 import {
   answered,
   dialOf,
@@ -12,7 +19,7 @@ import {
 } from "../probe/proxy-protocol-support.ts";
 import type { ProbeResult } from "../probe/result.ts";
 import { entryFor } from "../targets.ts";
-import { waysOut } from "../ways-out.ts";
+import { mappingCure, waysOut } from "../ways-out.ts";
 
 const { ok, broken, unknown } = findingsOf("headers");
 
@@ -98,6 +105,13 @@ function checkUnmapped(portResult: PortResult): Finding {
     return ok(subject, "pods-reach-it", `pods reach it by its load balancer's address${honoured}: ${evidence}`);
   }
   const cures = waysOut(loadBalancer, facts);
+  const ranges = filteredBy(loadBalancer);
+  if (ranges.length > 0 && isDropped(loadBalancer, facts)) {
+    const reason =
+      "pods get no connection at its load balancer's address, and its loadBalancerSourceRanges admit " +
+      `${ranges.join(", ")}: kube-proxy drops connections from other addresses, with or without a header: ${evidence}`;
+    return broken(subject, "source-ranges", reason, ...cures);
+  }
   if (support.kind === "demands" && direct === false && isProxied(loadBalancer)) {
     const reason =
       "its address has ipMode Proxy, but pods get no answer there: the network plugin ignores ipMode, " +
@@ -113,14 +127,9 @@ function checkUnmapped(portResult: PortResult): Finding {
     const reason =
       "pods cannot reach its load balancer's address, although it accepts connections without a header: " +
       `${evidence}`;
-    return broken(
-      subject,
-      "no-way-to-balancer",
-      reason,
-      ...(shortCircuited(loadBalancer).length > 0
-        ? ["let Switchback map its names: add a target with `protocol: none`"]
-        : cures),
-    );
+    // A header is not what keeps pods out, so the other cures would not help.
+    const own = shortCircuited(loadBalancer).length > 0 ? [mappingCure(loadBalancer.service, facts, true)] : cures;
+    return broken(subject, "no-way-to-balancer", reason, ...own);
   }
   return unclear(portResult);
 }

@@ -1,6 +1,15 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { deployments, entries, install, rowsOf, services } from "#test/fakes/doctor-changes.ts";
+import {
+  ANSWERED,
+  deployments,
+  entries,
+  install,
+  probe,
+  REFUSED,
+  rowsOf,
+  services,
+} from "#test/fakes/doctor-changes.ts";
 import { CONFIG, entry, FORBIDDEN, HEALTHY, NGINX, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
 import { known } from "../fact.ts";
 import type { ClusterFacts } from "../facts.ts";
@@ -72,7 +81,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     NOT_INSTALLED,
     [
       "warning not-installed | namespace switchback-system | Switchback is not installed, " +
-        "and pods bypass 1 load balancer(s) | if an ingress controller requires a PROXY header (check with " +
+        "and pods bypass a load balancer | if an ingress controller requires a PROXY header (check with " +
         "--probe), install Switchback or apply one of the cures above",
     ],
   ],
@@ -81,7 +90,40 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     { ...NOT_INSTALLED, ...services({ ...NGINX, entries: [{ ip: "192.0.2.80", ipMode: "Proxy" }] }) },
     [
       "ok not-needed | namespace switchback-system | Switchback is not installed, " +
-        "and no load balancer is short-circuited",
+        "and no load balancer needs a mapping",
+    ],
+  ],
+  [
+    "nothing, and the probe got an answer where pods bypass a load balancer",
+    { ...NOT_INSTALLED, ...probe({ balancer: ANSWERED }) },
+    [
+      "ok not-needed | namespace switchback-system | Switchback is not installed, " +
+        "and no load balancer needs a mapping",
+    ],
+  ],
+  [
+    "nothing, and the probe got no answer there: nobody has to probe again",
+    { ...NOT_INSTALLED, ...probe({}) },
+    [
+      "warning not-installed | namespace switchback-system | Switchback is not installed, " +
+        "and pods do not get through a load balancer | install Switchback, or apply one of the cures above",
+    ],
+  ],
+  [
+    "nothing, and the probe found no ingress controller that works",
+    { ...NOT_INSTALLED, ...probe({ none: REFUSED, v1: REFUSED, v2: REFUSED, balancer: REFUSED }) },
+    [
+      "warning not-installed | namespace switchback-system | Switchback is not installed, " +
+        "and pods bypass a load balancer | if an ingress controller requires a PROXY header, " +
+        "install Switchback or apply one of the cures above",
+    ],
+  ],
+  [
+    "nothing, and a load balancer has no address yet",
+    { ...NOT_INSTALLED, ...services({ ...NGINX, entries: [] }) },
+    [
+      "ok not-needed | namespace switchback-system | Switchback is not installed, " +
+        "and no load balancer needs a mapping",
     ],
   ],
   [
@@ -97,7 +139,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     },
     [
       "warning not-installed | namespace switchback-system | Switchback is not installed, " +
-        "and pods bypass 1 load balancer(s) | if an ingress controller requires a PROXY header (check with " +
+        "and pods bypass a load balancer | if an ingress controller requires a PROXY header (check with " +
         "--probe), install Switchback or apply one of the cures above",
     ],
   ],

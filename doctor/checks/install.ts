@@ -1,23 +1,10 @@
-import type { ClusterFacts, WebhookEntry } from "../facts.ts";
+import type { ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { findLoadBalancers, shortCircuited } from "../load-balancers.ts";
-import { checkComponents, isComponent } from "./deployments.ts";
+import { isInstalled } from "../is-installed.ts";
+import { checkComponents } from "./deployments.ts";
+import { checkNeed } from "./need-for-mapping.ts";
 
 const { ok, warning, unknown } = findingsOf("install");
-
-/** Whether any part of Switchback is installed in its namespace; undefined if unknown. */
-export function isInstalled({ install, admission, namespace }: ClusterFacts): boolean | undefined {
-  const isInNamespace = ({ service }: WebhookEntry): boolean =>
-    service === undefined || service.namespace === namespace;
-  const signs = [
-    install.config.known ? install.config.value !== undefined : undefined,
-    install.deployments.known ? install.deployments.value.some(({ name }) => isComponent(name)) : undefined,
-    // A webhook in another namespace belongs to another installation.
-    admission.configuration.known ? admission.configuration.value?.some(isInNamespace) === true : undefined,
-  ];
-  if (signs.includes(true)) return true;
-  return signs.includes(undefined) ? undefined : false;
-}
 
 /** Whether Switchback is installed, and its Deployments are ready. */
 export function checkInstall(facts: ClusterFacts): Finding[] {
@@ -32,16 +19,25 @@ export function checkInstall(facts: ClusterFacts): Finding[] {
 
 function checkAbsence(facts: ClusterFacts): Finding {
   const subject = `namespace ${facts.namespace}`;
-  const bypassed = findLoadBalancers(facts).filter((loadBalancer) => shortCircuited(loadBalancer).length > 0);
-  if (bypassed.length === 0 && !facts.services.known)
-    return unknown(subject, facts.services.reason.code, `Switchback is not installed; ${facts.services.reason.text}`);
-  if (bypassed.length === 0)
-    return ok(subject, "not-needed", "Switchback is not installed, and no load balancer is short-circuited");
-  const evidence = `Switchback is not installed, and pods bypass ${bypassed.length} load balancer(s)`;
-  const cure =
-    "if an ingress controller requires a PROXY header (check with --probe), " +
-    "install Switchback or apply one of the cures above";
-  return warning(subject, "not-installed", evidence, cure);
+  const [need] = checkNeed(facts) as [Finding];
+  const absent = "Switchback is not installed";
+  switch (need.code) {
+    case "mapping-needed": {
+      const cure = "install Switchback, or apply one of the cures above";
+      return warning(subject, "not-installed", `${absent}, and pods do not get through a load balancer`, cure);
+    }
+    case "need-unseen": {
+      const hint = facts.probe?.known ? "" : " (check with --probe)";
+      const cure =
+        `if an ingress controller requires a PROXY header${hint}, ` +
+        "install Switchback or apply one of the cures above";
+      return warning(subject, "not-installed", `${absent}, and pods bypass a load balancer`, cure);
+    }
+    default:
+      return need.status === "ok" || need.code === "need-pending"
+        ? ok(subject, "not-needed", `${absent}, and no load balancer needs a mapping`)
+        : unknown(subject, need.code, `${absent}; ${need.evidence}`);
+  }
 }
 
 /** The webhook configuration is cluster-scoped: it shows which namespace Switchback is installed in. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { install, nginx, rowsOf } from "#test/fakes/doctor-changes.ts";
-import { BALANCER_IP, FORBIDDEN, HEALTHY, NAME } from "#test/fakes/doctor-facts.ts";
+import { install, nginx, rowsOf, services } from "#test/fakes/doctor-changes.ts";
+import { BALANCER_IP, FORBIDDEN, FRONT, FRONT_IP, HEALTHY, NAME, NGINX } from "#test/fakes/doctor-facts.ts";
 import { known } from "../fact.ts";
 import type { ClusterFacts } from "../facts.ts";
 import type { ProbeLookup } from "../probe/result.ts";
@@ -114,12 +114,39 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     ],
   ],
   [
-    "the same, mapped in any case",
+    "the same, and an address that answers: mapped in any case, so its records are right",
     {
+      ...served(...NAMES.slice(0, 2)),
       ...nginx({ annotations: { "switchback.dev/map": "always" } }),
-      ...found({ ...at(NAME, "192.0.2.99"), outcome: { kind: "timeout", detail: "no connection" } }),
+      ...found(
+        { ...at("a.example.com", "192.0.2.99"), outcome: { kind: "timeout", detail: "no connection" } },
+        at("b.example.com", "192.0.2.99"),
+      ),
     },
     [],
+  ],
+  [
+    "the addresses of other Services of the cluster: an Ingress' owner has nothing to correct",
+    {
+      ...served(...NAMES.slice(0, 3)),
+      ...services(
+        NGINX,
+        FRONT,
+        { ...NGINX, namespace: "edge", name: "other", clusterIPs: ["2001:DB8::7"], entries: [{ ip: "192.0.2.7" }] },
+        { ...NGINX, namespace: "edge", name: "nlb", clusterIPs: [], entries: [{ hostname: "nlb.example.com" }] },
+      ),
+      ...found(
+        at("a.example.com", "192.0.2.7"),
+        { ...at("b.example.com", FRONT_IP), outcome: { kind: "closed", detail: "reset" } },
+        at("c.example.com", "192.0.2.6"),
+        at("nlb.example.com", "192.0.2.6"),
+      ),
+    },
+    [
+      "ok name-at-another-service | names at Service ingress-nginx/ingress-nginx-controller | the cluster's " +
+        "DNS leads a.example.com to Service edge/other, " +
+        "b.example.com to Service switchback-system/switchback-ingress-nginx, c.example.com to Service edge/nlb",
+    ],
   ],
   [
     "another address that answers",

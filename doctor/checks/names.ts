@@ -1,10 +1,12 @@
 import { isIP } from "node:net";
+import { canonicalIp } from "#controller/targets/service-view.ts";
 import { MAP_KEY } from "#hostmap/metadata-keys.ts";
 import { listSome } from "#lib/errors/printable.ts";
-import { type ClusterFacts, objectKey } from "../facts.ts";
+import { type ClusterFacts, objectKey, type ServiceFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { findLoadBalancers, type LoadBalancer } from "../load-balancers.ts";
 import type { ProbeLookup, ProbeOutcome } from "../probe/result.ts";
+import { isMappedAlways } from "../ways-out.ts";
 
 const { ok, warning } = findingsOf("names");
 
@@ -14,27 +16,60 @@ const MAX_LISTED = 5;
 /** Outcomes that show that something answers, whatever the answer is. */
 const ANSWERS: readonly ProbeOutcome["kind"][] = ["answered", "misread"];
 
+type Lookups = ReadonlyMap<string, ProbeLookup>;
+type Owners = ReadonlyMap<string, ServiceFacts>;
+
 /** Whether public names resolve, in the cluster's DNS, to the load balancer that serves them. */
 export function checkNames(facts: ClusterFacts): Finding[] {
-  const { probe, lookups } = facts;
-  if (probe?.known) {
-    return findLoadBalancers(facts).flatMap((loadBalancer) => checkNamesOf(loadBalancer, probe.value.lookups));
-  }
-  if (lookups === undefined) return [];
-  const known = [...lookups].map(([name, addresses]) => ({
-    name,
-    addresses: [...addresses],
-    ...(addresses.length === 0 && { failure: "no address" }),
-  }));
+  const { probe } = facts;
+  const asked = probe?.known ? probe.value.lookups : seenLookups(facts);
+  if (asked === undefined) return [];
+  const lookups = new Map(asked.map((lookup) => [lookup.name, lookup]));
+  const owners = ownersOfAddresses(facts, lookups);
   const isKnown = (address: string) => isIP(address) !== 0 || lookups.has(address);
   return findLoadBalancers(facts)
-    .filter(({ addresses }) => addresses.every(isKnown))
-    .flatMap((loadBalancer) => checkNamesOf(loadBalancer, known));
+    .filter(({ addresses }) => probe?.known || addresses.every(isKnown))
+    .flatMap((loadBalancer) => {
+      const isAlways = isMappedAlways(loadBalancer.service, facts);
+      return checkNamesOf(loadBalancer, { lookups, owners, isAlways });
+    });
 }
 
-function checkNamesOf(loadBalancer: LoadBalancer, all: readonly ProbeLookup[]): Finding[] {
+/** The look-ups of the controller or of a dump. */
+function seenLookups({ lookups }: ClusterFacts): ProbeLookup[] | undefined {
+  return (
+    lookups &&
+    [...lookups].map(([name, addresses]) => ({
+      name,
+      addresses: [...addresses],
+      ...(addresses.length === 0 && { failure: "no address" }),
+    }))
+  );
+}
+
+/** The Services by their ClusterIPs, their `externalIPs`, and the addresses of their load balancers. */
+function ownersOfAddresses({ services }: ClusterFacts, lookups: Lookups): Owners {
+  const all = services.known ? services.value : [];
+  return new Map(
+    all.flatMap((service) => {
+      const addresses = service.entries.flatMap(({ ip, hostname = "" }) => [
+        ...(ip === undefined ? [] : [canonicalIp(ip)]),
+        ...(lookups.get(hostname)?.addresses ?? []),
+      ]);
+      return [...service.clusterIPs.map(canonicalIp), ...addresses].map((address) => [address, service] as const);
+    }),
+  );
+}
+
+interface NamesContext {
+  readonly lookups: Lookups;
+  readonly owners: Owners;
+  /** Whether its names are mapped wherever DNS leads them. */
+  readonly isAlways: boolean;
+}
+
+function checkNamesOf(loadBalancer: LoadBalancer, { lookups, owners, isAlways }: NamesContext): Finding[] {
   const subject = `names at Service ${objectKey(loadBalancer.service)}`;
-  const lookups = new Map(all.map((lookup) => [lookup.name, lookup]));
   const resolved = loadBalancer.names.flatMap((name) => lookups.get(name) ?? []);
   // The short-circuit check reports a load balancer without an address.
   if (resolved.length === 0 || loadBalancer.addresses.length === 0) return [];
@@ -45,8 +80,15 @@ function checkNamesOf(loadBalancer: LoadBalancer, all: readonly ProbeLookup[]): 
   const away = resolved.filter(
     ({ failure, addresses }) => failure === undefined && !addresses.some((ip) => own.has(ip)),
   );
-  const unreachable = away.filter(({ outcome }) => outcome !== undefined && !ANSWERS.includes(outcome.kind));
-  const elsewhere = away.filter((lookup) => !unreachable.includes(lookup)).map(shown);
+  // A record that leads to another Service of this cluster is right: DNS decides which of the two gets the name.
+  const ownerOf = ({ addresses }: ProbeLookup) => owners.get(addresses.find((address) => owners.has(address)) ?? "");
+  const outside = away.filter((lookup) => ownerOf(lookup) === undefined);
+  const inside = away.flatMap((lookup) => {
+    const owner = ownerOf(lookup);
+    return owner === undefined ? [] : [`${lookup.name} to Service ${objectKey(owner)}`];
+  });
+  const unreachable = outside.filter(({ outcome }) => outcome !== undefined && !ANSWERS.includes(outcome.kind));
+  const elsewhere = outside.filter((lookup) => !unreachable.includes(lookup)).map(shown);
   const good = resolved.length - unresolved.length - away.length;
   const rest = loadBalancer.names.length - resolved.length;
   const findings: Finding[] = [];
@@ -56,7 +98,7 @@ function checkNamesOf(loadBalancer: LoadBalancer, all: readonly ProbeLookup[]): 
       warning(subject, "name-unresolved", evidence, "create the DNS records; pods that did not opt in depend on them"),
     );
   }
-  if (unreachable.length > 0 && loadBalancer.service.annotations[MAP_KEY] !== "always") {
+  if (unreachable.length > 0 && !isAlways) {
     const { namespace, name } = loadBalancer.service;
     const evidence =
       `not resolving to ${loadBalancer.addresses.join(", ")}, and pods get no answer at their addresses: ` +
@@ -66,13 +108,15 @@ function checkNamesOf(loadBalancer: LoadBalancer, all: readonly ProbeLookup[]): 
       `\`kubectl -n ${namespace} annotate service ${name} ${MAP_KEY}=always\``;
     findings.push(warning(subject, "name-unreachable", evidence, cure));
   }
-  if (elsewhere.length > 0) {
+  if (elsewhere.length > 0 && !isAlways) {
     const evidence = `not resolving to ${loadBalancer.addresses.join(", ")}: ${list(elsewhere)}`;
     const cure =
       "correct the DNS records; if they should resolve elsewhere (a CDN), " +
       'exclude the Ingress with the annotation `switchback.dev/ignore: "true"`';
     findings.push(warning(subject, "name-elsewhere", evidence, cure));
   }
+  if (inside.length > 0)
+    findings.push(ok(subject, "name-at-another-service", `the cluster's DNS leads ${list(inside)}`));
   if (good > 0) {
     const left = rest > 0 ? ` (${rest} more were not probed)` : "";
     findings.push(ok(subject, "names-lead-to-it", `${good} name(s) resolve to it${left}`));

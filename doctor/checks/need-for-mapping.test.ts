@@ -95,13 +95,13 @@ describe("the first finding says whether Switchback is needed:", () => {
     const [first = "", second = "", ...rest] = cures(issuers(true, false));
     assert.match(first, WAIT);
     assert.match(second, /^Hetzner Cloud: /);
-    assert.match(rest.at(-1) ?? "", /^or let Switchback map/);
+    assert.match(rest.at(-1) ?? "", /^install Switchback/);
     for (const change of [issuers(true), issuers(), { httpSolvers: known(undefined) }, { httpSolvers: FORBIDDEN }]) {
       assert.doesNotMatch(cures(change).join(), WAIT);
     }
   });
 
-  const quiet = { workloads: [], masqueraded: 0, selfChecks: 0, total: 9 };
+  const quiet = { workloads: [], refused: 0, masqueraded: 0, selfChecks: 0, total: 9 };
   const called = (change: Partial<CallerFacts>): Partial<ClusterFacts> => ({ callers: known({ ...quiet, ...change }) });
   const api = [{ owner: "shop/Deployment/api", calls: 3 }];
   /**
@@ -124,6 +124,32 @@ describe("the first finding says whether Switchback is needed:", () => {
     ["hidden pods", { ...called({ masqueraded: 4 }), ...issuers(true) }, "broken", /4 refused calls from a node/],
     ["no right to see", { callers: FORBIDDEN, ...issuers(true) }, "unknown right-missing", /missing permission/],
   ];
+  test("a log line of a pod's refused connection is evidence that the cluster needs a mapping, without a probe", () => {
+    const [finding] = checkNeed(
+      absent({ probe: undefined, ...called({ workloads: api, refused: 2 }), ...issuers(true) }),
+    );
+    assert.equal(`${finding?.status} ${finding?.code}`, "warning mapping-needed");
+    assert.match(finding?.evidence ?? "", /refused 2 connection\(s\) .*; callers .*: shop\/Deployment\/api \(3\)$/);
+    assert.doesNotMatch(finding?.cures.join() ?? "", /--probe/);
+  });
+
+  test("after a probe that was not clear, the doctor does not say that nothing was tested, or to run a probe", () => {
+    const down = { none: REFUSED, v1: REFUSED, v2: REFUSED, balancer: REFUSED };
+    const [finding] = checkNeed(absent(probe(down)));
+    assert.equal(finding?.code, "need-unseen");
+    assert.match(finding?.evidence ?? "", /which the probe did not see$/);
+    assert.doesNotMatch(finding?.cures.join() ?? "", /--probe/);
+  });
+
+  test("without a probe, source ranges may leave pods out, too", () => {
+    const evidence = (sourceRanges: string[]) => checkNeed(absent(one({ ...HTTP, sourceRanges })))[0]?.evidence ?? "";
+    assert.match(
+      evidence(["203.0.113.0/24"]),
+      /requires a PROXY header or loadBalancerSourceRanges leave the pods out/,
+    );
+    assert.doesNotMatch(evidence([]), /loadBalancerSourceRanges/);
+  });
+
   for (const [what, change, found, evidence] of CALLERS) {
     for (const [probed, broken] of [
       [probe({}), "warning mapping-needed"],

@@ -1,20 +1,20 @@
 import { listSome } from "#lib/errors/printable.ts";
 import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { findLoadBalancers, isProxied, type LoadBalancer, shortCircuited } from "../load-balancers.ts";
-import { answered, dialOf, proxyProtocolSupportOf } from "../probe/proxy-protocol-support.ts";
+import {
+  filteredBy,
+  findLoadBalancers,
+  isProxied,
+  type LoadBalancer,
+  reachedByPods,
+  shortCircuited,
+} from "../load-balancers.ts";
 import { proxyDeployment } from "../proxy-deployment.ts";
 import { waysOut } from "../ways-out.ts";
 
 const { ok, warning, unknown } = findingsOf("need");
 
 const SUBJECT = "this cluster";
-/** With these kinds, the backend works. If pods get no answer, the route to it is broken. */
-const WORKING: readonly string[] = ["accepts", "demands", "refuses"];
-
-/** Whether pods get an answer at a load balancer's own address; undefined if not tested. */
-type Reached = boolean | undefined;
-
 /**
  * The first finding: is anything broken that a mapping cures, and what else would cure it? The
  * other checks have the details.
@@ -28,9 +28,11 @@ export function checkNeed(facts: ClusterFacts): Finding[] {
     if (unread?.known === false) return [unknown(SUBJECT, unread.reason.code, unread.reason.text)];
     const pending = found.filter(({ service }) => service.type === "LoadBalancer");
     if (pending.length > 0) return [checkPending(pending)];
-    return [ok(SUBJECT, "need-none", "no ingress controller has a load balancer with an address: nothing to map")];
+    return [
+      ok(SUBJECT, "need-none", "no ingress controller has a load balancer with an address that kube-proxy handles"),
+    ];
   }
-  const seen = all.map((loadBalancer) => ({ loadBalancer, reached: reachedBy(loadBalancer, facts) }));
+  const seen = all.map((loadBalancer) => ({ loadBalancer, reached: reachedByPods(loadBalancer, facts) }));
   const cutOff = seen.flatMap(({ loadBalancer, reached }) => (reached === false ? loadBalancer : []));
   if (cutOff.length > 0) return [checkCutOff(cutOff, facts)];
   const open = seen.flatMap(({ loadBalancer, reached }) => {
@@ -40,19 +42,6 @@ export function checkNeed(facts: ClusterFacts): Finding[] {
   return [
     ok(SUBJECT, "need-none", seen.map(({ loadBalancer, reached }) => goodReason(loadBalancer, reached)).join("; ")),
   ];
-}
-
-/** False if a port with a working backend does not answer at the load balancer's address. */
-function reachedBy({ service }: LoadBalancer, { probe }: ClusterFacts): Reached {
-  if (!probe?.known) return undefined;
-  const answers = service.ports.flatMap(({ port }) => {
-    const portRef = { service: objectKey(service), servicePort: port };
-    const direct = dialOf(probe.value, portRef, "balancer");
-    const support = proxyProtocolSupportOf(probe.value, portRef);
-    if (direct === undefined || support === undefined) return [];
-    return answered(direct) || (WORKING.includes(support.kind) ? false : []);
-  });
-  return answers.includes(false) ? false : answers[0];
 }
 
 /** The provider has not written an address yet, so it is unknown whether pods will bypass the load balancer. */
@@ -78,10 +67,24 @@ function checkUnseen(open: readonly LoadBalancer[], facts: ClusterFacts): Findin
   }
   const exception = unreadInstall(evidence, facts) ?? checkCallers(evidence, facts);
   if (exception !== undefined) return exception;
+  const refused = facts.callers?.known ? facts.callers.value.refused : 0;
+  if (refused > 0) {
+    const refusal = `the ingress controller refused ${refused} connection(s) from the cluster without a PROXY header`;
+    return warning(
+      SUBJECT,
+      "mapping-needed",
+      `${evidence}; ${refusal}${describeCallers(facts)}`,
+      ...curesOf(open, facts),
+    );
+  }
+  const isFiltered = open.some((loadBalancer) => filteredBy(loadBalancer).length > 0);
+  const isProbed = facts.probe?.known === true;
   const harm =
-    "that does harm only if the ingress controller requires a PROXY header, " +
-    `which was not tested${describeCallers(facts)}`;
-  return unknown(SUBJECT, "need-unseen", `${evidence}; ${harm}`, "run with --probe", ...curesOf(open, facts));
+    "that does harm only if the ingress controller requires a PROXY header" +
+    (isFiltered ? " or loadBalancerSourceRanges leave the pods out" : "") +
+    `, which ${isProbed ? "the probe did not see" : "was not tested"}${describeCallers(facts)}`;
+  const next = isProbed ? "check the ingress controller's pods and its log" : "run with --probe";
+  return unknown(SUBJECT, "need-unseen", `${evidence}; ${harm}`, next, ...curesOf(open, facts));
 }
 
 /** cert-manager's own setting comes first: in many clusters only cert-manager calls public names. */
@@ -148,7 +151,7 @@ function unreadInstall(evidence: string, { install }: ClusterFacts): Finding | u
   return unknown(SUBJECT, unread.reason.code, `${evidence}; ${unread.reason.text}`);
 }
 
-function goodReason(loadBalancer: LoadBalancer, reached: Reached): string {
+function goodReason(loadBalancer: LoadBalancer, reached: boolean | undefined): string {
   const name = `Service ${objectKey(loadBalancer.service)}`;
   if (reached === true) return `pods get an answer at the address of ${name}`;
   const hasIp = loadBalancer.service.entries.some(({ ip }) => ip !== undefined);

@@ -3,8 +3,8 @@ import { INJECT_KEY, USER_KEYS } from "#hostmap/metadata-keys.ts";
 import { isNamespaceOptedIn, type OptInRules } from "#hostmap/opt-in.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
+import { isInstalled } from "../is-installed.ts";
 import { optInRulesOf } from "../opt-in-rules.ts";
-import { isInstalled } from "./install.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("opt-in");
 

@@ -8,9 +8,9 @@ import { isOptedIn } from "#lib/workloads/pod-opt-in.ts";
 import { podFacts } from "#lib/workloads/pods.ts";
 import { type ClusterFacts, objectKey, type PodInfo } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
+import { isInstalled } from "../is-installed.ts";
 import { isLive, isUpdated } from "../live.ts";
 import { optInRulesOf } from "../opt-in-rules.ts";
-import { isInstalled } from "./install.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("pods");
 

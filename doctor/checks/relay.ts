@@ -3,10 +3,10 @@ import { frontName } from "#lib/documents/listeners.ts";
 import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { trustCure } from "../header-cures.ts";
+import { isInstalled } from "../is-installed.ts";
 import { findLoadBalancers } from "../load-balancers.ts";
 import { dialOf, proxyProtocolSupportOf } from "../probe/proxy-protocol-support.ts";
 import type { DialResult } from "../probe/result.ts";
-import { isInstalled } from "./install.ts";
 
 const { ok, broken, unknown } = findingsOf("relay");
 

@@ -1,9 +1,28 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { deployments, direct, install, nginx, rowsOf, services } from "#test/fakes/doctor-changes.ts";
-import { FORBIDDEN, HEALTHY, NGINX, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
+import {
+  ANSWERED,
+  deployments,
+  direct,
+  install,
+  MISREAD,
+  nginx,
+  probe,
+  rowsOf,
+  services,
+  TIMEOUT,
+} from "#test/fakes/doctor-changes.ts";
+import { CONFIG, FORBIDDEN, HEALTHY, NGINX, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
 import { known } from "../fact.ts";
 import type { ClusterFacts } from "../facts.ts";
+
+const ON_REQUEST =
+  "install Switchback, and annotate the Service with `switchback.dev/map: always`, " +
+  "and with `switchback.dev/proxy-protocol: none` if it expects no header";
+const ELSEWHERE = { ...NGINX, namespace: "elsewhere" };
+const BYPASSED =
+  "192.0.2.80 in its status without ipMode Proxy: kube-proxy makes pods bypass the load balancer " +
+  "(selected because the status of Ingress shop/shop has its address)";
 
 /** A change to the facts of a healthy installation, and all findings of the check after it. */
 const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: string[]][] = [
@@ -22,9 +41,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     [
       "warning short-circuited | Service ingress-nginx/ingress-nginx-controller | 192.0.2.80 in its status " +
         "without ipMode Proxy: kube-proxy makes pods bypass the load balancer (selected because the status of " +
-        "Ingress shop/shop has its address) | have the provider's controller set `ipMode: " +
-        "Proxy` in the Service's status (Kubernetes 1.30 and newer, if the network plugin supports it) " +
-        "| or let Switchback map its names: add it to `config.targets`",
+        "Ingress shop/shop has its address) | install Switchback, which maps its names",
     ],
   ],
   [
@@ -45,9 +62,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     [
       "warning short-circuited | Service ingress-nginx/ingress-nginx-controller | 192.0.2.1, " +
         "2001:db8::1 in its status without ipMode Proxy: kube-proxy makes pods bypass the load balancer " +
-        "(selected because it serves port 80) | have the provider's controller set `ipMode: " +
-        "Proxy` in the Service's status (Kubernetes 1.30 and newer, if the network plugin supports it) " +
-        "| or let Switchback map its names: add it to `config.targets`",
+        "(selected because it serves port 80) | install Switchback, which maps its names",
     ],
   ],
   [
@@ -77,6 +92,69 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     ],
   ],
   [
+    "they bypass it, and the probe got an answer there: no harm, so no cure",
+    { ...NOT_INSTALLED, ...probe({ balancer: ANSWERED }) },
+    [
+      `ok short-circuited | Service ingress-nginx/ingress-nginx-controller | ${BYPASSED}; ` +
+        "the probe got an answer there",
+    ],
+  ],
+  [
+    "they bypass it, and it refuses headers: Switchback maps its names only if the Service asks for it",
+    { ...NOT_INSTALLED, ...probe({ none: ANSWERED, v1: MISREAD, v2: MISREAD, balancer: TIMEOUT }) },
+    [`warning short-circuited | Service ingress-nginx/ingress-nginx-controller | ${BYPASSED} | ${ON_REQUEST}`],
+  ],
+  [
+    "they bypass its external IPs, which have no ipMode",
+    { ...NOT_INSTALLED, ...services({ ...NGINX, type: "ClusterIP", entries: [{ ip: "192.0.2.80", external: true }] }) },
+    [
+      "warning short-circuited | Service ingress-nginx/ingress-nginx-controller | 192.0.2.80 in its externalIPs: " +
+        "kube-proxy makes pods bypass the load balancer (selected because the status of Ingress shop/shop has " +
+        "its address) | install Switchback, which maps its names",
+    ],
+  ],
+  [
+    "they bypass it, unless its source ranges leave them out",
+    { ...NOT_INSTALLED, ...services({ ...NGINX, sourceRanges: ["203.0.113.0/24"] }) },
+    [
+      `warning short-circuited | Service ingress-nginx/ingress-nginx-controller | ${BYPASSED}; ` +
+        "its loadBalancerSourceRanges admit 203.0.113.0/24: " +
+        "kube-proxy drops connections from other addresses, with or without a header | " +
+        "add the pods' addresses to `loadBalancerSourceRanges` of the Service (203.0.113.0/24) | " +
+        ON_REQUEST,
+    ],
+  ],
+  [
+    "they bypass it; its source ranges admit everybody",
+    { ...NOT_INSTALLED, ...services({ ...NGINX, sourceRanges: ["203.0.113.0/24", "0.0.0.0/0"] }) },
+    [
+      `warning short-circuited | Service ingress-nginx/ingress-nginx-controller | ${BYPASSED} | ` +
+        "install Switchback, which maps its names",
+    ],
+  ],
+  [
+    "they bypass it; Switchback, which discovers targets, has none for it",
+    { ...services(ELSEWHERE), ...install({ config: known({ ...CONFIG, targets: [] }), targets: known([]) }) },
+    [
+      `warning short-circuited | Service elsewhere/ingress-nginx-controller | ${BYPASSED} | ` +
+        "see why Switchback does not map its names: `switchback status`",
+    ],
+  ],
+  [
+    "they bypass it; Switchback, which discovers no targets, has none for it",
+    {
+      ...services(ELSEWHERE),
+      ...install({
+        config: known({ ...CONFIG, targets: [], discovery: { ...CONFIG.discovery, enabled: false } }),
+        targets: known([]),
+      }),
+    },
+    [
+      `warning short-circuited | Service elsewhere/ingress-nginx-controller | ${BYPASSED} | ` +
+        "let Switchback map its names: add it to `config.targets`",
+    ],
+  ],
+  [
     "it has no address yet",
     nginx({ entries: [] }),
     [
@@ -97,8 +175,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "there is none",
     { ...NOT_INSTALLED, services: known([]) },
     [
-      "ok no-load-balancer | load balancers | no Service of type LoadBalancer belongs to an Ingress, " +
-        "a Gateway or a target, or serves port 80 or 443",
+      "ok no-load-balancer | load balancers | no Service of type LoadBalancer that kube-proxy handles belongs to " +
+        "an Ingress, a Gateway or a target, or serves port 80 or 443",
     ],
   ],
   [
@@ -150,8 +228,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     { ...NOT_INSTALLED, services: known([]), gateways: FORBIDDEN },
     [
       "unknown right-missing | load balancers | missing permission: get that: some load balancers may be missed",
-      "ok no-load-balancer | load balancers | no Service of type LoadBalancer belongs to an Ingress, " +
-        "a Gateway or a target, or serves port 80 or 443",
+      "ok no-load-balancer | load balancers | no Service of type LoadBalancer that kube-proxy handles belongs to " +
+        "an Ingress, a Gateway or a target, or serves port 80 or 443",
     ],
   ],
 ];

@@ -1,7 +1,14 @@
 import { MAP_KEY } from "#hostmap/metadata-keys.ts";
 import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { findLoadBalancers, isProxied, type LoadBalancer, shortCircuited } from "../load-balancers.ts";
+import {
+  filteredBy,
+  findLoadBalancers,
+  isProxied,
+  type LoadBalancer,
+  reachedByPods,
+  shortCircuited,
+} from "../load-balancers.ts";
 import { proxyDeployment } from "../proxy-deployment.ts";
 import type { Target } from "../targets.ts";
 import { isMappedAlways, waysOut } from "../ways-out.ts";
@@ -24,12 +31,13 @@ export function checkShortCircuit(facts: ClusterFacts): Finding[] {
   if (loadBalancers.length > 0)
     return [...unread, ...loadBalancers.map((loadBalancer) => checkLoadBalancer(loadBalancer, facts))];
   const evidence =
-    "no Service of type LoadBalancer belongs to an Ingress, a Gateway or a target, or serves port 80 or 443";
+    "no Service of type LoadBalancer that kube-proxy handles belongs to an Ingress, a Gateway or a target, " +
+    "or serves port 80 or 443";
   return [...unread, ok("load balancers", "no-load-balancer", evidence)];
 }
 
 function checkLoadBalancer(loadBalancer: LoadBalancer, facts: ClusterFacts): Finding {
-  const { service, target, foundBy } = loadBalancer;
+  const { service, foundBy } = loadBalancer;
   const subject = `Service ${objectKey(service)}`;
   const found = `(selected because ${foundBy})`;
   const addresses = shortCircuited(loadBalancer);
@@ -44,14 +52,7 @@ function checkLoadBalancer(loadBalancer: LoadBalancer, facts: ClusterFacts): Fin
     const cure = "check the Service's Events: its provider has not assigned an address yet, or there is no provider";
     return warning(subject, "address-pending", `its status has no address ${found}`, cure);
   }
-  if (addresses.length > 0) {
-    const evidence =
-      `${addresses.join(", ")} in its status without ipMode Proxy: ` +
-      `kube-proxy makes pods bypass the load balancer ${found}`;
-    if (target !== undefined)
-      return checkCure(subject, `${evidence}; opted-in pods use target ${target.name} instead`, target, facts);
-    return warning(subject, "short-circuited", evidence, ...waysOut(loadBalancer, facts));
-  }
+  if (addresses.length > 0) return checkBypassed(loadBalancer, facts);
   const always = isMappedAlways(service, facts) ? `; its names are mapped nevertheless (${MAP_KEY})` : "";
   if (service.entries.some(({ ip }) => ip !== undefined) && !isProxied(loadBalancer)) {
     return ok(
@@ -72,6 +73,28 @@ function checkLoadBalancer(loadBalancer: LoadBalancer, facts: ClusterFacts): Fin
   const evidence =
     `its status has ${loadBalancer.addresses.join(", ")} and no IP: ` + `nothing is short-circuited ${found}${always}`;
   return ok(subject, "hostname-only", evidence);
+}
+
+/** Pods bypass the load balancer. That does no harm if a target covers its names, or if pods get an answer. */
+function checkBypassed(loadBalancer: LoadBalancer, facts: ClusterFacts): Finding {
+  const { service, target, foundBy } = loadBalancer;
+  const subject = `Service ${objectKey(service)}`;
+  const isExternal = service.entries.every(({ external }) => external);
+  const field = isExternal ? "externalIPs" : "status without ipMode Proxy";
+  const evidence =
+    `${shortCircuited(loadBalancer).join(", ")} in its ${field}: ` +
+    `kube-proxy makes pods bypass the load balancer (selected because ${foundBy})`;
+  if (target !== undefined)
+    return checkCure(subject, `${evidence}; opted-in pods use target ${target.name} instead`, target, facts);
+  if (reachedByPods(loadBalancer, facts) === true)
+    return ok(subject, "short-circuited", `${evidence}; the probe got an answer there`);
+  const ranges = filteredBy(loadBalancer);
+  const filter =
+    ranges.length === 0
+      ? ""
+      : `; its loadBalancerSourceRanges admit ${ranges.join(", ")}: ` +
+        "kube-proxy drops connections from other addresses, with or without a header";
+  return warning(subject, "short-circuited", `${evidence}${filter}`, ...waysOut(loadBalancer, facts));
 }
 
 /** A target is a cure if a proxy relays to it, or if it needs no proxy. */

@@ -1,8 +1,8 @@
 import { frontName } from "#lib/documents/listeners.ts";
 import { type ClusterFacts, objectKey, type ServiceFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
+import { isInstalled } from "../is-installed.ts";
 import { type Target, targetsOf } from "../targets.ts";
-import { isInstalled } from "./install.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("targets");
 

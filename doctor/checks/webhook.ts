@@ -5,8 +5,8 @@ import { TLS_SECRET } from "#certs/secret-store.ts";
 import type { Fact } from "../fact.ts";
 import type { ClusterFacts, WebhookEntry } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
+import { isInstalled } from "../is-installed.ts";
 import { REACHABLE_ENTRY } from "../opt-in-rules.ts";
-import { isInstalled } from "./install.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("webhook");
 

@@ -1,7 +1,6 @@
 import type { Extra } from "../extension-points.ts";
 
 export const agent: Extra = {
-  name: "agent",
   addCommands({ addComponent, serve }) {
     addComponent("agent", "agent --config switchback.yaml")
       .description("run the agent: keeps the hosts files of one node's running pods current (as root, on that node)")
@@ -10,11 +9,5 @@ export const agent: Extra = {
   configSections: async () => (await import("./config.ts")).AGENT_SECTIONS,
   chartValues: async () => [(await import("./chart/values.ts")).AGENT_VALUES],
   checks: async () => [(await import("./check.ts")).AGENT_CHECK],
-  workloads: async (sections) => (await import("./installed.ts")).agentWorkloads(sections),
   uninstall: async () => (await import("./leave.ts")).AGENT_UNINSTALL,
-  async podUpdater(config) {
-    const settings = (await import("./config.ts")).agentSettings(config);
-    if (!settings.enabled) return undefined;
-    return (await import("./rollout/pod-updater.ts")).agentUpdater(settings, config.pods);
-  },
 };

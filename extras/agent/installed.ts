@@ -1,12 +1,10 @@
 import * as v from "valibot";
-import type { Extra } from "#extras/extension-points.ts";
+import type { Sections } from "#extras/extension-points.ts";
 import { leniently, section } from "#lib/config/values.ts";
 import { object } from "#lib/errors/schemas.ts";
 import { parse } from "#lib/errors/validation.ts";
 import { AGENT_DAEMON_SET } from "./agent-lease-format.ts";
 import { AGENT_SECTION } from "./config.ts";
-
-type Sections = Parameters<NonNullable<Extra["workloads"]>>[0];
 
 /** Reads only the namespace, and leniently, because the install may have another version. */
 const schema = section(object({ namespace: leniently(v.string(), AGENT_SECTION.schema.wrapped.entries.namespace) }));
@@ -16,6 +14,7 @@ export function installedNamespace(sections: Sections): string {
   return parse(schema, sections.agent).namespace;
 }
 
-export const agentWorkloads: NonNullable<Extra["workloads"]> = async (sections) => [
-  { kind: "DaemonSet", namespace: installedNamespace(sections), name: AGENT_DAEMON_SET },
-];
+/** The workload of the agents of an install, which may not exist. Throws if the section is not valid. */
+export function agentWorkload(sections: Sections) {
+  return { kind: "DaemonSet", namespace: installedNamespace(sections), name: AGENT_DAEMON_SET } as const;
+}

@@ -5,7 +5,6 @@ import type { Extra } from "../extension-points.ts";
 const PAGE = "extras/dashboard/page";
 
 export const dashboard: Extra = {
-  name: "dashboard",
   addCommands(line) {
     // The image does not contain the page, which is for a person's own machine.
     if (!line.ownFiles.hasOwnFolder(PAGE)) return;
@@ -17,14 +16,6 @@ export const dashboard: Extra = {
       .option("--port <n>", "port of the page on loopback (default: a free one)", portNumber)
       .option("--no-open", "print the address without opening a browser")
       .action(async (flags) => (await import("./server/dashboard.ts")).serveDashboard(flags, line));
-  },
-  demoPage: {
-    description: "keep running, and show the names on a page of this machine",
-    show: async (options) => await (await import("./server/demo-page.ts")).showDemo(options),
-  },
-  commandFiles: {
-    copied: ["docs/codes.md", `${PAGE}/index.html`],
-    build: async () => await (await import("./server/bundle-page.ts")).bundlePage(),
   },
 };
 

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import type { Section } from "#lib/config/sections.ts";
+import { type Section, settingsOf } from "#lib/config/sections.ts";
 import { bindPort, domain, label, optionalSetting, port, secondsFrom, section, setting } from "#lib/config/values.ts";
 import { integer, strictObject, text } from "#lib/errors/schemas.ts";
 
@@ -58,3 +58,11 @@ const schema = section(podDnsSchema);
 export const POD_DNS_SECTION: Section<typeof schema> = { name: "podDns", schema, before: "certs" };
 
 export type PodDnsSettings = v.InferOutput<typeof podDnsSchema>;
+
+/**
+ * Describes the pods that get every name below a wildcard, because a resolver answers them all. Undefined without pod
+ * DNS.
+ */
+export function wildcardPods(config: object): string | undefined {
+  return settingsOf(config, POD_DNS_SECTION).enabled ? "pods with pod DNS" : undefined;
+}

@@ -1,7 +1,6 @@
 import type { Extra } from "../extension-points.ts";
 
 export const podDns: Extra = {
-  name: "pod-dns",
   addCommands({ addComponent, serve }) {
     addComponent("dns", "dns --config switchback.yaml")
       .description("run the sidecar of a DNS resolver for pods: keeps the names that CoreDNS answers current")
@@ -9,8 +8,6 @@ export const podDns: Extra = {
   },
   configSections: async () => [(await import("./config.ts")).POD_DNS_SECTION],
   chartValues: async () => [(await import("./chart/values.ts")).POD_DNS_VALUES],
-  startDelivery: async (config, log) => (await import("./webhook/delivery.ts")).startPodDns(config, log),
-  wildcardPods: async (config) => (await import("./wildcard-pods.ts")).wildcardPods(config),
   checks: async () => [(await import("./check.ts")).POD_DNS_CHECK],
   uninstall: async () => (await import("./leave.ts")).POD_DNS_UNINSTALL,
 };

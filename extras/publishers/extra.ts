@@ -9,7 +9,6 @@ function optionOf(key: string): string {
 }
 
 export const publishers: Extra = {
-  name: "publishers",
   addCommands({ addComponent, addConnection, serve, readConfig, context, agree }) {
     const command = addComponent("publish", "publish coredns --config switchback.yaml", "publish coredns --remove")
       .description(
@@ -35,5 +34,4 @@ export const publishers: Extra = {
   chartValues: async () => [(await import("./chart/values.ts")).PUBLISHERS_VALUES],
   checks: async () => [(await import("./check.ts")).PUBLISHERS_CHECK],
   uninstall: async () => (await import("./leave.ts")).PUBLISHERS_UNINSTALL,
-  readStatus: async (...args) => await (await import("./status.ts")).publishersStatus(...args),
 };

@@ -4,24 +4,10 @@ import { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
 import { hasCode, statusOf } from "#lib/errors/errors.ts";
 import { printable } from "#lib/errors/printable.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import type { StatusPart, StatusPartOptions } from "../extension-points.ts";
 import { PUBLISHERS } from "./names.ts";
 
 /** Reports of the publishers that have one, by name. */
-type PublisherStates = Readonly<Record<string, PublisherState | Reason>>;
-
-/** What `switchback status` adds to the controller's status. Throws as `readPublishers` does. */
-export async function publishersStatus(
-  client: KubeClient,
-  namespace: string,
-  { now, signal }: StatusPartOptions,
-): Promise<StatusPart> {
-  const publishers = await readPublishers(client, namespace, signal);
-  return {
-    document: Object.keys(publishers).length > 0 ? { publishers } : {},
-    lines: () => publisherLines(publishers, now),
-  };
-}
+export type PublisherStates = Readonly<Record<string, PublisherState | Reason>>;
 
 /**
  * Reads the reports with the rights of the Role switchback-operator. Leaves out reports that it may not read or that

@@ -1,5 +1,6 @@
 import { shortHash } from "#hostmap/hash.ts";
 import { parseHosts } from "#hostmap/hosts-text.ts";
+import type { PublishedLine } from "#hostmap/published-names.ts";
 import type { RemovalHold } from "#hostmap/removal-guard.ts";
 import type { Reason, TargetAddress } from "#hostmap/types.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
@@ -17,6 +18,9 @@ import {
 import type { MapStore } from "./map-store.ts";
 import { renderHold } from "./removal-hold.ts";
 import { mapRevisionOf, type RenderedShard } from "./shards.ts";
+
+/** A published line. The map does not say which target its addresses are of. */
+export type LoadedLine = Omit<PublishedLine, "target">;
 
 /** The result of a publication. */
 export interface Publication {
@@ -131,15 +135,18 @@ export class MapWriter {
 
   /**
    * Returns the lines that an earlier leader published. A new leader starts from them. Only shards whose hash matches
-   * the index are read: an edited text is not a decision of a leader. `orders` receives when names were first
-   * published.
+   * the index are read: an edited text is not a decision of a leader.
    */
-  loadLines(orders?: Map<string, number>): Map<string, readonly string[]> {
-    const lines = new Map<string, readonly string[]>();
+  loadLines(): Map<string, LoadedLine> {
+    const lines = new Map<string, LoadedLine>();
     for (const { name, revision } of this.loadIndex()?.shards ?? []) {
       const text = this.#store.shard(name);
       if (text === undefined || !isNamedHash(shortHash(text), revision)) continue;
-      for (const [host, addresses] of parseHosts(text, orders)) lines.set(host, addresses);
+      const orders = new Map<string, number>();
+      const holders = new Map<string, string>();
+      for (const [host, addresses] of parseHosts(text, orders, holders)) {
+        lines.set(host, { addresses, order: orders.get(host) ?? 0, holder: holders.get(host) });
+      }
     }
     return lines;
   }

@@ -54,12 +54,12 @@ export class Shards {
   #rendered: readonly RenderedShard[] = [];
 
   /**
-   * Sets the addresses of a name, and when it was first published (a sequence number; 0: unknown). Without addresses,
-   * removes the name.
+   * Sets the addresses of a name, when it was first published (a sequence number; 0: unknown), and the namespace that
+   * has it. Without addresses, removes the name.
    */
-  set(name: string, addresses: readonly string[], order = 0): void {
+  set(name: string, addresses: readonly string[], order = 0, holder?: string): void {
     this.#overflowing.delete(name);
-    this.#put(name, addresses, order);
+    this.#put({ name, addresses, order, holder });
   }
 
   /** Names without room: their shard is full, and the number of shards is at its limit. */
@@ -86,10 +86,10 @@ export class Shards {
     return this.#rendered;
   }
 
-  #put(name: string, addresses: readonly string[], order: number): void {
-    const shard = this.#shardOf(name);
+  #put(line: HostLine): void {
+    const shard = this.#shardOf(line.name);
     const before = shard.bytes;
-    shard.set(name, addresses, order);
+    shard.set(line);
     this.#bytes += shard.bytes - before;
   }
 
@@ -130,7 +130,7 @@ export class Shards {
    */
   #readmit(): void {
     for (const line of this.#overflowing.values()) {
-      if (!this.#shardOf(line.name).isRendered) this.set(line.name, line.addresses, line.order);
+      if (!this.#shardOf(line.name).isRendered) this.set(line.name, line.addresses, line.order, line.holder);
     }
   }
 
@@ -146,7 +146,7 @@ export class Shards {
     );
     for (const line of longestFirst) {
       if (shard.bytes <= MAX_SHARD_BYTES) return;
-      this.#put(line.name, [], 0);
+      this.#put({ name: line.name, addresses: [] });
       this.#overflowing.set(line.name, line);
     }
   }
@@ -174,13 +174,14 @@ class Shard {
     return this.#rendered !== undefined;
   }
 
-  set(name: string, addresses: readonly string[], order: number): void {
+  set(line: HostLine): void {
+    const { name, order = 0 } = line;
     const before = this.#lines.get(name);
-    const text = renderHosts([{ name, addresses, order }]);
+    const text = renderHosts([line]);
     if (text === (before?.text ?? "")) return;
     this.#rendered = undefined;
     this.bytes += text.length - (before?.text.length ?? 0);
-    const entry = { name, addresses, order, text };
+    const entry = { ...line, order, text };
     if (text === "") this.#lines.delete(name);
     else this.#lines.set(name, entry);
     this.#changes += 1;

@@ -25,24 +25,27 @@ test("there is one line per address and name, and wildcards are comments", () =>
   );
 });
 
-test("the order of a name is a comment at the end of its first line, and is read from there", () => {
+test("the order and the holder of a name are a comment at the end of its first line, and are read from there", () => {
   const text = renderHosts([
     { name: "*.example.com", addresses: [V4], order: 7 },
-    { name: "a.example.com", addresses: [V4, V6], order: 12 },
+    { name: "a.example.com", addresses: [V4, V6], order: 12, holder: "shop" },
     { name: "b.example.com", addresses: [V4], order: 0 },
   ]);
   assert.equal(
     text,
     [
       `#wildcard ${V4} *.example.com #7`,
-      `${V4} a.example.com #12`,
+      `${V4} a.example.com #12 shop`,
       `${V6} a.example.com`,
       `${V4} b.example.com`,
       "",
     ].join("\n"),
   );
   const orders = new Map<string, number>();
-  assert.deepEqual([...parseHosts(text, orders).keys()], ["*.example.com", "a.example.com", "b.example.com"]);
+  const holders = new Map<string, string>();
+  const names = [...parseHosts(text, orders, holders).keys()];
+  assert.deepEqual(names, ["*.example.com", "a.example.com", "b.example.com"]);
+  assert.deepEqual([...holders], [["a.example.com", "shop"]]);
   assert.deepEqual(
     [...orders],
     [
@@ -84,7 +87,7 @@ for (const line of [
 }
 
 test("an invalid order is not read", () => {
-  for (const comment of ["#", "# 5", "#0", "#05", "#-1", "#1e3", "#1234567890123456", "#5 x", "#5#6", "5"]) {
+  for (const comment of ["#", "# 5", "#0", "#05", "#-1", "#1e3", "#1234567890123456", "#5 X", "#5 a b", "#5#6", "5"]) {
     const orders = new Map<string, number>();
     assert.equal(parseHosts(`${V4} a.example.com ${comment}\n`, orders).has("a.example.com"), true, comment);
     assert.equal(orders.size, 0, comment);

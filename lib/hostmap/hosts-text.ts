@@ -7,25 +7,31 @@ export interface HostLine {
   readonly addresses: readonly string[];
   /** When the name was first published, as a sequence number. 0 or missing: unknown. */
   readonly order?: number;
+  /** The namespace that has the name. Missing: unknown. */
+  readonly holder?: string | undefined;
 }
 
 /** A hosts file cannot contain a wildcard. So a wildcard is a comment, which writers of DNS read and resolvers skip. */
 const WILDCARD_PREFIX = "#wildcard ";
-/** A line may end with the order of its name: ` #12`. Other readers of hosts files see a comment. */
-const ORDER = / #([1-9][0-9]{0,14})\s*$/;
+/**
+ * A line may end with the order of its name and the namespace that has it: ` #12 shop`. Other readers of hosts files
+ * see a comment.
+ */
+const ORIGIN = / #([1-9][0-9]{0,14})(?: ([a-z0-9-]{1,63}))?\s*$/;
 /** Number of characters of the shortest line with a name, such as `:: a.b`. */
 const SHORTEST_LINE = 6;
 
 /**
  * Renders names as hosts(5) text, with one line per address and name, so people can grep it and DNS servers can load
- * it. The caller passes the lines in name order. The first line of a name ends with its order.
+ * it. The caller passes the lines in name order. The first line of a name ends with its order and its holder.
  */
 export function renderHosts(lines: Iterable<HostLine>): string {
   const parts: string[] = [];
-  for (const { name, addresses, order = 0 } of lines) {
+  for (const { name, addresses, order = 0, holder } of lines) {
     const prefix = isWildcard(name) ? WILDCARD_PREFIX : "";
+    const origin = order > 0 ? ` #${order}${holder === undefined ? "" : ` ${holder}`}\n` : "\n";
     for (const [index, address] of addresses.entries()) {
-      parts.push(prefix, address, " ", name, order > 0 && index === 0 ? ` #${order}\n` : "\n");
+      parts.push(prefix, address, " ", name, index === 0 ? origin : "\n");
     }
   }
   // join() allocates one flat string. Repeated concatenation would keep every part in memory, several times the size.
@@ -35,22 +41,37 @@ export function renderHosts(lines: Iterable<HostLine>): string {
 /**
  * Parses hosts(5) text: the published map, or a user's file (several names per line, comments). Addresses of one name
  * are collected in line order. Invalid addresses and names are skipped, because the result ends up in a pod's hosts
- * file. Pass `orders` only for a shard of the map. It receives the order of each name that has one. Each line of a
- * shard has one name, and the rest of the line is skipped.
+ * file. Pass `orders` only for a shard of the map. It receives the order of each name that has one, and `holders` the
+ * namespace that has it. Each line of a shard has one name, and the rest of the line is skipped.
  */
-export function parseHosts(text: string, orders?: Map<string, number>): Map<string, readonly string[]> {
+export function parseHosts(
+  text: string,
+  orders?: Map<string, number>,
+  holders?: Map<string, string>,
+): Map<string, readonly string[]> {
   const found = new Map<string, string[]>();
   for (const raw of text.split("\n")) {
     if (raw.length < SHORTEST_LINE) continue;
     const { wildcard, address, names } = readHostsLine(raw, orders === undefined ? undefined : 1);
     if (!isAddress(address)) continue;
-    const order = orders === undefined ? undefined : ORDER.exec(raw)?.[1];
-    for (const name of names) {
-      const added = addEntry(found, name, { address, wildcard });
-      if (added !== undefined && order !== undefined) orders?.set(added, Number(order));
-    }
+    const added = names.flatMap((name) => addEntry(found, name, { address, wildcard }) ?? []);
+    if (orders !== undefined) readOrigin(raw, added, orders, holders);
   }
   return withSharedAddresses(found);
+}
+
+function readOrigin(
+  line: string,
+  names: readonly string[],
+  orders: Map<string, number>,
+  holders: Map<string, string> | undefined,
+): void {
+  const [, order, holder] = ORIGIN.exec(line) ?? [];
+  if (order === undefined) return;
+  for (const name of names) {
+    orders.set(name, Number(order));
+    if (holder !== undefined) holders?.set(name, holder);
+  }
 }
 
 /**

@@ -22,9 +22,10 @@ function publish(objects: ReadonlyArray<readonly [object: string, claims: readon
   const plan = new Plan(createClaimPolicy(rules, undefined), rules.maxNamesPerNamespace);
   for (const [object, claims] of objects) plan.set(object, claims);
   const published = new PublishedNames({ vanishMs: 60, guardNames: 10, holdMs: 300 });
-  for (const [name, planned] of plan.takeChanges()) if (planned !== undefined) published.want(name, ["198.51.100.9"]);
+  for (const [name, planned] of plan.takeChanges())
+    if (planned !== undefined) published.want(name, { addresses: ["198.51.100.9"] });
   const shards = new Shards();
-  for (const name of published.settle(0)) shards.set(name, published.addressesOf(name) ?? []);
+  for (const name of published.settle(0)) shards.set(name, published.lineOf(name)?.addresses ?? []);
   const rendered = shards.render();
   return { text: rendered.map((shard) => shard.text).join(""), revision: mapRevisionOf(rendered) };
 }

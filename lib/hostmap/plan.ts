@@ -1,8 +1,10 @@
 import type { ClaimPolicy, EvaluatedClaim } from "./claim-policy.ts";
-import { compareNames } from "./hostnames.ts";
-import { KeptNames, keptWarning } from "./kept-names.ts";
+import { conflictOf, type IndexedClaim, keepsAway, partOf, winnerOf } from "./conflict.ts";
+import { parentsOf } from "./hostnames.ts";
 import { addTo, getOrAdd, removeFrom } from "./multi-map.ts";
-import { candidateTarget, PendingNames, pendingTarget } from "./pending-names.ts";
+import { NamespaceQuotas, UNPUBLISHED } from "./namespace-quotas.ts";
+import type { PublishedLine } from "./published-names.ts";
+import { SteadyTargets } from "./steady-targets.ts";
 import type { ClaimDecision, ObjectRef, Reason } from "./types.ts";
 import { isWildcard } from "./wildcards.ts";
 
@@ -12,6 +14,8 @@ export interface PlannedName {
   readonly wildcard: boolean;
   readonly target: string;
   readonly from: ObjectRef;
+  /** The namespace that has the name: the published one while it has any claim on the name, else that of `from`. */
+  readonly holder: string;
   /** A wildcard that covers any number of labels. */
   readonly anyDepth?: true;
 }
@@ -28,45 +32,38 @@ export interface ReportedClaim {
   readonly warning?: Reason | undefined;
 }
 
-interface IndexedClaim extends EvaluatedClaim {
-  readonly object: string;
-  /** Whether it is refused because its name is that of a Service in the cluster. */
-  readonly inCluster: boolean;
-}
-
-/** Higher than every order. It is finite, because the difference of two infinities is not a number. */
-const UNPUBLISHED = Number.MAX_SAFE_INTEGER;
-
+/** Code of the warning about a name that stays mapped although its object has no evidence of the target any more. */
+export const KEPT = "kept";
 /**
  * The desired mapping, updated incrementally: a change of one object costs only its own names.
  *
- *   set(object, claims) ──> evaluate (policy) ──> by name: DNS, then the oldest object ──> takeChanges()
+ *   set(object, claims) ──> evaluate (policy) ──> by name: DNS, its holder, the oldest object ──> takeChanges()
  *                                           └──> by namespace: quota
  */
 export class Plan {
   readonly #policy: ClaimPolicy;
-  readonly #quota: number;
   /** Returns the reason why a name is that of a Service in the cluster. Undefined if it is not. */
   readonly #inCluster: (name: string) => Reason | undefined;
   /** Objects with names that were refused for that reason. */
   readonly #withServiceNames = new Set<string>();
   readonly #byObject = new Map<string, readonly IndexedClaim[]>();
   readonly #byName = new Map<string, IndexedClaim[]>();
-  /** Namespace -> name -> claims of that namespace; only claims that the policy allows. */
-  readonly #byNamespace = new Map<string, Map<string, IndexedClaim[]>>();
-  /** Namespaces over their quota, with the names that are within the quota. */
-  readonly #withinQuota = new Map<string, ReadonlySet<string>>();
+  readonly #quotas: NamespaceQuotas;
+  /** Exact names with claims that keep others away, each with the number of these claims. */
+  readonly #guarded = new Map<string, number>();
   readonly #planned = new Map<string, PlannedName>();
-  readonly #pending = new PendingNames();
-  readonly #kept = new KeptNames();
   /** By target: the planned names and the names that may get the target, each with the number of its uses. */
   readonly #uses = new Map<string, Map<string, number>>();
-  #orderOf: (name: string) => number | undefined = () => undefined;
+  /** The published line of a name; undefined: not published, or this replica does not lead. */
+  #published: (name: string) => PublishedLine | undefined = () => undefined;
+  readonly #steady = new SteadyTargets();
   #dirtyNames = new Set<string>();
-  #dirtyNamespaces = new Set<string>();
   #touched = new Set<string>();
-  /** The winners of names that several objects claim. A search for a winner takes time for each claim of the name. */
-  readonly #contested = new Map<string, IndexedClaim>();
+  /**
+   * The winners of names that several objects claim; null: nobody. A search for a winner takes time for each claim of
+   * the name.
+   */
+  readonly #contested = new Map<string, IndexedClaim | null>();
 
   constructor(
     policy: ClaimPolicy,
@@ -74,7 +71,7 @@ export class Plan {
     inCluster: (name: string) => Reason | undefined = () => undefined,
   ) {
     this.#policy = policy;
-    this.#quota = maxNamesPerNamespace;
+    this.#quotas = new NamespaceQuotas(maxNamesPerNamespace, (namespace, name) => this.#orderIn(namespace, name));
     this.#inCluster = inCluster;
   }
 
@@ -83,7 +80,7 @@ export class Plan {
     const evaluated = claims.map((claim) => this.#evaluate(claim, object));
     for (const old of this.#byObject.get(object) ?? []) {
       this.#unindex(old);
-      this.#followPending(old, -1);
+      this.#followTargets(old, -1);
     }
     this.#touched.add(object);
     this.#withServiceNames.delete(object);
@@ -92,7 +89,7 @@ export class Plan {
     else this.#byObject.set(object, evaluated);
     for (const next of evaluated) {
       this.#index(next);
-      this.#followPending(next, 1);
+      this.#followTargets(next, 1);
     }
   }
 
@@ -109,46 +106,50 @@ export class Plan {
   }
 
   /**
-   * Sets when names were first published (a sequence number; undefined: not published). Over quota, a namespace keeps
-   * its published names: neither a lower quota, an older object with new names, nor a Service takes one away.
+   * Sets what is published, for a leader, and plans these names again. Over quota, a namespace keeps its published
+   * names: neither a lower quota, an older object with new names, nor a Service takes one away.
    */
-  setOrder(orderOf: (name: string) => number | undefined): void {
-    this.#orderOf = orderOf;
-    for (const [namespace, { size }] of this.#byNamespace) if (size > this.#quota) this.#dirtyNamespaces.add(namespace);
+  setPublished(lineOf: (name: string) => PublishedLine | undefined, names: Iterable<string> = []): void {
+    this.#published = lineOf;
+    for (const name of names) if (this.#byName.has(name)) this.#dirtyNames.add(name);
+    this.#quotas.orderAgain();
     this.reevaluateServiceNames();
-  }
-
-  /** Passes the published names and their targets to a new leader's plan, for claims that are kept. */
-  resume(published: ReadonlyMap<string, string>): void {
-    this.#kept.resume(published);
   }
 
   /**
    * Returns the names whose plan changed since the last call, with the new plan. Undefined: the name is no longer
-   * wanted. Names that were pending until now are included, because their publication may have to be removed.
+   * wanted. `now` is in milliseconds, by any monotonic clock.
    */
-  takeChanges(): ReadonlyMap<string, PlannedName | undefined> {
-    for (const namespace of this.#dirtyNamespaces) this.#applyQuota(namespace);
+  takeChanges(now = 0): ReadonlyMap<string, PlannedName | undefined> {
+    for (const name of this.#quotas.apply()) this.#dirtyNames.add(name);
+    for (const name of this.#steady.takeDue(now)) this.#dirtyNames.add(name);
     const changes = new Map<string, PlannedName | undefined>();
-    const decided = this.#pending.takeDecided();
-    for (const name of decided) this.#dirtyNames.add(name);
     for (const name of this.#dirtyNames) {
-      for (const { object } of this.#byName.get(name) ?? []) this.#touched.add(object);
-      const next = this.#planName(name);
       const before = this.#planned.get(name);
-      // A mapped name stays until its pending claim is decided.
-      if (next === undefined && this.#pending.has(name)) continue;
-      if (samePlan(before, next) && !decided.has(name)) continue;
-      this.#count(before?.target, -1, name);
-      this.#count(next?.target, 1, name);
-      if (next === undefined) this.#planned.delete(name);
-      else this.#planned.set(name, next);
+      const next = this.#steadyPlan(before, this.#planName(name), now);
+      this.#touch(name);
+      if (next === undefined && this.isUndecided(name)) continue;
+      const isToRemove = next === undefined && this.#published(name) !== undefined;
+      if (samePlan(before, next) && !isToRemove) continue;
+      this.#setPlan(name, next);
       changes.set(name, next);
     }
-    this.#dirtyNamespaces = new Set();
     this.#dirtyNames = new Set();
-    this.#kept.settle((name) => this.#pending.has(name));
     return changes;
+  }
+
+  /** Plans a name at once, because its holder is gone. `takeChanges` does not return this change. */
+  planAgain(name: string): PlannedName | undefined {
+    const next = this.#planName(name);
+    this.#steady.forget(name);
+    this.#touch(name);
+    this.#setPlan(name, next);
+    return next;
+  }
+
+  /** When `takeChanges` must be called again if nothing else changes. */
+  nextDeadline(): number | undefined {
+    return this.#steady.nextDeadline();
   }
 
   /** Returns the objects whose decisions may have changed since the last call: they or one of their names changed. */
@@ -163,9 +164,15 @@ export class Plan {
     return this.#planned;
   }
 
-  /** Whether a claim of the name is not decided yet. */
-  isPending(name: string): boolean {
-    return this.#pending.has(name);
+  /**
+   * Whether a claim of the name is not decided yet. Then its publication stays. Claims of other namespaces than the
+   * holder do not count.
+   */
+  isUndecided(name: string): boolean {
+    const holder = this.#published(name)?.holder;
+    return (this.#byName.get(name) ?? []).some(
+      ({ part, claim }) => part === "undecided" && (holder === undefined || holder === claim.from.namespace),
+    );
   }
 
   /** The targets that have names, as of the last `takeChanges()`, or that may get some. */
@@ -200,11 +207,16 @@ export class Plan {
   }
 
   #warningOf({ name, claim: { kept, warning } }: IndexedClaim): Reason | undefined {
-    return this.#inCluster(name) ?? (kept && keptWarning(kept)) ?? warning;
+    return this.#inCluster(name) ?? this.#steady.warningOf(name) ?? (kept && keptWarning(kept)) ?? warning;
   }
 
-  #counts({ name, claim }: EvaluatedClaim): boolean {
-    return this.#kept.counts(name, claim, this.#planned.get(name));
+  /**
+   * A claim without evidence counts only while its name has that target. It cannot take over a name, and cannot take
+   * one back.
+   */
+  #counts({ name, claim: { kept, target, verified } }: EvaluatedClaim): boolean {
+    if (kept === undefined || verified) return true;
+    return (this.#planned.get(name)?.target ?? this.#published(name)?.target) === target;
   }
 
   #setAgain(object: string): void {
@@ -215,25 +227,26 @@ export class Plan {
   /** Refuses a name that is that of a Service, unless it was mapped before: a later Service does not take it away. */
   #evaluate(claim: Parameters<ClaimPolicy>[0], object: string): IndexedClaim {
     const evaluated = this.#policy(claim);
-    if (evaluated.refused !== undefined) return { ...evaluated, inCluster: false, object };
-    if (!this.#counts(evaluated)) return { ...evaluated, refused: claim.kept, inCluster: false, object };
+    const indexed = { ...evaluated, object, part: partOf(evaluated), inCluster: false };
+    if (indexed.part !== "wants") return indexed;
+    if (!this.#counts(evaluated)) return { ...indexed, refused: claim.kept, part: "mentions" };
     const refused = this.#isMapped(evaluated) ? undefined : this.#inCluster(evaluated.name);
-    return { ...evaluated, refused, inCluster: refused !== undefined, object };
+    return refused === undefined ? indexed : { ...indexed, refused, part: undefined, inCluster: true };
   }
 
-  /** Whether the object has the name now, or had it under an earlier leader. */
+  /** Whether the object has the name now, or its namespace had it under an earlier leader. */
   #isMapped({ name, claim }: EvaluatedClaim): boolean {
-    const holder = this.#planned.get(name)?.from;
-    return holder === undefined ? this.#orderOf(name) !== undefined : sameObject(holder, claim.from);
+    const planned = this.#planned.get(name);
+    if (planned !== undefined) return sameObject(planned.from, claim.from);
+    const line = this.#published(name);
+    return line !== undefined && (line.holder ?? claim.from.namespace) === claim.from.namespace;
   }
 
-  #followPending(evaluated: EvaluatedClaim, by: 1 | -1): void {
-    this.#count(candidateTarget(evaluated), by, evaluated.name);
-    const target = pendingTarget(evaluated);
-    if (target === undefined) return;
-    this.#count(target, by, evaluated.name);
-    if (by === 1) this.#pending.add(evaluated.name);
-    else this.#pending.remove(evaluated.name);
+  /** Counts the targets that a claim without one may get later, because its decision may change. */
+  #followTargets({ claim, part, name }: IndexedClaim, by: 1 | -1): void {
+    if (part === undefined || typeof claim.target === "string") return;
+    this.#count(claim.candidate, by, name);
+    this.#count(claim.pending, by, name);
   }
 
   #count(target: string | undefined, by: 1 | -1, name: string): void {
@@ -246,82 +259,91 @@ export class Plan {
   }
 
   #index(indexed: IndexedClaim): void {
-    if (indexed.refused !== undefined) return;
+    if (indexed.part === undefined) return;
     addTo(this.#byName, indexed.name, indexed);
-    const names = getOrAdd(this.#byNamespace, indexed.claim.from.namespace, () => new Map<string, IndexedClaim[]>());
-    addTo(names, indexed.name, indexed);
-    this.#markDirty(indexed);
+    this.#dirtyNames.add(indexed.name);
+    this.#countGuards(indexed, 1);
+    if (indexed.part !== "mentions") this.#quotas.add(indexed);
   }
 
   #unindex(indexed: IndexedClaim): void {
-    if (indexed.refused !== undefined) return;
+    if (indexed.part === undefined) return;
     removeFrom(this.#byName, indexed.name, indexed);
-    const namespace = indexed.claim.from.namespace;
-    const names = this.#byNamespace.get(namespace);
-    if (names !== undefined) {
-      removeFrom(names, indexed.name, indexed);
-      if (names.size === 0) this.#byNamespace.delete(namespace);
-    }
-    this.#markDirty(indexed);
-  }
-
-  #markDirty(indexed: IndexedClaim): void {
-    const namespace = indexed.claim.from.namespace;
     this.#dirtyNames.add(indexed.name);
-    const size = this.#byNamespace.get(namespace)?.size ?? 0;
-    if (size > this.#quota || this.#withinQuota.has(namespace)) this.#dirtyNamespaces.add(namespace);
+    this.#countGuards(indexed, -1);
+    if (indexed.part !== "mentions") this.#quotas.remove(indexed);
   }
 
-  /** Over quota, published names stay, in the order of their publication. Names of the oldest objects get the rest. */
-  #applyQuota(namespace: string): void {
-    const names = this.#byNamespace.get(namespace);
-    const before = this.#withinQuota.get(namespace);
-    let after: ReadonlySet<string> | undefined;
-    if (names !== undefined && names.size > this.#quota) {
-      const ranked = [...names.values()]
-        .map(oldest)
-        .filter((indexed) => indexed !== undefined)
-        .map((indexed) => ({ indexed, order: this.#orderIn(namespace, indexed.name) }))
-        .sort(
-          (a, b) =>
-            a.order - b.order || compareClaims(a.indexed, b.indexed) || compareNames(a.indexed.name, b.indexed.name),
-        );
-      const published = ranked.filter(({ order }) => order < UNPUBLISHED).length;
-      const kept = ranked.slice(0, Math.max(this.#quota, published));
-      after = new Set(kept.map(({ indexed }) => indexed.name));
-    }
-    if (after === undefined) this.#withinQuota.delete(namespace);
-    else this.#withinQuota.set(namespace, after);
-    for (const name of names?.keys() ?? []) {
-      if ((before?.has(name) ?? true) !== (after?.has(name) ?? true)) this.#dirtyNames.add(name);
+  /** Counts a claim that keeps others away from its name, and plans the wildcards above it again. */
+  #countGuards(indexed: IndexedClaim, by: 1 | -1): void {
+    const { name, wildcard } = indexed;
+    if (wildcard || !keepsAway(indexed)) return;
+    const count = (this.#guarded.get(name) ?? 0) + by;
+    if (count > 0) this.#guarded.set(name, count);
+    else this.#guarded.delete(name);
+    for (const parent of parentsOf(name)) {
+      const above = `*.${parent}`;
+      if (this.#byName.has(above)) this.#dirtyNames.add(above);
     }
   }
 
   /** When a name of this namespace was published. A name that another namespace has now counts as unpublished. */
   #orderIn(namespace: string, name: string): number {
-    const holder = this.#planned.get(name)?.from.namespace ?? namespace;
-    return (holder === namespace ? this.#orderOf(name) : undefined) ?? UNPUBLISHED;
+    const line = this.#published(name);
+    const holder = line?.holder ?? this.#planned.get(name)?.from.namespace ?? namespace;
+    return (holder === namespace ? line?.order : undefined) ?? UNPUBLISHED;
   }
 
   #planName(name: string): PlannedName | undefined {
+    const claims = this.#byName.get(name) ?? [];
     const winner = this.#winner(name);
-    if (winner !== undefined && (this.#byName.get(name)?.length ?? 0) > 1) this.#contested.set(name, winner);
+    if (claims.length > 1) this.#contested.set(name, winner ?? null);
     else this.#contested.delete(name);
     if (winner === undefined || typeof winner.claim.target !== "string") return undefined;
     const { target, from } = winner.claim;
-    const planned = { name, wildcard: winner.wildcard, target, from };
+    const line = this.#published(name);
+    const stays =
+      line?.holder !== undefined &&
+      (line.target === undefined || line.target === target) &&
+      claims.some(({ claim }) => claim.from.namespace === line.holder);
+    const holder = stays && line?.holder !== undefined ? line.holder : from.namespace;
+    const planned = { name, wildcard: winner.wildcard, target, from, holder };
     return this.#isAnyDepth(name, target) ? { ...planned, anyDepth: true } : planned;
   }
 
+  #setPlan(name: string, next: PlannedName | undefined): void {
+    this.#count(this.#planned.get(name)?.target, -1, name);
+    this.#count(next?.target, 1, name);
+    if (next === undefined) this.#planned.delete(name);
+    else this.#planned.set(name, next);
+  }
+
+  #touch(name: string): void {
+    for (const { object } of this.#byName.get(name) ?? []) this.#touched.add(object);
+  }
+
+  /** The next plan of a name. DNS may move a published name at any time, other evidence only if it is steady. */
+  #steadyPlan(before: PlannedName | undefined, next: PlannedName | undefined, now: number): PlannedName | undefined {
+    if (before === undefined || next === undefined) return next;
+    const isPublished = this.#published(next.name)?.target !== undefined;
+    if (!isPublished || this.#winner(next.name)?.claim.verified) return next;
+    return { ...next, target: this.#steady.targetOf(next.name, before.target, next.target, now) };
+  }
+
   /**
-   * The oldest object whose target DNS leads to wins. If there is none, the oldest object wins. An object with
-   * evidence wins over one that keeps the name without evidence.
+   * The claims in the decision on a name. A wildcard that nobody has also meets the claims that keep others away from
+   * names below it: a resolver cannot leave one name out of a wildcard (RFC 4592, 2.2.1).
    */
+  #rivalsFor(name: string): readonly IndexedClaim[] {
+    const claims = this.#byName.get(name) ?? [];
+    if (!isWildcard(name) || this.#published(name) !== undefined) return claims;
+    const below = this.#guarded.keys().filter((guarded) => guarded.endsWith(name.slice(1)));
+    return [...claims, ...below.flatMap((guarded) => (this.#byName.get(guarded) ?? []).filter(keepsAway))];
+  }
+
   #winner(name: string): IndexedClaim | undefined {
-    const claims = (this.#byName.get(name) ?? []).filter((indexed) => this.#isWithinQuota(indexed));
-    const proven = claims.filter(({ claim }) => claim.kept === undefined);
-    const first = oldest(proven.filter(({ claim }) => claim.verified)) ?? oldest(proven);
-    return first ?? (proven.length < claims.length ? oldest(claims.filter((one) => this.#counts(one))) : undefined);
+    const claims = this.#rivalsFor(name).filter((indexed) => this.#quotas.isWithin(indexed));
+    return winnerOf(claims, this.#published(name), (indexed) => this.#counts(indexed));
   }
 
   /**
@@ -331,59 +353,38 @@ export class Plan {
   #isAnyDepth(name: string, target: string): boolean {
     const claims = isWildcard(name) ? (this.#byName.get(name) ?? []) : [];
     return claims.some(
-      (indexed) => indexed.claim.anyDepth && indexed.claim.target === target && this.#isWithinQuota(indexed),
+      (indexed) => indexed.claim.anyDepth && indexed.claim.target === target && this.#quotas.isWithin(indexed),
     );
-  }
-
-  #isWithinQuota(indexed: IndexedClaim): boolean {
-    return this.#withinQuota.get(indexed.claim.from.namespace)?.has(indexed.name) ?? true;
   }
 
   #decisionOn(indexed: IndexedClaim): ClaimDecision {
     const { target, kept } = indexed.claim;
     const reason = indexed.refused ?? (this.#counts(indexed) ? this.#conflictOrQuota(indexed) : kept);
     if (reason !== undefined) return { mapped: false, reason };
-    return typeof target === "string" ? { mapped: true, target } : { mapped: false, reason: target };
+    if (typeof target !== "string") return { mapped: false, reason: target };
+    const planned = this.#steady.warningOf(indexed.name) && this.#planned.get(indexed.name);
+    return { mapped: true, target: planned?.target ?? target };
   }
 
   #conflictOrQuota(indexed: IndexedClaim): Reason | undefined {
-    const { from, target } = indexed.claim;
-    if (!this.#isWithinQuota(indexed)) {
-      const text =
-        `the namespace ${from.namespace} claims more than ${this.#quota} names; those that were mapped first, then ` +
-        "those of its oldest objects, are mapped";
-      return { code: "namespace-quota", text };
-    }
-    const isDirty = this.#dirtyNames.has(indexed.name);
-    const winner = (isDirty ? undefined : this.#contested.get(indexed.name)) ?? this.#winner(indexed.name);
-    if (winner === undefined || winner.claim.target === target) return undefined;
-    const { kind, namespace, name } = winner.claim.from;
-    const byDns = winner.claim.verified && !indexed.claim.verified;
-    const why = byDns ? "has the target that DNS leads to" : "is older";
-    const text = `${kind} ${namespace}/${name} ${why} and maps the name to the target ${String(winner.claim.target)}`;
-    return { code: "conflict", text };
+    const { name, claim } = indexed;
+    if (!this.#quotas.isWithin(indexed)) return this.#quotas.reasonFor(claim.from.namespace);
+    const known = this.#dirtyNames.has(name) ? undefined : this.#contested.get(name);
+    const winner = known === undefined ? this.#winner(name) : (known ?? undefined);
+    if (winner?.claim.target === claim.target) return undefined;
+    return conflictOf(indexed, winner, { claims: this.#rivalsFor(name), line: this.#published(name) });
   }
 }
 
-function oldest(claims: readonly IndexedClaim[]): IndexedClaim | undefined {
-  let first: IndexedClaim | undefined;
-  for (const claim of claims) if (first === undefined || compareClaims(claim, first) < 0) first = claim;
-  return first;
-}
-
-/** Sorts by age, oldest first, then by namespace, name and key, so that the order of events does not matter. */
-function compareClaims(a: IndexedClaim, b: IndexedClaim): number {
-  return (
-    compareNames(a.claim.created, b.claim.created) ||
-    compareNames(a.claim.from.namespace, b.claim.from.namespace) ||
-    compareNames(a.claim.from.name, b.claim.from.name) ||
-    compareNames(a.object, b.object)
-  );
+/** Returns the warning of the status about a kept name. */
+function keptWarning({ code, text }: Reason): Reason {
+  return { code: KEPT, text: `it stays mapped, and a fresh install would not map it: ${text} (${code})` };
 }
 
 function samePlan(a: PlannedName | undefined, b: PlannedName | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;
-  return a.target === b.target && a.anyDepth === b.anyDepth && sameObject(a.from, b.from);
+  const isSame = a.target === b.target && a.anyDepth === b.anyDepth && a.holder === b.holder;
+  return isSame && sameObject(a.from, b.from);
 }
 
 function sameObject(a: ObjectRef, b: ObjectRef): boolean {

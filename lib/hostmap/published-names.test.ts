@@ -1,11 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fc } from "#test/property.ts";
-import { PublishedNames } from "./published-names.ts";
+import { type PublishedLine, PublishedNames } from "./published-names.ts";
 import type { RemovalRules } from "./removal-guard.ts";
 
 const RULES: RemovalRules = { vanishMs: 60, guardNames: 10, holdMs: 300 };
 const IP = ["198.51.100.9"];
+
+function lineOf(line: Partial<PublishedLine> = {}): PublishedLine {
+  return { addresses: IP, order: 0, holder: undefined, target: undefined, ...line };
+}
 
 function names(count: number): string[] {
   return Array.from({ length: count }, (_, index) => `n${index}.example.com`);
@@ -13,7 +17,7 @@ function names(count: number): string[] {
 
 function publishedOf(count: number, rules = RULES): PublishedNames {
   const published = new PublishedNames(rules);
-  for (const name of names(count)) published.want(name, IP);
+  for (const name of names(count)) published.want(name, { addresses: IP });
   published.settle(0);
   return published;
 }
@@ -29,56 +33,54 @@ test("a vanished name is removed after vanishMs, not before, and only once", () 
   assert.equal(published.nextDeadline(), 160, "the first time counts");
   assert.equal(published.settle(159).size, 0);
   assert.deepEqual([...published.settle(160)], ["n0.example.com"]);
-  assert.equal(published.addressesOf("n0.example.com"), undefined);
+  assert.equal(published.lineOf("n0.example.com")?.addresses, undefined);
   assert.equal(published.nextDeadline(), undefined);
 });
 
 test("names keep the order of their first publication, also under a new leader; removed names lose it", () => {
   const published = publishedOf(2);
   const orderOf = (of: PublishedNames) =>
-    ["old", "n0", "n1", "late", "new"].map((name) => of.orderOf(`${name}.example.com`));
-  published.want("late.example.com", IP);
+    ["old", "n0", "n1", "late", "new"].map((name) => of.lineOf(`${name}.example.com`)?.order);
+  published.want("late.example.com", { addresses: IP });
   published.settle(1);
-  published.want("n0.example.com", ["198.51.100.1"]);
+  published.want("n0.example.com", { addresses: ["198.51.100.1"] });
   published.settle(2);
   assert.deepEqual(orderOf(published), [undefined, 1, 1, 2, undefined]);
   const next = new PublishedNames(RULES);
-  const orders = new Map([1, 1, 2].map((order, at) => [`${["n0", "n1", "late"][at]}.example.com`, order] as const));
   next.load(
-    ["old", "n0", "n1", "late"].map((name) => [`${name}.example.com`, IP] as const),
-    orders,
+    [0, 1, 1, 2].map((order, at) => [`${["old", "n0", "n1", "late"][at]}.example.com`, lineOf({ order })] as const),
   );
-  next.want("new.example.com", IP);
+  next.want("new.example.com", { addresses: IP });
   next.release("n0.example.com", 0);
   next.settle(60);
   assert.deepEqual(orderOf(next), [0, undefined, 1, 2, 3], "names without an order come first");
-  next.want("n0.example.com", IP);
+  next.want("n0.example.com", { addresses: IP });
   next.settle(61);
-  assert.equal(next.orderOf("n0.example.com"), 4);
+  assert.equal(next.lineOf("n0.example.com")?.order, 4);
 });
 
 test("a name that comes back in time is never removed", () => {
   const published = publishedOf(3);
   published.release("n0.example.com", 100);
-  published.want("n0.example.com", IP);
+  published.want("n0.example.com", { addresses: IP });
   assert.equal(published.settle(1_000).size, 0);
 });
 
 test("an unknown address keeps an existing line and adds none", () => {
   const published = publishedOf(1);
   published.release("n0.example.com", 0);
-  published.want("n0.example.com", []);
-  published.want("new.example.com", []);
+  published.want("n0.example.com", { addresses: [] });
+  published.want("new.example.com", { addresses: [] });
   assert.equal(published.settle(1_000).size, 0);
-  assert.deepEqual(published.addressesOf("n0.example.com"), IP);
+  assert.deepEqual(published.lineOf("n0.example.com")?.addresses, IP);
   assert.equal(published.size, 1);
 });
 
 test("a changed address is published at once, and an equal address is not a change", () => {
   const published = publishedOf(1);
-  published.want("n0.example.com", [...IP]);
+  published.want("n0.example.com", { addresses: [...IP] });
   assert.equal(published.settle(1).size, 0);
-  published.want("n0.example.com", ["198.51.100.7", "2001:db8::7"]);
+  published.want("n0.example.com", { addresses: ["198.51.100.7", "2001:db8::7"] });
   assert.deepEqual([...published.settle(1)], ["n0.example.com"]);
 });
 
@@ -117,7 +119,7 @@ test("while a removal is held, additions and changes are published", () => {
   const published = publishedOf(10);
   release(published, 0, 8, 100);
   published.settle(100);
-  published.want("new.example.com", IP);
+  published.want("new.example.com", { addresses: IP });
   assert.deepEqual([...published.settle(101)], ["new.example.com"]);
   assert.notEqual(published.hold, undefined);
 });
@@ -136,7 +138,7 @@ test("a hold ends when enough names come back, and the others are removed like a
   const published = publishedOf(10);
   release(published, 0, 6, 100);
   published.settle(100);
-  published.want("n0.example.com", IP);
+  published.want("n0.example.com", { addresses: IP });
   assert.equal(published.settle(120).size, 0);
   assert.equal(published.hold, undefined);
   assert.equal(published.settle(160).size, 5);
@@ -172,7 +174,7 @@ test("only the id of the current hold confirms it", () => {
   assert.equal(published.settle(101).size, 0);
   assert.equal(published.confirm(id), undefined);
   assert.equal(published.settle(102).size, 8);
-  for (const name of names(20)) published.want(name, IP);
+  for (const name of names(20)) published.want(name, { addresses: IP });
   published.settle(200);
   release(published, 0, 20, 200);
   published.settle(200);
@@ -181,7 +183,7 @@ test("only the id of the current hold confirms it", () => {
 
 test("names of an earlier leader are loaded unchanged, and removed as slowly as any other name", () => {
   const published = new PublishedNames(RULES);
-  published.load([["old.example.com", IP]]);
+  published.load([["old.example.com", lineOf()]]);
   assert.equal(published.settle(0).size, 0);
   published.release("old.example.com", 0);
   assert.equal(published.settle(59).size, 0);
@@ -251,7 +253,7 @@ test("property: the published names equal the naive model for any sequence of ch
       const settle = () => {
         const before = published.hold?.since;
         for (const name of published.settle(now)) {
-          const [address] = published.addressesOf(name) ?? [];
+          const [address] = published.lineOf(name)?.addresses ?? [];
           if (address === undefined) lines.delete(name);
           else lines.set(name, address);
         }
@@ -267,14 +269,14 @@ test("property: the published names equal the naive model for any sequence of ch
         assert.ok(deadline === undefined ? model.vanished.size === 0 : deadline > now || published.hold === undefined);
       };
       for (const name of names(16)) {
-        published.want(name, ["x"]);
+        published.want(name, { addresses: ["x"] });
         model.want(name, "x");
       }
       settle();
       for (const next of steps) {
         const name = "name" in next ? `n${next.name}.example.com` : "";
         if (next.do === "want") {
-          published.want(name, next.address === undefined ? [] : [next.address]);
+          published.want(name, { addresses: next.address === undefined ? [] : [next.address] });
           model.want(name, next.address);
         } else if (next.do === "release") {
           published.release(name, now);

@@ -1,6 +1,20 @@
 import { RemovalGuard, type RemovalHold, type RemovalRules } from "./removal-guard.ts";
 import type { Reason } from "./types.ts";
 
+/** A name of the map. */
+export interface PublishedLine {
+  readonly addresses: readonly string[];
+  /** When the name was first published, as a sequence number. 0: before orders were stored. */
+  readonly order: number;
+  /** The namespace that has the name. Undefined: unknown. */
+  readonly holder: string | undefined;
+  /** The target that the addresses are of. Undefined: unknown. */
+  readonly target: string | undefined;
+}
+
+/** What a claim gives to a name. */
+export type Wanted = Pick<PublishedLine, "addresses"> & Partial<Pick<PublishedLine, "holder" | "target">>;
+
 /**
  * The published names, and those that are about to be removed:
  *
@@ -8,47 +22,58 @@ import type { Reason } from "./types.ts";
  *                └──────(back)────────┘  └─(more than half at once)─> held ──(holdMs or confirm)──> gone
  *
  * Additions and changed addresses are always published at once: a hold must not delay a new certificate.
+ *
+ * A name has a holder, the namespace whose claim was published. It keeps the name for `vanishMs` after its last claim,
+ * also if a claim of another namespace on the same target keeps the line.
  */
 export class PublishedNames {
   readonly #rules: RemovalRules;
-  readonly #lines = new Map<string, readonly string[]>();
-  /**
-   * When each name was first published, as a sequence number, by name. Missing if that was before orders were stored.
-   */
-  readonly #orders = new Map<string, number>();
+  readonly #heirOf: (name: string) => Wanted | undefined;
+  readonly #lines = new Map<string, PublishedLine>();
   /** The order of the next published names. Names that are published together share it. */
   #nextOrder = 1;
   readonly #leaving = new Map<string, number>();
+  /** Names that other namespaces keep, with the time when the last claim of their holder was removed. */
+  readonly #abandoned = new Map<string, number>();
   readonly #guard: RemovalGuard;
   #changed = new Set<string>();
 
-  constructor(rules: RemovalRules) {
+  /** `heirOf` returns what a name gets that no longer has a holder. Undefined: nobody claims it, and it is removed. */
+  constructor(rules: RemovalRules, heirOf: (name: string) => Wanted | undefined = () => undefined) {
     this.#rules = rules;
+    this.#heirOf = heirOf;
     this.#guard = new RemovalGuard(rules);
   }
 
   /** Loads the names that an earlier leader published, before the first reconcile. */
-  load(lines: Iterable<readonly [string, readonly string[]]>, orders: ReadonlyMap<string, number> = new Map()): void {
-    for (const [name, addresses] of lines) this.#lines.set(name, addresses);
-    for (const [name, order] of orders) {
-      if (this.#lines.has(name)) this.#orders.set(name, order);
-      this.#nextOrder = Math.max(this.#nextOrder, order + 1);
+  load(lines: Iterable<readonly [string, PublishedLine]>): void {
+    for (const [name, line] of lines) {
+      this.#lines.set(name, line);
+      this.#nextOrder = Math.max(this.#nextOrder, line.order + 1);
     }
   }
 
-  /** Publishes a name with these addresses. No address means "unknown": an existing line stays unchanged. */
-  want(name: string, addresses: readonly string[]): void {
+  /**
+   * Publishes a name. No address means "unknown": an existing line stays unchanged. With another target, the name gets
+   * another holder at once, because only DNS moves a name. With the same target, the holder has its time to come back.
+   */
+  want(name: string, { addresses, holder, target }: Wanted, now = 0): void {
     this.#leaving.delete(name);
     if (addresses.length === 0) return;
     const line = this.#lines.get(name);
-    if (line !== undefined && sameAddresses(line, addresses)) return;
-    if (line === undefined) this.#orders.set(name, this.#nextOrder);
-    this.#lines.set(name, addresses);
-    this.#changed.add(name);
+    const stays = line?.holder !== undefined && (line.target === undefined || line.target === target);
+    if (!stays || holder === line.holder) this.#abandoned.delete(name);
+    else if (!this.#abandoned.has(name)) this.#abandoned.set(name, now);
+    const next = { addresses, order: line?.order ?? this.#nextOrder, holder: stays ? line.holder : holder, target };
+    this.#lines.set(name, next);
+    if (line === undefined || line.holder !== next.holder || !sameAddresses(line.addresses, addresses)) {
+      this.#changed.add(name);
+    }
   }
 
   /** Starts the removal of a name that no object claims any more. */
   release(name: string, now: number): void {
+    this.#abandoned.delete(name);
     if (this.#lines.has(name) && !this.#leaving.has(name)) this.#leaving.set(name, now);
   }
 
@@ -69,25 +94,22 @@ export class PublishedNames {
   confirm(id: string): Reason | undefined {
     const refusal = this.#guard.confirm(id);
     if (refusal !== undefined) return refusal;
-    for (const name of this.#leaving.keys()) this.#remove(name);
+    for (const name of this.#leaving.keys()) this.#pass(name);
     return undefined;
   }
 
-  /** The published addresses of a name, or undefined if it is not published. */
-  addressesOf(name: string): readonly string[] | undefined {
+  /** The line of a name, or undefined if it is not published. */
+  lineOf(name: string): PublishedLine | undefined {
     return this.#lines.get(name);
-  }
-
-  /**
-   * Returns when a published name was first published, as a sequence number. 0: before orders were stored. Undefined:
-   * it is not published.
-   */
-  orderOf(name: string): number | undefined {
-    return this.#lines.has(name) ? (this.#orders.get(name) ?? 0) : undefined;
   }
 
   get size(): number {
     return this.#lines.size;
+  }
+
+  /** The published names. */
+  get names(): Iterable<string> {
+    return this.#lines.keys();
   }
 
   /** Names that are waiting for removal, with the time when their last claim was removed. */
@@ -102,24 +124,33 @@ export class PublishedNames {
   /** Returns when `settle` must be called again if nothing else changes. */
   nextDeadline(): number | undefined {
     if (this.#guard.until !== undefined) return this.#guard.until;
-    // Names are added to `leaving` in time order, so the first is the oldest.
-    const [oldest] = this.#leaving.values();
-    return oldest === undefined ? undefined : oldest + this.#rules.vanishMs;
+    // Names are added in time order, so the first of each map is the oldest.
+    const times = [this.#leaving, this.#abandoned].flatMap((names) => names.values().take(1).toArray());
+    return times.length === 0 ? undefined : Math.min(...times) + this.#rules.vanishMs;
   }
 
   /**
-   * Removes names that are due. Names that vanished during a hold may not be due when it ends. They wait for their
-   * own time, and the guard checks them again.
+   * Removes names that are due, or gives them to their heirs. Names that vanished during a hold may not be due when it
+   * ends. They wait for their own time, and the guard checks them again.
    */
   #removeDue(now: number): void {
-    for (const [name, since] of this.#leaving) if (now - since >= this.#rules.vanishMs) this.#remove(name);
+    for (const names of [this.#leaving, this.#abandoned]) {
+      for (const [name, since] of names) if (now - since >= this.#rules.vanishMs) this.#pass(name);
+    }
   }
 
-  #remove(name: string): void {
+  /** Ends the time of a holder. */
+  #pass(name: string): void {
     this.#leaving.delete(name);
-    this.#lines.delete(name);
-    this.#orders.delete(name);
+    this.#abandoned.delete(name);
+    const line = this.#lines.get(name);
+    if (line === undefined) return;
     this.#changed.add(name);
+    // The heir is found as if the name had no holder.
+    this.#lines.set(name, { ...line, holder: undefined, target: undefined });
+    const heir = this.#heirOf(name);
+    if (heir === undefined) this.#lines.delete(name);
+    else this.want(name, heir);
   }
 }
 

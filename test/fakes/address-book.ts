@@ -18,6 +18,7 @@ export function fakeAddressBook(addresses: Addresses): AddressBook {
     synced: true,
     isFirstStart: addresses.isFirstStart ?? false,
     addressesOf: (target) => addresses.targets?.[target] ?? [],
+    externalIPsOf: () => [],
     targetAt: (address) => Object.entries(addresses.targets ?? {}).find(([, all]) => all.includes(address))?.[0],
     mapsAlways: (target) => addresses.always?.includes(target) ?? false,
     warningOf: (target) => addresses.warnings?.[target],

@@ -15,6 +15,7 @@ import type { filesFolder } from "./cli.ts";
 // file in test/sample-clusters as a dump, and the results that a probe pod would get there.
 
 const FOLDER = join(import.meta.dirname, "..", "sample-clusters");
+const FIELD_CASES = join(import.meta.dirname, "..", "field-cases");
 /** Each detail in the words of the probe. */
 const OUTCOMES: Readonly<Record<string, ProbeOutcome>> = {
   answered: { kind: "answered", detail: "HTTP 404" },
@@ -41,11 +42,17 @@ export interface Expected {
   readonly expect: readonly string[];
 }
 
-export const CLUSTERS = readdirSync(FOLDER).map((file) => {
-  const documents = parseAllDocuments(readFileSync(join(FOLDER, file), "utf8"));
-  const [expected, ...objects] = documents.map((document) => document.toJS() as unknown);
-  return { file, expected: expected as Expected, objects };
-});
+export const CLUSTERS = clustersIn<Expected>(FOLDER);
+/** The clusters of controller/field-cases.test.ts. */
+export const FIELD_CLUSTERS = clustersIn<unknown>(FIELD_CASES);
+
+function clustersIn<T>(folder: string) {
+  return readdirSync(folder).map((file) => {
+    const documents = parseAllDocuments(readFileSync(join(folder, file), "utf8"));
+    const [expected, ...objects] = documents.map((document) => document.toJS() as unknown);
+    return { file, expected: expected as T, objects };
+  });
+}
 
 /** Answers that every cluster needs besides its objects: empty lists of issuers. */
 const NO_ISSUERS = ["clusterissuers", "issuers"].map((resource) => ({
@@ -80,7 +87,7 @@ export async function dumpOf(objects: readonly unknown[], files: Files): Promise
 }
 
 /** The facts that the doctor reads from the dump, with the expected results of the probe if there are any. */
-export async function factsOf({ head, client, time }: Dump, expected: Expected): Promise<ClusterFacts> {
+export async function factsOf({ head, client, time }: Dump, expected: Pick<Expected, "probe">): Promise<ClusterFacts> {
   const facts = await gather({ client, ...head, now: () => time });
   if (expected.probe === undefined) return facts;
   const { probe } = expected;

@@ -31,7 +31,7 @@ export const CLOSED: ProbeOutcome = { kind: "closed", detail: "the connection wa
 /** A fact that the doctor could not read. */
 export const FORBIDDEN: Fact<never> = notKnown("right-missing", "missing permission: get that");
 
-const blank = { labels: {}, annotations: {}, selector: {}, entries: [] };
+const blank = { labels: {}, annotations: {}, selector: {}, entries: [], sourceRanges: [], conditions: [] };
 const port = (number: number, targetPort = String(number)) => {
   return { name: `p${number}`, port: number, targetPort, appProtocol: "" };
 };
@@ -113,7 +113,6 @@ export const HEALTHY: ClusterFacts = {
       ["shop", { inject: "enabled", onChange: undefined }],
     ]),
   ),
-  providerIds: known([]),
   httpSolvers: known(undefined),
   clusterDns: known([]),
   now: 1_700_000_000_000,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parse } from "yaml";
-import { configSections } from "#cli/added-by-extras.ts";
+import { configSections } from "#cli/extras.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { COMPONENTS, NAMESPACE, named, podOf, type Rendered, render, runHelm } from "./rendered.ts";
 

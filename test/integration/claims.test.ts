@@ -238,7 +238,7 @@ describe("names that are refused", () => {
 });
 
 describe("one name, claimed for two targets", () => {
-  it("is the oldest object's; the other gets a reason, and takes over at once when the oldest goes", async () => {
+  it("stays with its namespace; another one gets a reason, and takes over without a gap", async () => {
     await claim("first", "contested.example.com", { namespace: "old", className: "one" });
     await leadsTo("contested.example.com", await front("one"));
     await system.aged("old", "ingress/first");
@@ -249,7 +249,7 @@ describe("one name, claimed for two targets", () => {
     );
     assert.deepEqual([won?.target, won?.reason], ["one", undefined]);
     assert.equal(lost?.reason?.code, "conflict");
-    assert.match(lost.reason.text, /Ingress old\/first is older and maps the name to the target one/);
+    assert.match(lost.reason.text, /the namespace old has the name, with the target one/);
     await leadsTo("contested.example.com", await front("one"));
     const editions = await recordMap(system);
     await system.kubectl("-n", "old", "delete", "ingress", "first");

@@ -24,7 +24,8 @@ export function chartFlags(component: Component, tree = ROOT): string[] {
  */
 export function chartEnv(component: Component, tree = ROOT): Partial<typeof MALLOC_ENV> {
   const templates = "manifests/chart/templates";
-  const files = component === "agent" ? ["extras/agent/agent.yaml", "agent.yaml"] : ["_component.tpl"];
+  const files =
+    component === "agent" ? ["agent/agent.yaml", "extras/agent/agent.yaml", "agent.yaml"] : ["_component.tpl"];
   const [file = "", ...earlier] = files.map((name) => `${templates}/${name}`);
   const template = readFileSync(treeFile(tree, file, ...earlier), "utf8");
   return /mallocEnv|MALLOC_ARENA_MAX/.test(template) ? MALLOC_ENV : {};

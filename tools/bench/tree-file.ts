@@ -21,7 +21,7 @@ export async function parseConfigOf(tree: string, document: object): Promise<Con
   const file = treeFile(tree, "lib/config/parse.ts", "lib/config/schema.ts", "config/schema.ts");
   const { parseConfig, configSchema } = await import(file);
   if (parseConfig === undefined) return configSchema.parse(document);
-  const parts = ["cli/added-by-extras.ts", "cli/extra-parts.ts", "cli/added.ts"]
+  const parts = ["cli/extras.ts", "cli/added-by-extras.ts", "cli/extra-parts.ts", "cli/added.ts"]
     .map((name) => join(tree, name))
     .find(existsSync);
   return parseConfig(document, parts === undefined ? undefined : await (await import(parts)).configSections());

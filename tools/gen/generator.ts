@@ -4,6 +4,5 @@ export interface Generator {
   readonly name: string;
   /** Path relative to the repository's root, with forward slashes. */
   readonly file: string;
-  /** Undefined if the file must not exist. */
-  render(): Promise<string | undefined>;
+  render(): Promise<string>;
 }

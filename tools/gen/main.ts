@@ -1,8 +1,6 @@
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { chartLicense } from "./chart-license.ts";
 import { chartReadme } from "./chart-readme.ts";
-import { chartTemplates } from "./chart-templates.ts";
-import { chartValuesFile } from "./chart-values.ts";
 import { codesPage } from "./codes-page.ts";
 import { configurationPage } from "./configuration-page.ts";
 import { eventReasons } from "./event-reasons.ts";
@@ -16,8 +14,6 @@ import { valuesSchemaFile } from "./values-schema.ts";
 
 // The order matters: Helm reads the templates, the values and their schema when it renders the manifest.
 const GENERATORS: readonly Generator[] = [
-  ...chartTemplates,
-  chartValuesFile,
   eventReasons,
   serviceNames,
   valuesSchemaFile,
@@ -55,11 +51,6 @@ async function bringUpToDate({ file, render }: Generator): Promise<void> {
     process.exitCode = 1;
     return;
   }
-  if (after === undefined) {
-    await rm(url);
-  } else {
-    await mkdir(new URL(".", url), { recursive: true });
-    await writeFile(url, after);
-  }
-  console.log(`${file} ${after === undefined ? "removed" : "written"}`);
+  await writeFile(url, after);
+  console.log(`${file} written`);
 }

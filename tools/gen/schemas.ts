@@ -1,4 +1,4 @@
-import { chartValues, configSections } from "#cli/added-by-extras.ts";
+import { chartValues, configSections } from "#cli/extras.ts";
 import { configSchemaWith } from "#lib/config/schema.ts";
 import { valuesSchemaWith } from "#manifests/values.ts";
 

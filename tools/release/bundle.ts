@@ -1,7 +1,7 @@
 import { cpSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { build, type Plugin } from "esbuild";
-import { EXTRAS } from "#cli/extras.ts";
+import { bundlePage } from "#extras/dashboard/server/bundle-page.ts";
 import { bundledLicenses } from "#manifests/bundle.ts";
 
 /**
@@ -11,7 +11,7 @@ import { bundledLicenses } from "#manifests/bundle.ts";
 export const OLDEST_NODE = "22.11";
 
 /** Files that the program reads at run time, as in `cli/own-files.ts`. */
-const OWN_FILES = ["package.json", "examples/demo/*.yaml"];
+const OWN_FILES = ["package.json", "examples/demo/*.yaml", "docs/codes.md", "extras/dashboard/page/index.html"];
 
 const MAIN = "cli/main.js";
 const BIN = "cli/bin.js";
@@ -48,16 +48,13 @@ export async function bundleCommand(source: string, folder: string, home?: strin
     metafile: true,
     logLevel: "warning",
   });
-  const ofExtras = EXTRAS.flatMap(({ commandFiles }) => commandFiles ?? []);
-  const patterns = [...OWN_FILES, ...ofExtras.flatMap(({ copied }) => copied)];
-  const copied = patterns.flatMap((pattern) => globSync(pattern, { cwd: source }));
+  const copied = OWN_FILES.flatMap((pattern) => globSync(pattern, { cwd: source }));
   for (const path of [...copied, "LICENSE"]) copy(join(source, path), join(folder, path));
-  const built = await Promise.all(ofExtras.map(async ({ build }) => await build()));
-  const builtFiles = built.flatMap(({ files }) => Object.entries(files));
-  for (const [path, text] of builtFiles) writeFileSync(join(folder, path), text);
+  const page = await bundlePage();
+  for (const [path, text] of Object.entries(page.files)) writeFileSync(join(folder, path), text);
   writeFileSync(join(folder, BIN), binOfBundle(readFileSync(join(source, BIN), "utf8")), { mode: 0o755 });
   writeFileSync(join(folder, "package.json"), packageJson(source, home));
-  writeFileSync(join(folder, "THIRD-PARTY-LICENSES"), bundledLicenses(metafile, ...built.map((part) => part.metafile)));
+  writeFileSync(join(folder, "THIRD-PARTY-LICENSES"), bundledLicenses(metafile, page.metafile));
 }
 
 /** The first file of the command as in the checkout, except that it starts the bundle. */

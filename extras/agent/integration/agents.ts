@@ -1,5 +1,5 @@
 import { parse } from "yaml";
-import { configSections } from "#cli/added-by-extras.ts";
+import { configSections } from "#cli/extras.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { kubeMapReader } from "#lib/documents/map-reader.ts";
 import { connect } from "#lib/kube/connect.ts";

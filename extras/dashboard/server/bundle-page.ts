@@ -1,9 +1,16 @@
 import { fileURLToPath } from "node:url";
-import type { BuiltFiles } from "../../extension-points.ts";
+import type { Metafile } from "esbuild";
 import { PAGE } from "./page-files.ts";
 
+interface BuiltPage {
+  /** Text by path in the repository. */
+  readonly files: Readonly<Record<string, string>>;
+  /** Lists the packages whose code is in the files. */
+  readonly metafile: Metafile;
+}
+
 /** Bundles the page's script and style. This takes a second: at each start in development, and once per release. */
-export async function bundlePage(): Promise<BuiltFiles> {
+export async function bundlePage(): Promise<BuiltPage> {
   // A released command has the built files, and no esbuild.
   const { build } = await import("esbuild");
   const { outputFiles, metafile } = await build({

@@ -1,5 +1,6 @@
+import type { FullStatus } from "#controller/status.ts";
 import { known } from "#doctor/fact.ts";
-import type { DemoPage } from "../../extension-points.ts";
+import type { OwnFiles } from "../../extension-points.ts";
 import { dashboardFiles } from "./dashboard-files.ts";
 import type { Components } from "./messages.ts";
 import { seriesIn } from "./metrics-text.ts";
@@ -19,8 +20,19 @@ const COMPONENTS: Components = {
   publishers: known([]),
 };
 
-/** Shows the demo as an installation. There is no cluster, so there is nothing to examine. */
-export const showDemo: DemoPage["show"] = async ({ status, metrics, ownFiles, say }) => {
+interface DemoToShow {
+  readonly status: () => FullStatus;
+  /** Metrics of the demo's processes, in Prometheus' text format. */
+  readonly metrics: () => Promise<readonly string[]>;
+  readonly ownFiles: OwnFiles;
+  readonly say: (line: string) => void;
+}
+
+/**
+ * Shows the demo as an installation, on a page whose address it prints. There is no cluster, so there is nothing to
+ * examine. Resolves to the function that stops it.
+ */
+export async function showDemo({ status, metrics, ownFiles, say }: DemoToShow): Promise<() => Promise<void>> {
   const source: DashboardSource = {
     place: "the demo on this machine",
     status: async () => status(),
@@ -33,4 +45,4 @@ export const showDemo: DemoPage["show"] = async ({ status, metrics, ownFiles, sa
   const { address, stop } = await startDashboard({ source, files: await dashboardFiles(ownFiles), port: 0 });
   say(`Dashboard on ${address}`);
   return stop;
-};
+}

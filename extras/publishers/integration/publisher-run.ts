@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { parse } from "yaml";
-import { configSections } from "#cli/added-by-extras.ts";
+import { configSections } from "#cli/extras.ts";
 import { protectNames } from "#hostmap/protected-names.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { settingsOf } from "#lib/config/sections.ts";

@@ -140,6 +140,7 @@
  "TargetNameTaken",
  "TargetNotAllowed",
  "TargetUnknown",
+ "TargetUnstable",
  "TargetWithoutAddress",
  "TargetsMalformed",
  "TargetsNotRead",

@@ -1,24 +1,3 @@
-{{/*
-What the extras add to a template of the core. An extra adds a part to it by the template `switchback.EXTRA.PART`, whose
-argument is the root. `npm run gen` lists them in `switchback.parts`. Arguments: root, part.
-*/}}
-{{- define "switchback.added" -}}
-{{- $texts := list -}}
-{{- range index (include "switchback.parts" . | fromJson) .part -}}
-{{- with include (printf "switchback.%s.%s" . $.part) $.root | trim }}{{ $texts = append $texts . }}{{ end -}}
-{{- end -}}
-{{- join "\n" $texts -}}
-{{- end }}
-
-{{/* The same where each adds a JSON array: one array of their items. Arguments: root, part. */}}
-{{- define "switchback.addedItems" -}}
-{{- $items := list -}}
-{{- range index (include "switchback.parts" . | fromJson) .part -}}
-{{- $items = concat $items (include (printf "switchback.%s.%s" . $.part) $.root | fromJsonArray) -}}
-{{- end -}}
-{{- toJson $items -}}
-{{- end }}
-
 {{/* Labels of every object. Arguments: root, component (may be ""). They take precedence over commonLabels. */}}
 {{- define "switchback.labels" -}}
 {{- $labels := dict
@@ -142,7 +121,11 @@ with the ConfigMap.
 {{- range $component := ternary (list "all") (list "controller" "webhook" "proxy") (eq $.Values.profile "small") -}}
 {{- $accounts = append $accounts (printf "%s/%s" $.Release.Namespace (include "switchback.account" (dict "root" $ "component" $component))) -}}
 {{- end -}}
-{{- $accounts = concat $accounts (include "switchback.addedItems" (dict "root" . "part" "accounts") | fromJsonArray) -}}
+{{- $accounts = append $accounts (printf "%s/%s" .Values.config.agent.namespace (include "switchback.account" (dict "root" . "component" "agent"))) -}}
+{{- if (.Values.podDns).enabled -}}
+{{- $root := dict "Values" (merge (dict "dns" .Values.podDns) .Values) -}}
+{{- $accounts = append $accounts (printf "%s/%s" .Release.Namespace (include "switchback.account" (dict "root" $root "component" "dns"))) -}}
+{{- end -}}
 {{- if ne (len $accounts) (len (uniq $accounts)) -}}
 {{- fail (printf "serviceAccount.name: each component needs an account of its own, and there are %s" (join ", " $accounts)) -}}
 {{- end -}}
@@ -158,8 +141,8 @@ worker.
 {{- $_ := set $config "namespace" .Release.Namespace -}}
 {{- $pods := merge (dict "excludedNamespaces" .Values.admission.excludedNamespaces) ($config.pods | default dict) -}}
 {{- $_ := set $config "pods" $pods -}}
-{{- range include "switchback.addedItems" (dict "root" . "part" "enabledSections") | fromJsonArray -}}
-{{- $_ := set $config . (merge (dict "enabled" true) (index $config . | default dict)) -}}
+{{- range list "agent" "podDns" -}}
+{{- if (index $.Values .).enabled }}{{ $_ := set $config . (merge (dict "enabled" true) (index $config . | default dict)) }}{{ end -}}
 {{- end -}}
 {{- if eq .Values.profile "small" -}}
 {{- $selector := include "switchback.podsOf" (dict "root" . "component" "proxy") | fromYaml -}}
@@ -263,6 +246,11 @@ data:
 {{- concat .Values.config.restart.namespaces (include "switchback.listedNamespaces" . | fromJsonArray) | uniq | toJson -}}
 {{- end }}
 
+{{/* Namespaces of the release's own pods, as JSON. */}}
+{{- define "switchback.namespaces" -}}
+{{- concat (list .Release.Namespace) (ternary (list .Values.config.agent.namespace) list .Values.agent.enabled) | toJson -}}
+{{- end }}
+
 {{/*
 Those that exist, as JSON. Only these get Roles: one object without its namespace fails the whole release. `helm template` asks no cluster, and gets all namespaces. Namespaces that the release creates are not
 looked up.
@@ -272,7 +260,7 @@ looked up.
 {{- $existing := $restartable -}}
 {{- if lookup "v1" "Namespace" "" "kube-system" -}}
 {{- $existing = list -}}
-{{- $made := prepend (include "switchback.addedItems" (dict "root" . "part" "namespaces") | fromJsonArray) .Release.Namespace -}}
+{{- $made := include "switchback.namespaces" . | fromJsonArray -}}
 {{- range $restartable -}}
 {{- $phase := dig "status" "phase" "" (lookup "v1" "Namespace" "" .) -}}
 {{- if or (has . $made) (eq $phase "Active") }}{{ $existing = append $existing . }}{{ end -}}

@@ -2,7 +2,7 @@ import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { issueAuthority, issueLeaf } from "#certs/issue.ts";
 import type { PemPair } from "#certs/pem.ts";
-import { startDeliveries } from "#cli/added-by-extras.ts";
+import { startPodDns } from "#extras/pod-dns/webhook/delivery.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { createLogger } from "#lib/telemetry/log.ts";
@@ -45,7 +45,7 @@ async function startWebhook(names: readonly string[], ip: string, pair: PemPair)
         return nothing;
       },
     },
-    deliveries: await startDeliveries(config, log),
+    deliveries: [startPodDns(config, log)],
     log,
     now: Date.now,
   });

@@ -1,0 +1,16 @@
+import { isComponent } from "./checks/deployments.ts";
+import type { ClusterFacts, WebhookEntry } from "./facts.ts";
+
+/** Whether any part of Switchback is installed in its namespace; undefined if unknown. */
+export function isInstalled({ install, admission, namespace }: ClusterFacts): boolean | undefined {
+  const isInNamespace = ({ service }: WebhookEntry): boolean =>
+    service === undefined || service.namespace === namespace;
+  const signs = [
+    install.config.known ? install.config.value !== undefined : undefined,
+    install.deployments.known ? install.deployments.value.some(({ name }) => isComponent(name)) : undefined,
+    // A webhook in another namespace belongs to another installation.
+    admission.configuration.known ? admission.configuration.value?.some(isInNamespace) === true : undefined,
+  ];
+  if (signs.includes(true)) return true;
+  return signs.includes(undefined) ? undefined : false;
+}

@@ -1,0 +1,56 @@
+import type { Reason } from "./types.ts";
+
+/** The last change of the target that a published name should get. */
+interface Move {
+  readonly target: string;
+  readonly at: number;
+  /** Whether it came within `STEADY_MS` of the change before. */
+  readonly isRepeated: boolean;
+}
+
+const STEADY_MS = 60_000;
+const UNSTABLE: Reason = {
+  code: "target-unstable",
+  text: "its target changed more than once within a minute; it stays until a minute has passed without a change",
+};
+
+/**
+ * Two controllers that write one status would move a name all the time. So if the target of a published name changes
+ * twice within a minute, the name keeps its target until a minute has passed without a change. Times are milliseconds
+ * of any monotonic clock.
+ */
+export class SteadyTargets {
+  /** By name, in the order of their times. */
+  readonly #moves = new Map<string, Move>();
+
+  /** Returns the target that the name gets now: the wanted one, or the present one. */
+  targetOf(name: string, present: string, wanted: string, now: number): string {
+    const last = this.#moves.get(name);
+    if (wanted !== (last?.target ?? present)) {
+      this.#moves.delete(name);
+      this.#moves.set(name, { target: wanted, at: now, isRepeated: last !== undefined });
+    }
+    return this.#moves.get(name)?.isRepeated ? present : wanted;
+  }
+
+  /** The names whose last change is a minute ago. They may move again. */
+  takeDue(now: number): string[] {
+    const due = [...this.#moves].filter(([, { at }]) => now - at >= STEADY_MS).map(([name]) => name);
+    for (const name of due) this.#moves.delete(name);
+    return due;
+  }
+
+  forget(name: string): void {
+    this.#moves.delete(name);
+  }
+
+  warningOf(name: string): Reason | undefined {
+    return this.#moves.get(name)?.isRepeated ? UNSTABLE : undefined;
+  }
+
+  /** When `takeDue` must be called again. */
+  nextDeadline(): number | undefined {
+    const [first] = this.#moves.values();
+    return first && first.at + STEADY_MS;
+  }
+}
