@@ -1,6 +1,6 @@
 import type { CliContext } from "#lib/process/context.ts";
 import { runDemo } from "./demo/run.ts";
-import { EXAMPLES, hasOwnFile, hasOwnFolder, ownFile, withOwnFolder } from "./own-files.ts";
+import { EXAMPLES, hasOwnFile, hasOwnFolder, ownFile, ownFolder } from "./own-files.ts";
 import { table } from "./table.ts";
 
 interface DemoOptions {
@@ -15,8 +15,7 @@ interface DemoOptions {
 export async function demo({ directory, keep, dashboard }: DemoOptions, { stdout }: CliContext): Promise<void> {
   const interrupted = new Promise<void>((resolve) => process.once("SIGINT", () => resolve()));
   const options = dashboard ? { keep: true, showLive: await pageOf(stdout.line) } : { ...(keep && { keep }) };
-  const show = (from: string) => runDemo({ ...options, directory: from }, { ...stdout, table }, interrupted);
-  await (directory === undefined ? withOwnFolder(EXAMPLES, show) : show(directory));
+  await runDemo({ ...options, directory: directory ?? ownFolder(EXAMPLES) }, { ...stdout, table }, interrupted);
 }
 
 async function pageOf(say: (line: string) => void) {

@@ -40,7 +40,7 @@ let listeners: Map<NodeJS.Signals, ReturnType<typeof process.listeners>>;
 const ignore = () => {};
 const { argv } = process;
 beforeEach(() => {
-  // The script with which `ownCommand` would start this program again.
+  // The script with which a component would start this program again.
   process.argv = [process.execPath, MAIN];
   listeners = new Map(SIGNALS.map((signal) => [signal, process.listeners(signal)]));
   // A signal without any listener would end the process that runs the tests.

@@ -8,7 +8,6 @@ import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
 import type { ProcessContext, Starter } from "#lib/process/running.ts";
 import { createLogger, type Logger } from "#lib/telemetry/log.ts";
 import { configSections } from "./extras.ts";
-import { ownCommand } from "./own-files.ts";
 
 /** A component that runs as a process. `all` is controller, webhook and proxy in one. */
 type Component = "controller" | "webhook" | "proxy" | "all";
@@ -68,8 +67,7 @@ const LOADERS: Readonly<Record<Component, () => Promise<Starter>>> = {
 
 /** The command that started this process, with Node's flags. */
 function sameCommand(): readonly [string, ...string[]] {
-  const [program, ...script] = ownCommand();
-  return [program, ...process.execArgv, ...script, ...process.argv.slice(2)];
+  return [process.execPath, ...process.execArgv, ...process.argv.slice(1)];
 }
 
 function untilSignal(log: Logger): Promise<undefined> {

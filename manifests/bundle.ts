@@ -1,12 +1,12 @@
-import { cpSync, existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { isBuiltin } from "node:module";
 import { basename, dirname, join, matchesGlob, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { build, type Metafile, type Plugin } from "esbuild";
 
-// `node manifests/bundle.ts --outDir FOLDER [--arch x64|arm64]`: writes the image's working directory. The Dockerfile,
-// the tests' image and the benches all use it. docs/decisions/0021 has the savings of the bundle.
+// `node manifests/bundle.ts --outDir FOLDER`: writes the image's working directory. The Dockerfile, the tests' image
+// and the benches all use it. docs/decisions/0021 has the savings of the bundle.
 
 /** Separates two licenses. */
 const RULE = `\n${"-".repeat(80)}\n\n`;
@@ -22,29 +22,15 @@ interface ImageFiles {
   readonly leftOut: readonly string[];
 }
 
-/** An npm package with files in the image. */
-export interface BundledPackage {
-  readonly name: string;
-  readonly version: string;
-  /** The license in package.json: an SPDX expression. */
-  readonly license: string;
-  /** Key in the lockfile, such as `node_modules/valibot`. */
-  readonly path: string;
-}
-
 /**
  * Bundles the program of this checkout into `folder`: `cli/main.js` with its chunks and the relay's worker, the
- * packages that cannot be bundled, and all licenses. Returns the packages, sorted by name.
- * @param arch the target architecture; its packages must be installed, or be in `further`
- * @param further a folder like node_modules
+ * packages that cannot be bundled, and all licenses.
  */
-export async function bundleProduct(
-  folder: string,
-  arch: string = process.arch,
-  further?: string,
-): Promise<readonly BundledPackage[]> {
+export async function bundleProduct(folder: string): Promise<void> {
   const list = JSON.parse(readFileSync(join(TOP, "manifests", "image-files.json"), "utf8")) as ImageFiles;
-  const packages = Object.entries(list.packages).map(([name, files]) => [name.replace("ARCH", arch), files] as const);
+  const packages = Object.entries(list.packages).map(
+    ([name, files]) => [name.replace("ARCH", process.arch), files] as const,
+  );
   const external = [...packages.map(([name]) => name), ...list.leftOut];
   const [program, ...scripts] = list.entryPoints;
   const named = scripts.map((path) => ({ in: path, out: basename(path, ".ts") }));
@@ -52,18 +38,12 @@ export async function bundleProduct(
   for (const script of named) await bundle(folder, external, [script]);
   for (const name of list.components) await bundle(folder, external, [{ in: program, out: name }], onlyFor(name));
   writeFileSync(join(folder, "cli", "main.js"), launcherOf(list.components));
-  const installed = (name: string) => {
-    const place = further !== undefined && existsSync(join(further, name)) ? further : join(TOP, "node_modules");
-    if (existsSync(join(place, name))) return join(place, name);
-    throw new Error(`${name} is not installed: npm ci --os linux --cpu ARCH installs it`);
-  };
-  for (const [name, files] of packages) copyPackage(installed(name), files, join(folder, "node_modules", name));
+  const copied = packages.map(([name]) => join("node_modules", name));
+  for (const [name, files] of packages) {
+    copyPackage(join(TOP, "node_modules", name), files, join(folder, "node_modules", name));
+  }
   for (const name of list.files) cpSync(join(TOP, name), join(folder, name));
-  const copied = packages.map(([name]) => [join("node_modules", name), installed(name)] as const);
-  const places = new Map([...bundledPaths(metafile).map((path) => [path, join(TOP, path)] as const), ...copied]);
-  const all = packagesAt(places);
-  writeFileSync(join(folder, "THIRD-PARTY-LICENSES"), all.map(licenseOf).join(RULE));
-  return all.map(({ place: _, ...known }) => known);
+  writeFileSync(join(folder, "THIRD-PARTY-LICENSES"), licensesOf([...bundledPaths(metafile), ...copied]));
 }
 
 /** The bundle that has every command. */
@@ -218,14 +198,12 @@ function copyPackage(from: string, files: readonly string[], to: string): void {
 
 /** The licenses of all packages with files in the bundles. */
 export function bundledLicenses(...metafiles: readonly Metafile[]): string {
-  const places = metafiles.flatMap(bundledPaths).map((path) => [path, join(TOP, path)] as const);
-  return packagesAt(new Map(places)).map(licenseOf).join(RULE);
+  return licensesOf(metafiles.flatMap(bundledPaths));
 }
 
-/** The packages with their keys in the lockfile, in order. */
-function packagesAt(places: ReadonlyMap<string, string>): (BundledPackage & { readonly place: string })[] {
-  const sorted = [...places].sort(([a], [b]) => (a < b ? -1 : 1));
-  return sorted.map(([path, place]) => ({ ...describe(place), path, place }));
+/** `paths` are packages of this checkout, such as `node_modules/valibot`. */
+function licensesOf(paths: readonly string[]): string {
+  return [...new Set(paths)].sort().map(licenseOf).join(RULE);
 }
 
 /** The packages with a file in the bundle, as the lockfile names them. */
@@ -233,21 +211,17 @@ function bundledPaths({ inputs }: Metafile): string[] {
   return Object.keys(inputs).flatMap((path) => /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? []);
 }
 
-function describe(place: string): Omit<BundledPackage, "path"> {
-  const { name, version, license } = JSON.parse(readFileSync(join(place, "package.json"), "utf8"));
-  return { name, version, license };
-}
-
 /** The text that nearly all licenses require in a copy. */
-function licenseOf({ name, version, license, place }: BundledPackage & { readonly place: string }): string {
+function licenseOf(path: string): string {
+  const place = join(TOP, path);
+  const { name, version, license } = JSON.parse(readFileSync(join(place, "package.json"), "utf8"));
   const [file] = globSync("{LICEN[CS]E,licen[cs]e,Licen[cs]e}*", { cwd: place }).sort();
   const text = file === undefined ? "" : `\n${readFileSync(join(place, file), "utf8").trim()}\n`;
   return `${name} ${version}: ${license}\n${text}`;
 }
 
 if (import.meta.main) {
-  const { values } = parseArgs({ options: { outDir: { type: "string" }, arch: { type: "string" } } });
-  if (values.outDir === undefined)
-    throw new Error("usage: node manifests/bundle.ts --outDir FOLDER [--arch x64|arm64]");
-  await bundleProduct(values.outDir, values.arch);
+  const { values } = parseArgs({ options: { outDir: { type: "string" } } });
+  if (values.outDir === undefined) throw new Error("usage: node manifests/bundle.ts --outDir FOLDER");
+  await bundleProduct(values.outDir);
 }

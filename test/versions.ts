@@ -1,5 +1,4 @@
-import { sourceOf, TEST_HELM, TEST_KUBERNETES } from "./cluster/modules.ts";
-import { KUBERNETES } from "./cluster/releases.ts";
+import { KUBERNETES, TEST_HELM, TEST_KUBERNETES } from "./cluster/modules.ts";
 
 /** The switches that choose versions, for `parseArgs`. */
 export const VERSION_OPTIONS = { kubernetes: { type: "string" }, helm: { type: "string" } } as const;
@@ -14,7 +13,7 @@ export interface Versions {
  * @returns why the versions cannot be chosen; undefined if they can
  */
 export function chooseVersions({ kubernetes, helm }: Versions): string | undefined {
-  const minors = [...Object.keys(KUBERNETES), usualMinor()].sort();
+  const minors = Object.keys(KUBERNETES);
   if (kubernetes !== undefined && !minors.includes(kubernetes))
     return `--kubernetes ${kubernetes}: unknown version; known: ${minors.join(", ")}`;
   if (helm !== undefined && helm !== "3" && helm !== "4") return `--helm ${helm}: unknown version; known: 3, 4`;
@@ -24,10 +23,4 @@ export function chooseVersions({ kubernetes, helm }: Versions): string | undefin
   if (kubernetes !== undefined) process.env[TEST_KUBERNETES] = kubernetes;
   if (helm !== undefined) process.env[TEST_HELM] = helm;
   return undefined;
-}
-
-/** The minor of the version in `modules/`, such as `1.36`. */
-function usualMinor(): string {
-  const [, minor = ""] = /^v(\d+\.\d+)\./.exec(sourceOf("kube-apiserver", {}).version) ?? [];
-  return minor;
 }

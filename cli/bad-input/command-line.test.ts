@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { type BadInput, walk } from "#test/fakes/bad-input.ts";
 
-// The script with which `ownCommand` would start this program again.
+// The script with which a component would start this program again.
 process.argv = [process.execPath, fileURLToPath(new URL("../main.ts", import.meta.url))];
 
 /** Commands that talk to a cluster, with the other arguments that they need. */

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { basename, dirname, join } from "node:path";
-import { afterEach, beforeEach, describe, it } from "node:test";
+import { dirname, join } from "node:path";
+import { afterEach, beforeEach, describe, it, test } from "node:test";
 import { binary, Unavailable } from "./binaries.ts";
 import { sourceOf } from "./modules.ts";
 import { progressLines } from "./progress.ts";
@@ -18,19 +17,45 @@ afterEach(() => rm(folder, { recursive: true }));
 
 const progress = progressLines((line) => lines.push(line));
 
+/** Like Kubernetes' go.mod: most of its own modules are folders of the repository. */
+const REQUIRED = `require (
+\tgo.etcd.io/etcd/api/v3 v3.6.16
+\tk8s.io/api v0.0.0
+\tk8s.io/endpointslice v0.0.0 // indirect
+)
+`;
+const GO_MOD = `${REQUIRED}
+replace (
+\tgo.etcd.io/etcd/api/v3 => ../api
+\tk8s.io/api => ./staging/src/k8s.io/api
+\tk8s.io/endpointslice => ./staging/src/k8s.io/endpointslice
+\tk8s.io/klog/v2 => example.com/klog/v2 v2.0.0
+)
+
+replace go.etcd.io/etcd => ./FORBIDDEN_DEPENDENCY
+`;
+
 async function executable(path: string, text: string): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
   await writeFile(path, text);
   await chmod(path, 0o755);
 }
 
-/** A stand-in for Go that runs `script` and counts its builds. `$output` is the value of `-o`. */
+/**
+ * A stand-in for Go that finds the source of any release in the folder `source`, runs `script` as a build, and counts
+ * its builds. `$output` is the value of `-o`.
+ */
 async function env(script?: string): Promise<NodeJS.ProcessEnv> {
   const path = join(folder, "path");
   if (script !== undefined) {
+    const source = join(folder, "source");
+    await mkdir(source);
+    await writeFile(join(source, "go.mod"), GO_MOD);
+    await writeFile(join(source, "go.sum"), "sums\n");
     const text = `#!/bin/sh
 PATH=/bin:/usr/bin
 [ "$1" = version ] && exit 0
+[ "$1" = mod ] && echo '{"Dir":"${source}"}' && exit 0
 echo "$@" >> "${folder}/builds"
 while [ "$1" != -o ]; do shift; done
 output="$2"
@@ -65,18 +90,11 @@ describe("a binary", () => {
     assert.equal((await builds()).length, 1);
   });
 
-  it("is built with the newer Go that its go.mod names, if the module needs it", async () => {
-    const given = { ...(await env(`echo "$GOTOOLCHAIN" > "$output"; chmod +x "$output"`)), GOTOOLCHAIN: "local" };
-    const options = { env: given, progress };
-    assert.equal(await readFile(await binary("external-dns", options), "utf8"), "auto\n");
-    assert.equal(await readFile(await binary("etcd", options), "utf8"), "local\n");
-  });
-
   it("does not exist after a failed build, and the error shows Go's output", async () => {
     const options = { env: await env('echo half > "$output"; echo "no such module" >&2; exit 1'), progress };
     await assert.rejects(binary("etcd", options), /etcd v\S+: go build ended with 1\nno such module/);
     const [key = ""] = await readdir(join(folder, "switchback", "bin"));
-    assert.deepEqual(await readdir(join(folder, "switchback", "bin", key)), []);
+    assert.deepEqual(await readdir(join(folder, "switchback", "bin", key)), ["etcd.mod", "etcd.sum"]);
   });
 
   it("is built again after an earlier process was killed during the build", async () => {
@@ -88,7 +106,7 @@ describe("a binary", () => {
     const longAgo = new Date(Date.now() - 60_000);
     await utimes(join(dirname(path), "etcd.lock"), longAgo, longAgo);
     assert.equal(await binary("etcd", options), path);
-    assert.deepEqual(await readdir(dirname(path)), [basename(path)]);
+    assert.deepEqual(await readdir(dirname(path)), ["etcd", "etcd.mod", "etcd.sum"]);
   });
 
   it("comes from KUBEBUILDER_ASSETS if it is there", async () => {
@@ -99,23 +117,16 @@ describe("a binary", () => {
     await assert.rejects(binary("helm", options), /helm is not in KUBEBUILDER_ASSETS .*, and there is no "go"/);
   });
 
-  it("is built from a release with its go.mod, and with published modules instead of its folders", async () => {
-    const source = join(folder, "source");
-    const staged = ["api", "endpointslice"].map((name) => `\tk8s.io/${name} => ./staging/src/k8s.io/${name}`);
-    await mkdir(source);
-    await writeFile(join(source, "go.mod"), `\tk8s.io/sample-apiserver v0.0.0\n${staged.join("\n")}\n`);
-    await writeFile(join(source, "go.sum"), "sums\n");
+  it("is built with its release's go.mod, and with published modules instead of the repository's folders", async () => {
     const given = await env(`pwd > "$output"; chmod +x "$output"`);
-    const go = join(folder, "path", "go");
-    const answer = `[ "$1" = mod ] && echo '{"Dir":"${source}"}' && exit 0\n`;
-    await executable(go, (await readFile(go, "utf8")).replace("PATH=", `${answer}PATH=`));
     const path = await binary("kube-scheduler", { env: { ...given, TEST_KUBERNETES: "1.31" }, progress });
     assert.match(path, /\/kubernetes-v1\.31\.14-[^/]+\/kube-scheduler$/);
-    assert.equal(await readFile(path, "utf8"), `${source}\n`);
-    assert.equal(
-      await readFile(`${path}.mod`, "utf8"),
-      "\tk8s.io/api => k8s.io/api v0.31.14\n\tk8s.io/endpointslice => k8s.io/endpointslice v0.31.13\n",
-    );
+    assert.equal(await readFile(path, "utf8"), `${join(folder, "source")}\n`);
+    const replaced = (await readFile(`${path}.mod`, "utf8")).slice(REQUIRED.length).trim().split("\n");
+    assert.deepEqual(replaced.slice(0, 3), ["replace (", "\tk8s.io/klog/v2 => example.com/klog/v2 v2.0.0", ")"]);
+    assert.ok(replaced.includes("replace k8s.io/api => k8s.io/api v0.31.14"), "a version that does not exist");
+    assert.ok(replaced.includes("replace k8s.io/endpointslice => k8s.io/endpointslice v0.31.13"), "see KUBERNETES");
+    assert.ok(!replaced.some((line) => line.includes("etcd")), "a version that the release requires");
     assert.equal(await readFile(`${path}.sum`, "utf8"), "sums\n");
     const [build = ""] = await builds();
     assert.ok(build.includes(`-modfile=${path}.mod -mod=mod`), build);
@@ -132,30 +143,12 @@ describe("a binary", () => {
   });
 });
 
-describe("a source", () => {
-  it("has the version from its go.mod, also for the linker", () => {
-    const { version, flags, package: goPackage } = sourceOf("kube-apiserver");
-    const ldflags = flags.find((flag) => flag.startsWith("-ldflags=")) ?? "";
-    assert.match(version, /^v1\.37\.\d+$/);
-    assert.equal(goPackage, "k8s.io/kubernetes/cmd/kube-apiserver");
-    assert.ok(ldflags.includes(`-X k8s.io/component-base/version.gitVersion=${version}`), ldflags);
-    assert.match(ldflags, /version\.gitMajor=1 .*version\.gitMinor=37$/);
-  });
-
-  it("is Helm 3 if TEST_HELM says so", () => {
-    assert.match(sourceOf("helm", { TEST_HELM: "3" }).version, /^v3\./);
-    assert.match(sourceOf("helm", {}).version, /^v4\./);
-  });
-
-  it("of external-dns has the same version as its definitions", () => {
-    const definitions = readFileSync(join(import.meta.dirname, "modules", "external-dns", "go.mod"), "utf8");
-    const { version } = sourceOf("external-dns");
-    assert.ok(definitions.includes(` ${version} `), version);
-  });
-
-  it("is pinned with its text if the program is ours", () => {
-    const { version, pins } = sourceOf("cert-manager-controller");
-    assert.match(version, /^v1\.\d+\.\d+$/);
-    assert.match(pins, /^module github\.com\/cert-manager\/cert-manager\/.*^package main$/ms);
-  });
+test("Renovate finds every pinned version", async () => {
+  const file = join(import.meta.dirname, "..", "..", ".github", "renovate.json");
+  const { customManagers } = JSON.parse(await readFile(file, "utf8"));
+  const [pattern = ""] = customManagers[0].matchStrings;
+  const text = await readFile(join(import.meta.dirname, "modules.ts"), "utf8");
+  const found = Array.from(text.matchAll(new RegExp(pattern, "g")), ({ groups }) => groups?.currentValue);
+  assert.deepEqual(found, text.match(/(?<=\bversion: ")[^"]+/g));
+  assert.ok(found.includes(sourceOf("etcd").version));
 });

@@ -1,52 +1,19 @@
 import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-/** A published release of a Go program, which is built with its own go.mod and go.sum. */
+/** A published release of a Go module. */
 export interface Release {
   readonly module: string;
   /** Includes the `v`. */
   readonly version: string;
-  /**
-   * Folders of its repository whose modules cannot be downloaded in the release's version, and the version to use
-   * instead.
-   */
+  /** Modules that cannot be downloaded in the version that the release names, and the version to use instead. */
   readonly instead?: Readonly<Record<string, string>>;
+  /** The release asks for a newer Go than people may have. Go fetches that Go for a build, despite GOTOOLCHAIN. */
+  readonly fetchesGo?: true;
 }
-
-const kubernetes = (version: string, instead?: Release["instead"]): Release => ({
-  module: "k8s.io/kubernetes",
-  version,
-  ...(instead && { instead }),
-});
-
-/** The newest patch release of each minor that the chart supports, in addition to the version in `modules/`. */
-export const KUBERNETES: Readonly<Record<string, Release>> = {
-  "1.30": kubernetes("v1.30.14"),
-  "1.31": kubernetes("v1.31.14", {
-    endpointslice: "v0.31.13",
-    "kube-controller-manager": "v0.31.13",
-    "kube-proxy": "v0.31.11",
-    "kube-scheduler": "v0.31.13",
-  }),
-  "1.32": kubernetes("v1.32.13", { endpointslice: "v0.32.12" }),
-  "1.33": kubernetes("v1.33.13"),
-  "1.34": kubernetes("v1.34.4"),
-  "1.35": kubernetes("v1.35.4"),
-  "1.36": kubernetes("v1.36.3"),
-};
-
-/** The newest Helm 3. */
-export const HELM_3: Release = { module: "helm.sh/helm/v3", version: "v3.22.0" };
-
-/**
- * A line in the go.mod of Kubernetes that names a module in a folder of its repository. A downloaded module has no
- * such folder.
- */
-const STAGED = /=> \.\/staging\/src\/k8s\.io\/(\S+)/g;
-/** Only the tests of Kubernetes require this module. */
-const FOR_TESTS = /^\tk8s\.io\/sample-apiserver v.*\n/m;
 
 /** Where to run `go build`, and which go.mod it uses. */
 export interface ModuleUse {
@@ -55,25 +22,64 @@ export interface ModuleUse {
 }
 
 /**
- * Writes `<name>.mod` and `<name>.sum` into `folder`, with which Go builds a release outside its repository. Where
- * the release's go.mod names a folder of that repository, they name the published version of that module. Go adds the
- * checksums of these modules, and verifies them according to GOSUMDB.
+ * The folder of a release's source in Go's cache. Go fetches it if it is not there, and verifies it according to
+ * GOSUMDB.
  */
-export async function useRelease(
-  { module, version, instead = {} }: Release,
+export async function moduleFolder(
+  { module, version }: Release,
+  env: NodeJS.ProcessEnv = process.env,
+  cwd = "/",
+): Promise<string> {
+  const download = ["mod", "download", "-json", `${module}@${version}`];
+  // If the download fails, Go prints the reason in the same form.
+  const { stdout } = await promisify(execFile)("go", download, { cwd, env }).catch((error: { stdout?: string }) => {
+    if (!error.stdout) throw error;
+    return { stdout: error.stdout };
+  });
+  const { Dir, Zip, Error: reason } = JSON.parse(stdout) as { Dir?: string; Zip?: string; Error?: string };
+  // If the release asks for a newer Go, an older Go still verifies and unpacks it, and then fails. That is enough to
+  // read its files.
+  const folder = Dir ?? Zip?.replace("/cache/download/", "/").replace(/\/@v\/(.*)\.zip$/, "@$1");
+  if (folder === undefined || !existsSync(folder)) throw new Error(`go ${download.join(" ")}: ${reason}`);
+  return folder;
+}
+
+/**
+ * Writes `<name>.mod` and `<name>.sum` into `folder`, with which Go builds a module where it is: a release in Go's
+ * cache, or a folder of ours. A release's own go.mod and go.sum decide about all versions. Go adds the checksums of
+ * modules that go.sum lacks, and verifies them according to GOSUMDB.
+ */
+export async function useModule(
+  module: Release | string,
   name: string,
   { folder, env }: { folder: string; env: NodeJS.ProcessEnv },
 ): Promise<ModuleUse> {
-  const download = ["mod", "download", "-json", `${module}@${version}`];
-  const { stdout } = await promisify(execFile)("go", download, { cwd: folder, env });
-  const { Dir: cwd } = JSON.parse(stdout) as { Dir: string };
-  const published = (staged: string) => `=> k8s.io/${staged} ${instead[staged] ?? version.replace("v1.", "v0.")}`;
-  const goMod = (await readFile(join(cwd, "go.mod"), "utf8")).replace(FOR_TESTS, "");
+  const isOurs = typeof module === "string";
+  const cwd = isOurs ? module : await moduleFolder(module, env, folder);
+  const goMod = await readFile(join(cwd, "go.mod"), "utf8");
   const modFile = join(folder, `${name}.mod`);
-  await writeFile(
-    modFile,
-    goMod.replaceAll(STAGED, (_, staged: string) => published(staged)),
-  );
-  await writeFile(join(folder, `${name}.sum`), await readFile(join(cwd, "go.sum")));
+  await writeFile(modFile, isOurs ? goMod : withoutFolders(goMod, module));
+  const sums = join(cwd, "go.sum");
+  if (existsSync(sums)) await writeFile(join(folder, `${name}.sum`), await readFile(sums));
   return { cwd, flags: [`-modfile=${modFile}`, "-mod=mod"] };
+}
+
+/** A line of a go.mod that replaces a module by a folder of its repository. A downloaded module has no such folder. */
+const BY_FOLDER = /^(?:replace )?[ \t]*(\S+) => \.\.?\/.*\n/gm;
+/** A line of a go.mod that requires a version that does not exist. Only a folder can replace it. */
+const PLACEHOLDER = /^\t(\S+) v0\.0\.0(?: \/\/ indirect)?$/gm;
+/** Only the tests of Kubernetes require this module. */
+const FOR_TESTS = /^\tk8s\.io\/sample-apiserver v.*\n/m;
+
+/**
+ * The go.mod of a release without folders of its repository. A module of such a folder gets the version in `instead`.
+ * Without one, it gets the version that the release requires. If that is a placeholder, as in Kubernetes, it gets the
+ * release's own version with major 0.
+ */
+function withoutFolders(goMod: string, { version, instead = {} }: Release): string {
+  const text = goMod.replace(FOR_TESTS, "").replaceAll(BY_FOLDER, "");
+  const placeholders = Array.from(text.matchAll(PLACEHOLDER), ([, name = ""]) => [name, version.replace("v1.", "v0.")]);
+  const versions = { ...Object.fromEntries(placeholders), ...instead };
+  const lines = Object.entries(versions).map(([name, other]) => `replace ${name} => ${name} ${other}\n`);
+  return text + lines.join("");
 }

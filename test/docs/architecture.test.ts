@@ -50,8 +50,7 @@ function faultsOf(imports: readonly Import[]): string[] {
 }
 
 function isAllowed([from, to]: Import): boolean {
-  // The benches start the clusters and fakes of the tests, and the release uses the tools that the tests build. The
-  // image has neither.
+  // The benches start the clusters and fakes of the tests. The image has neither.
   if (to.startsWith("test/")) return from.startsWith("tools/") || isBench(roomOf(from));
   if (roomOf(from) === roomOf(to)) return FLOORS.has(roomOf(from));
   const isInside = roomOf(from, true) === roomOf(to, true);

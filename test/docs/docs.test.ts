@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { EXAMPLE_REGISTRY } from "#tools/release/names.ts";
+import { EXAMPLE_REGISTRY } from "#tools/release/files.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const COLUMNS = 100;

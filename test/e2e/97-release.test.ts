@@ -1,97 +1,125 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { NGINX } from "../cluster/addons/load-balancers.ts";
+import { buildDockerfile } from "../cluster/buildah.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { ctr } from "../cluster/node/up.ts";
 import { withCluster } from "../cluster/whole.ts";
-import { ReleaseFolder } from "./release-folder.ts";
+import { OPTED_IN, optIn } from "./opted-in.ts";
 import {
+  CERTIFICATE,
   certificateIsReady,
-  ingress,
   isCertificateReady,
+  NAME,
   openShop,
   orderCertificate,
   SHOP,
   setIngressAddress,
 } from "./shop.ts";
-import { removeSwitchback, restoreCertManager, SYSTEM, webhookAnswers } from "./switchback.ts";
+import { publishedMap, removeSwitchback, restoreCertManager, SYSTEM, webhookAnswers } from "./switchback.ts";
+import { unnoticed } from "./unnoticed.ts";
 
-// Installs a release only from its air-gap archive, with the commands of the page in it. It uses no checkout and no
-// registry.
+// The life of a release: the image that the Dockerfile builds, and the chart that `npm run release` writes, packaged by
+// Helm. No node can pull anything, so the image is imported as docs/install.md says for clusters without a network.
 
 const TOP = join(import.meta.dirname, "..", "..");
-const COMPONENTS = ["controller", "webhook", "proxy"];
-const HOST = "released.example.com";
+const REGISTRY = "released.test";
+const { version } = JSON.parse(readFileSync(join(TOP, "package.json"), "utf8")) as { version: string };
+/** The next release. It differs only in its version. */
+const NEXT = "0.999.0";
+const imageOf = (release: string) => `${REGISTRY}/switchback:${release}`;
 
 const folder = mkdtempSync(join(tmpdir(), "switchback-e2e-release-"));
-let release: ReleaseFolder;
+const chartOf = (release: string) => join(folder, `switchback-${release}.tgz`);
 let cluster: Cluster;
 
 before(async () => {
   cluster = await withCluster();
-  await removeSwitchback(cluster);
-  await restoreCertManager(cluster);
-  await cluster.kubectl("delete", "namespace", SHOP, "--ignore-not-found", "--timeout=120s");
+  await clear();
+  execFileSync(process.execPath, [join(TOP, "tools/release/main.ts"), "--out", folder, "--registry", REGISTRY]);
+  for (const release of [version, NEXT]) {
+    const versions = ["--version", release, "--app-version", release];
+    await cluster.helm("package", join(folder, "chart"), "--destination", folder, ...versions);
+  }
+  const archive = join(folder, "image.tar");
+  await buildDockerfile(TOP, imageOf(version), folder, archive);
+  await ctr("images", "import", archive);
+  await ctr("images", "tag", "--force", imageOf(version), imageOf(NEXT));
   await openShop(cluster);
-  await cluster.apply(ingress("released", HOST, "nginx", "released-tls"));
-  await setIngressAddress(cluster, "released", NGINX.address);
-  await orderCertificate(cluster, HOST, "released-tls");
-  release = await ReleaseFolder.make(TOP, folder);
+  await setIngressAddress(cluster, "app", NGINX.address);
+  await orderCertificate(cluster);
+  // The chart creates its Role for restarts in this namespace.
+  await cluster.apply({ apiVersion: "v1", kind: "Namespace", metadata: { name: OPTED_IN } });
 });
 
 after(async () => {
   if (cluster !== undefined) {
-    await removeSwitchback(cluster);
-    await restoreCertManager(cluster);
-    await cluster.kubectl("delete", "namespace", SHOP, "--ignore-not-found", "--timeout=120s");
-    if (release !== undefined) await ctr("images", "rm", release.image);
+    await clear();
+    await ctr("images", "rm", imageOf(version), imageOf(NEXT));
   }
   rmSync(folder, { recursive: true });
 });
 
-test("the checksums match, and the image is imported under the name in the chart", async () => {
-  assert.match(await release.follow(1), new RegExp(`^switchback-image-${release.version}\\.tar: OK$`, "m"));
-  await release.follow(2);
-  assert.match(await ctr("images", "ls", "-q"), new RegExp(`^${release.image}$`, "m"));
-});
+/** Removes Switchback and the shop from the cluster. */
+async function clear(): Promise<void> {
+  await removeSwitchback(cluster);
+  await restoreCertManager(cluster);
+  await cluster.kubectl("delete", "namespace", SHOP, OPTED_IN, "--ignore-not-found", "--timeout=120s");
+}
 
-test("the chart in the archive installs, and its pods run the imported image", async () => {
-  assert.equal(await isCertificateReady(cluster, "released-tls"), false, "without Switchback its self-check fails");
-  await release.follow(3);
+/** Waits until every pod of ours runs this release, and drained pods are gone. No container may have restarted. */
+async function runs(release: string): Promise<void> {
   await cluster.releaseRuns("switchback", SYSTEM);
+  await cluster.until(`the pods to run ${imageOf(release)} alone`, 180, async () => {
+    const { items } = await cluster.get<{
+      items: {
+        spec: { containers: { image: string }[] };
+        status: { containerStatuses?: { restartCount: number }[] };
+      }[];
+    }>("-n", SYSTEM, "pods");
+    const restarted = items
+      .flatMap(({ status }) => status.containerStatuses ?? [])
+      .filter((one) => one.restartCount > 0);
+    assert.deepEqual(restarted, []);
+    // Both releases have the same image, so the status may name it by either tag.
+    const containers = items.flatMap(({ spec }) => spec.containers);
+    return (containers.length > 0 && containers.every(({ image }) => image === imageOf(release))) || undefined;
+  });
   await webhookAnswers(cluster);
-  const { items } = await cluster.get<{ items: { status: { containerStatuses: { image: string }[] } }[] }>(
-    ...["-n", SYSTEM, "pods"],
-  );
-  const images = items.flatMap(({ status }) => status.containerStatuses.map(({ image }) => image));
-  assert.ok(images.length > 0);
-  assert.deepEqual([...new Set(images)], [release.image]);
+  await cluster.until("the name is published", 60, async () => {
+    return (await publishedMap(cluster)).includes(NAME) || undefined;
+  });
+}
+
+test("the packaged chart installs the imported image, and a Certificate is issued without more commands", async () => {
+  assert.equal(await isCertificateReady(cluster), false, "without Switchback its self-check fails");
+  const optedIn = ["--set", `config.optIn.namespaces={cert-manager,${OPTED_IN}}`];
+  const created = ["--namespace", SYSTEM, "--create-namespace"];
+  await cluster.helm("install", "switchback", chartOf(version), ...created, ...optedIn);
+  await runs(version);
+  await certificateIsReady(cluster, CERTIFICATE);
 });
 
-test("the install command opts cert-manager in, and its Certificate is issued without another command", async (t) => {
-  const installed = performance.now();
-  await certificateIsReady(cluster, "released-tls");
-  t.diagnostic(`installed to Certificate Ready: ${((performance.now() - installed) / 1000).toFixed(1)} s`);
-  assert.match(await release.follow(4), new RegExp(HOST));
+test("it is upgraded to the next release, and nobody notices that the upgrade is rolled back", async (t) => {
+  const inSystem = ["--namespace", SYSTEM];
+  await cluster.helm("upgrade", "switchback", chartOf(NEXT), ...inSystem, "--reset-then-reuse-values");
+  await runs(NEXT);
+  // This annotation fixes the pod's one name, so nothing is restarted later.
+  await optIn(cluster, { "switchback.dev/hosts": NAME });
+  await unnoticed(cluster, t, async () => {
+    await cluster.helm("rollback", "switchback", ...inSystem);
+    await runs(version);
+  });
 });
 
-test("the page's commands remove the release, and take its addresses out of the pods", async () => {
-  await release.follow("remove");
+test("an uninstall restarts the pods that have its addresses, and leaves nothing", async () => {
+  await cluster.helm("uninstall", "switchback", "--namespace", SYSTEM);
   const left = await cluster.kubectl("get", "clusterroles,mutatingwebhookconfigurations", "-o", "name");
   assert.doesNotMatch(left, /switchback/);
   const pods = await cluster.kubectl("get", "pods", "-A", "-o", "yaml");
-  assert.doesNotMatch(pods, new RegExp(HOST));
-});
-
-test("without Helm, its kustomization installs a working webhook, and can be deleted again", async () => {
-  await release.run("kubectl apply --server-side -k .");
-  try {
-    await cluster.rolledOut(SYSTEM, ...COMPONENTS.map((component) => `deployment/switchback-${component}`));
-    await webhookAnswers(cluster);
-  } finally {
-    await release.run("kubectl delete -k .");
-  }
+  assert.doesNotMatch(pods, /switchback\.dev\/injected/);
 });

@@ -55,8 +55,6 @@ const OWN_NODE_ONLY: Readonly<Record<string, string>> = {
   "85": "a network plugin that enforces NetworkPolicies, known addresses, and clients outside of the cluster",
   "75": "load balancers and an ingress controller in which a test may plant faults",
   "97": `${OUTSIDE}; and the container engine of each node`,
-  "99": `${OUTSIDE}; and the container engine of each node`,
-  "98": "root on this machine, and no cluster",
 };
 
 /** Why a file cannot run with these add-ons. Undefined if it can. */

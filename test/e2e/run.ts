@@ -41,13 +41,12 @@ const USAGE =
 const ENFORCED_ONLY = /\/85-/;
 
 /** Files that take too long for each run of CI. They run only with --all. */
-const LONG = /\/(?:36|37|38|39|78|79|99)-/;
+const LONG = /\/(?:36|37|38|39|78|79)-/;
 
 /**
- * Files that need IPv4 alone. What they write or read has IPv4 addresses, or they use another network (Felix, an API
- * server of a release's own cluster).
+ * Files that need IPv4 alone. What they write or read has IPv4 addresses, or they use another network (Felix).
  */
-const IPV4_ONLY = /\/(?:36|37|38|39|64|68|69|77|78|79|80|85|97|98|99)-/;
+const IPV4_ONLY = /\/(?:36|37|38|39|64|68|69|77|78|79|80|85|97)-/;
 
 /** Files about two nodes. With --nodes 2, only these run; otherwise, they do not run. */
 const TWO_NODES_ONLY = /\/61-/;

@@ -21,8 +21,8 @@ const HERE: ReadonlyMap<string, RegExp> = new Map([
   ["npm ci", /^added \d+ packages/m],
   ["npx switchback doctor", NO_CLUSTER],
   ["npm run demo", /^ {2}through the relay: 200 Ingress shop\/added; client /m],
-  ["npm run release -- --out ../switchback-files --only npm", /npm: switchback-npm-\S+\.tgz$/m],
-  [`npm install --global ../switchback-files/switchback-npm-${version}.tgz`, /^added 1 package/m],
+  ["npm run release -- --out ../switchback-files", /switchback-files: chart, npm, install\.yaml, NOTES\.md$/m],
+  ["npm install --global --install-links ../switchback-files/npm", /^added 1 package/m],
   ["switchback version --client", new RegExp(`^switchback ${version}$`, "m")],
   ["switchback doctor", NO_CLUSTER],
 ]);

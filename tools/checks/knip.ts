@@ -11,7 +11,7 @@ const config: KnipConfig = {
     // Loaded by path: a thread's script, the page's bundle, and files that npm's scripts and other processes start.
     "proxy/linux/worker.ts!",
     "extras/*/page/main.tsx!",
-    "tools/{*/main,checks/{line-lengths,weight},bench/mount,release/command/check}.ts!",
+    "tools/{*/main,checks/{line-lengths,weight},bench/mount}.ts!",
     "tools/bench/*/main.ts!",
     "tools/bench/{commands,rollout,traffic}.ts!",
     "tools/bench/{current/live-changes,proxy/server}.ts!",

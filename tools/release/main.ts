@@ -1,34 +1,25 @@
-import { join } from "node:path";
-import { progressLines } from "#test/cluster/progress.ts";
-import { readArguments } from "./arguments.ts";
-import { describeCheckout } from "./checkout.ts";
-import { ReleaseError } from "./error.ts";
-import { refreshBase } from "./image/refresh.ts";
-import { makeRelease } from "./make.ts";
-import { PARTS } from "./parts.ts";
-import { readSigningKey, SIGNING_KEY_VARIABLE } from "./sign.ts";
+import { resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { EXAMPLE_REGISTRY, writeRelease } from "./files.ts";
 
-// `npm run release -- --out FOLDER`: makes all files of a release from this checkout, with the same bytes each time.
-// It publishes nothing. `npm run release -- --refresh-base`: writes the current Debian packages of the image to
-// tools/release/image/base.json.
+// `npm run release -- --out FOLDER`: writes what a release publishes besides the image: the folders `chart` for `helm
+// package` and `npm` for `npm publish`, install.yaml, and NOTES.md. It publishes nothing: .github/workflows/release.yml
+// does, with the standard tools.
 
-const SOURCE = join(import.meta.dirname, "..", "..");
+const USAGE = `usage: npm run release -- --out FOLDER [--registry HOST/PATH] [--digest sha256:HASH] [--home URL]
+                          [--security-contact CONTACT]`;
+
+const options = { type: "string" } as const;
 
 try {
-  const args = process.argv.slice(2);
-  if (args.length === 1 && args[0] === "--refresh-base") await refreshBase(progressLines());
-  else await make(args);
+  const { values } = parseArgs({
+    options: { out: options, registry: options, digest: options, home: options, "security-contact": options },
+  });
+  const { out, registry = EXAMPLE_REGISTRY, digest, home, "security-contact": securityContact } = values;
+  if (out === undefined) throw new Error("--out is missing");
+  await writeRelease(resolve(out), { registry, digest, home, securityContact });
+  process.stdout.write(`${out}: chart, npm, install.yaml, NOTES.md\n`);
 } catch (error) {
-  if (!(error instanceof ReleaseError)) throw error;
-  process.stderr.write(`release: ${error.message}\n`);
+  process.stderr.write(`release: ${(error as Error).message}\n${USAGE}\n`);
   process.exitCode = 2;
-}
-
-async function make(args: readonly string[]): Promise<void> {
-  const { parts, dirty, ...settings } = readArguments(args, PARTS);
-  const signingKey = readSigningKey(process.env[SIGNING_KEY_VARIABLE]);
-  // Programs that a part starts do not need the key.
-  delete process.env[SIGNING_KEY_VARIABLE];
-  const checkout = describeCheckout(SOURCE, { given: process.env.SOURCE_DATE_EPOCH, dirty });
-  await makeRelease({ ...checkout, ...settings, progress: progressLines() }, parts, signingKey);
 }

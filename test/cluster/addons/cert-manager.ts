@@ -3,10 +3,11 @@ import { join } from "node:path";
 import { stringify } from "yaml";
 import type { Cluster } from "../cluster.ts";
 import { IMAGES } from "../images.ts";
+import { releaseOf } from "../modules.ts";
 import { statePath } from "../node/layout.ts";
 import { run } from "../node/run.ts";
+import { moduleFolder } from "../releases.ts";
 
-const MODULE = join(import.meta.dirname, "..", "modules", "cert-manager");
 export const CERT_MANAGER = "cert-manager";
 
 /**
@@ -14,16 +15,14 @@ export const CERT_MANAGER = "cert-manager";
  * module; cert-manager's release process adds the version.
  */
 export async function install(cluster: Cluster): Promise<void> {
-  const module = JSON.parse(
-    await run("go", "-C", MODULE, "list", "-mod=readonly", "-m", "-json", "github.com/cert-manager/cert-manager"),
-  ) as { Dir: string; Version: string };
+  const release = releaseOf("cert-manager");
   const chart = statePath("charts", CERT_MANAGER);
   await rm(chart, { recursive: true, force: true });
   await mkdir(chart, { recursive: true });
-  await cp(join(module.Dir, "deploy", "charts", CERT_MANAGER), chart, { recursive: true });
+  await cp(join(await moduleFolder(release), "deploy", "charts", CERT_MANAGER), chart, { recursive: true });
   await run("chmod", "-R", "u+w", chart);
   const description = await readFile(join(chart, "Chart.yaml"), "utf8");
-  await writeFile(join(chart, "Chart.yaml"), description.replaceAll("v0.0.0", module.Version));
+  await writeFile(join(chart, "Chart.yaml"), description.replaceAll("v0.0.0", release.version));
   const values = statePath("charts", `${CERT_MANAGER}.yaml`);
   await writeFile(values, stringify(VALUES));
   const flags = ["--namespace", CERT_MANAGER, "--create-namespace", "--values", values];

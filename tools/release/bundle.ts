@@ -13,20 +13,19 @@ export const OLDEST_NODE = "22.11";
 /** Files that the program reads at run time, as in `cli/own-files.ts`. */
 const OWN_FILES = ["package.json", "examples/demo/*.yaml", "docs/codes.md", "extras/dashboard/page/index.html"];
 
-/** The license files in a bundle's folder. */
-export const LICENSES = ["LICENSE", "THIRD-PARTY-LICENSES"];
-export const MAIN = "cli/main.js";
+const MAIN = "cli/main.js";
+const BIN = "cli/bin.js";
 
 /**
- * Bundles the command of a checkout into `folder`: `cli/main.js`, one file that needs no package; the files that it
- * reads; and the licenses. Returns the paths of the files that it reads.
+ * Writes the npm package with the command of a checkout into `folder`: package.json; `cli/bin.js`; `cli/main.js`, one
+ * file that needs no package; the files that it reads; and the licenses. `home`: the page with the package's sources.
  *
  * The file includes everything, even @kubernetes/client-node. As a dependency, that package is 62 MB with its 16
  * packages, which `npx` would download for each new version. Its part that reads a kubeconfig is 0.6 MB. The
  * exception is koffi, whose native code differs by machine. Only the relay's linux engine and the agent's confinement
  * need it, and those run from the image. Here the relay falls back to the portable engine.
  */
-export async function bundleCommand(source: string, folder: string): Promise<readonly string[]> {
+export async function bundleCommand(source: string, folder: string, home?: string): Promise<void> {
   const { metafile } = await build({
     absWorkingDir: source,
     entryPoints: ["cli/main.ts"],
@@ -53,21 +52,30 @@ export async function bundleCommand(source: string, folder: string): Promise<rea
   for (const path of [...copied, "LICENSE"]) copy(join(source, path), join(folder, path));
   const page = await bundlePage();
   for (const [path, text] of Object.entries(page.files)) writeFileSync(join(folder, path), text);
-  writeFileSync(join(folder, "package.json"), packageJson(source));
+  writeFileSync(join(folder, BIN), binOfBundle(readFileSync(join(source, BIN), "utf8")), { mode: 0o755 });
+  writeFileSync(join(folder, "package.json"), packageJson(source, home));
   writeFileSync(join(folder, "THIRD-PARTY-LICENSES"), bundledLicenses(metafile, page.metafile));
-  return [...copied, ...Object.keys(page.files)].sort();
+}
+
+/** The first file of the command as in the checkout, except that it starts the bundle. */
+function binOfBundle(text: string): string {
+  const changed = text.replace("./main.ts", "./main.js");
+  if (changed === text) throw new Error(`${BIN} does not start ./main.ts`);
+  return changed;
 }
 
 /**
  * package.json with the fields that npm and its users need. It has no scripts, and no dependencies, because they are
- * in the bundle.
+ * in the bundle. npm compares the repository with the package's provenance.
  */
-function packageJson(source: string): string {
+function packageJson(source: string, home: string | undefined): string {
   const { name, version, description, license, type, bin } = JSON.parse(
     readFileSync(join(source, "package.json"), "utf8"),
   );
   const engines = { node: `>=${OLDEST_NODE}` };
-  return `${JSON.stringify({ name, version, description, license, type, bin, engines }, undefined, 2)}\n`;
+  const repository = home === undefined ? {} : { repository: { type: "git", url: `git+${home}.git` } };
+  const all = { name, version, description, license, type, bin, engines, ...repository };
+  return `${JSON.stringify(all, undefined, 2)}\n`;
 }
 
 function copy(from: string, to: string): void {
