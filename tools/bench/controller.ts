@@ -1,24 +1,16 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { Bed, Ingresses, type Names, within } from "./bed.ts";
 import { bareTimes, MapFollower } from "./map-follower.ts";
 import { measurePods } from "./pods.ts";
 import { cpuOf, memoryOf } from "./process.ts";
-import { percentile, progress, type Reporter, reportTimes } from "./report.ts";
+import { progress, type Reporter, reportTimes } from "./report.ts";
 import { Routes } from "./routes.ts";
 import type { Served } from "./serve.ts";
 
-const CHURN_PER_SECOND = 50;
 const CHANGE_EVERY_MS = 1_000;
-/** Pause after a start and after the churn, so that garbage collection does not affect the next measurement. */
+/** Pause after a start, so that garbage collection does not affect the next measurement. */
 const SETTLE_MS = 3_000;
 const IDLE_MS = 5_000;
-
-interface Options {
-  readonly seconds: number;
-  readonly churnSeconds: number;
-  readonly nodeFlags: readonly string[];
-}
 
 /** What is measured at one size. */
 interface Place {
@@ -28,14 +20,12 @@ interface Place {
 }
 
 /**
- * `npm run bench -- controller [--names 100,10000,50000] [--routes N] [--pods N] [--seconds 30] [--churn 30]
- * [--cpu-prof DIR]`
+ * `npm run bench -- controller [--names 100,10000,50000] [--routes N] [--pods N] [--seconds 30]`
  *
  * Measures the controller as a separate process against a real etcd and kube-apiserver. Each size gets `--seconds` of
- * single changes, one a second, as many new Services, `--churn` seconds with 50 changes a second, and a take-over by
- * another replica. `bare` is the API server's own part of a publication. With `--routes`, the names come from
- * HTTPRoutes of one Gateway. With `--pods`, only what opted-in pods cost is measured (pods.ts). `--cpu-prof` writes a
- * profile of each controller.
+ * single changes, one a second, as many new Services, and a take-over by another replica. `bare` is the API server's
+ * own part of a publication. With `--routes`, the names come from HTTPRoutes of one Gateway. With `--pods`, only what
+ * opted-in pods cost is measured (pods.ts).
  */
 export async function run(args: string[], report: Reporter): Promise<void> {
   const { values } = parseArgs({
@@ -45,13 +35,9 @@ export async function run(args: string[], report: Reporter): Promise<void> {
       routes: { type: "string" },
       pods: { type: "string" },
       seconds: { type: "string", default: "30" },
-      churn: { type: "string", default: "30" },
-      "cpu-prof": { type: "string" },
     },
   });
-  const { pods, routes, "cpu-prof": profile } = values;
-  const nodeFlags = profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`];
-  const options = { seconds: Number(values.seconds), churnSeconds: Number(values.churn), nodeFlags };
+  const { pods, routes } = values;
   if (pods !== undefined) return await onBed((bed, map) => measurePods({ bed, map }, Number(pods), report));
   for (const size of (routes ?? values.names).split(",").map(Number)) {
     await onBed(async (bed, map) => {
@@ -59,7 +45,7 @@ export async function run(args: string[], report: Reporter): Promise<void> {
       report.section({ [routes === undefined ? "names" : "routes"]: size });
       progress(`creating ${size} objects`);
       await names.seed(size);
-      await measure({ bed, map, names }, { ...options, size }, report);
+      await measure({ bed, map, names }, { size, seconds: Number(values.seconds) }, report);
     });
   }
 }
@@ -76,18 +62,18 @@ async function onBed(work: (bed: Bed, map: MapFollower) => Promise<void>): Promi
   }
 }
 
-async function measure(place: Place, options: Options & { size: number }, report: Reporter): Promise<void> {
+async function measure(place: Place, options: { size: number; seconds: number }, report: Reporter): Promise<void> {
   const { bed, names } = place;
-  const { size, seconds, churnSeconds, nodeFlags } = options;
-  const controller = await bed.serve("controller", { nodeFlags });
+  const { size, seconds } = options;
+  const controller = await bed.serve("controller");
   await coldStart(place, controller, size, report);
   await controller.rest(SETTLE_MS);
   progress(`${seconds} single changes`);
   await singleChanges(place, controller, seconds, report);
   if (names instanceof Ingresses) await newServices(names, controller, seconds, report);
-  report.figure("rss", memoryOf(controller.pid).rss, "MB");
-  if (churnSeconds > 0) await churn(place, controller, churnSeconds, report);
-  report.figure("rss-peak", memoryOf(controller.pid).peak, "MB");
+  const { rss, peak } = memoryOf(controller.pid);
+  report.figure("rss", rss, "MB");
+  report.figure("rss-peak", peak, "MB");
   await takeOver(place, controller, report);
 }
 
@@ -147,28 +133,6 @@ async function cpuOfEach(
     await controller.rest(Math.max(0, due - performance.now()));
   }
   return (cpuOf(controller.pid) - cpu - idle * (performance.now() - start)) / count;
-}
-
-/** A fixed number of changes a second, whether or not the map keeps up. Then waits until the map has all of them. */
-async function churn({ map, names }: Place, controller: Served, seconds: number, report: Reporter): Promise<void> {
-  progress(`${CHURN_PER_SECOND} changes a second for ${seconds} s`);
-  const lags: Promise<number>[] = [];
-  const writes: Promise<void>[] = [];
-  const [bytes, cpu, start] = [map.bytes, cpuOf(controller.pid), performance.now()];
-  for (let number = 0; number < CHURN_PER_SECOND * seconds; number += 1) {
-    await delay(Math.max(0, start + (number * 1_000) / CHURN_PER_SECOND - performance.now()));
-    const change = names.next();
-    const published = map.published(change.host);
-    const writtenAt = performance.now();
-    writes.push(change.write());
-    lags.push(published.then((at) => at - writtenAt));
-  }
-  await Promise.all(writes);
-  const all = await within(Promise.all(lags), "all changes in the map", controller);
-  const ms = performance.now() - start;
-  report.figure("churn-to-a-reader", (map.bytes - bytes) / ms, "kB/s");
-  report.figure("churn-lag-p50", percentile(all, 0.5), "ms");
-  report.figure("churn-cpu", (100 * (cpuOf(controller.pid) - cpu)) / ms, "%");
 }
 
 /** The leader ends. Measures the time until another replica, which is ready, publishes a change made meanwhile. */

@@ -423,7 +423,8 @@ async function judge(mutant: Mutant, tree: string, run: Run): Promise<Result> {
     const { ms, ran } = await run.baselineOf(test);
     if (!ran[file]?.some(([from = 0, to = 0]) => from < end && start < to)) continue;
     fs.writeFileSync(join(tree, file), apply(source, mutant));
-    const { isGreen, detail } = await runTest(test, tree, Math.max(MIN_TIMEOUT_MS, TIMEOUT_FACTOR * ms));
+    const timeout = Math.max(MIN_TIMEOUT_MS, TIMEOUT_FACTOR * Math.ceil(ms));
+    const { isGreen, detail } = await runTest(test, tree, timeout);
     fs.writeFileSync(join(tree, file), source);
     if (!isGreen) by.push(`${test}: ${detail}`);
     outcome = by.length > 0 ? "killed" : "survived";

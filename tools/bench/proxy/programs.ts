@@ -6,7 +6,7 @@ import type { Component, Processes } from "#test/cluster/processes.ts";
 import { childrenOf } from "../process.ts";
 import { chartFlags, MALLOC_ENV, ROOT } from "../serve.ts";
 
-export const PROGRAMS = ["haproxy", "haproxy-splice", "nginx", "portable", "linux"] as const;
+export const PROGRAMS = ["haproxy", "nginx", "portable", "linux"] as const;
 export type ProgramName = (typeof PROGRAMS)[number];
 
 /** Below the limit of 20,000 open files: a connection needs two, and HAProxy's pipes need some too. */
@@ -110,11 +110,7 @@ interface Ports {
 
 /** Each writes a configuration to the folder and returns the command. */
 const COMMANDS: Readonly<Record<ProgramName, (folder: string, ports: Ports) => string[]>> = {
-  haproxy: (folder, ports) => haproxy(folder, ports, ["option splice-auto"], []),
-  "haproxy-splice": (folder, ports) => {
-    const splice = ["option splice-request", "option splice-response"];
-    return haproxy(folder, ports, splice, ["tune.pipesize 1048576"]);
-  },
+  haproxy,
   nginx: (folder, { port, upstreamPort }) => {
     const lines = [
       "proxy_protocol on;",
@@ -134,12 +130,12 @@ function nginx(folder: string, servers: string, modules = ""): string[] {
   return ["nginx", "-e", join(folder, "error.log"), "-c", file];
 }
 
-function haproxy(folder: string, { port, upstreamPort }: Ports, options: string[], tuning: string[]): string[] {
+function haproxy(folder: string, { port, upstreamPort }: Ports): string[] {
   const lines = [
     "global",
-    ...["nbthread 1", `maxconn ${MAX_CONNECTIONS}`, ...tuning],
+    ...["nbthread 1", `maxconn ${MAX_CONNECTIONS}`],
     "defaults",
-    ...["mode tcp", "timeout connect 5s", "timeout client 300s", "timeout server 300s", ...options],
+    ...["mode tcp", "timeout connect 5s", "timeout client 300s", "timeout server 300s", "option splice-auto"],
     "listen bench",
     ...[`bind 127.0.0.1:${port}`, `server upstream 127.0.0.1:${upstreamPort} send-proxy`],
   ];
