@@ -41,23 +41,6 @@ test("if a process that a test started stays and holds its output, the runner ki
   assert.match(failed[0] ?? "", /^process \d+: killed after 3 s without news: sleep 1000$/);
 });
 
-test("if a failed test keeps its file open, the runner kills and names it, and the run ends", {
-  skip: process.platform !== "linux" && "there is no /proc",
-}, async () => {
-  const { failed } = await outcomeOf(
-    `import { createServer } from "node:net";
-     import { test } from "node:test";
-     test("breaks", async () => {
-       await new Promise((done) => createServer().listen(0, "127.0.0.1", done));
-       throw new Error("before the server is closed");
-     });`,
-    3_000,
-  );
-  assert.equal(failed.length, 2, failed.join("; "));
-  assert.equal(failed[0], "breaks: before the server is closed");
-  assert.match(failed[1] ?? "", /^process \d+: killed after 3 s without news: .*\.test\.mjs$/);
-});
-
 test("a failed test and a skipped test are named", async () => {
   // The skip is in the text of the test file that this test runs: the runner must name it.
   const { failed, skipped } = await outcomeOf(

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { parse, stringify } from "yaml";
 
 /** The first lines of this file describe its format. */
-export const SUPPORT_FILE = new URL("../docs/support.yaml", import.meta.url);
+const SUPPORT_FILE = new URL("../docs/support.yaml", import.meta.url);
 
 /** One row of the table in docs/support.md. */
 export interface SupportRun {

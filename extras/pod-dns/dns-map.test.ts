@@ -8,7 +8,8 @@ import { renderHosts } from "#hostmap/hosts-text.ts";
 import { SnapshotAssembler } from "#lib/documents/map-builder.ts";
 import { INDEX_NAME, renderIndex, SHARD_NAMES } from "#lib/documents/map-format.ts";
 import { isMap } from "#lib/documents/published-map.ts";
-import { dnsMapForm, dnsMapOf } from "./dns-map.ts";
+import { dnsMapForm } from "./dns-map.ts";
+import { dnsMapOf } from "./fakes/dns-map.ts";
 import { wildcardsOf } from "./wildcard-zone.ts";
 import { replaceFile } from "./write-file.ts";
 

@@ -44,15 +44,6 @@ export function dnsMapForm(protect: NameProtection): SnapshotForm<DnsPart, DnsMa
   };
 }
 
-/** Creates a map from entries. */
-export function dnsMapOf(
-  revision: string,
-  entries: ReadonlyMap<string, readonly string[]>,
-  protect: NameProtection = () => undefined,
-): DnsMap {
-  return mapOfParts(revision, [partOf(revision, entries, { protect, orders: new Map() })]);
-}
-
 function partOf(
   shardHash: string,
   all: ReadonlyMap<string, readonly string[]>,

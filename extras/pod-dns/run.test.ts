@@ -10,7 +10,8 @@ import { type Logger, silentLogger } from "#lib/telemetry/log.ts";
 import { hashValue } from "#lib/telemetry/metrics.ts";
 import { until } from "#test/fakes/kube-api.ts";
 import { POD_DNS_SECTION } from "./config.ts";
-import { type DnsMap, dnsMapOf } from "./dns-map.ts";
+import type { DnsMap } from "./dns-map.ts";
+import { dnsMapOf } from "./fakes/dns-map.ts";
 import { runDns } from "./run.ts";
 
 const LOCAL = "127.0.0.1";
@@ -113,9 +114,9 @@ test("the serial grows only if the wildcards change, and starts at the current t
 test("a wildcard too far below another one is reported once and gets no records", async (t) => {
   const warnings: object[] = [];
   const { dns, read, offer } = await start(t, { ...silentLogger, warn: (fields) => warnings.push(fields) });
-  const deep = `${"a.".repeat(100)}test`;
+  const deep = `${"a.".repeat(20)}wild.test`;
   const entries: ReadonlyArray<[string, string[]]> = [
-    ["**.test", [RELAY]],
+    ["**.wild.test", [RELAY]],
     [`**.${deep}`, ["198.51.100.10"]],
   ];
   for (const [at, name] of ["one.test", "two.test"].entries()) {

@@ -55,7 +55,7 @@ export const NO_VERSION = "1";
 /** Maximum number of reads of an object that others keep changing. */
 const MAX_READS = 3;
 /** The field manager of a touch. It owns no fields afterwards. */
-export const TOUCH_MANAGER = "switchback-term";
+const TOUCH_MANAGER = "switchback-term";
 
 /**
  * Binds the writes of a leader to its term. A leader may be suspended and resumed after its term. The API server then

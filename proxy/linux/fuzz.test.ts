@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Chance, FAULTS, type Fault, type Faults } from "#test/fakes/kernel.ts";
 import { type Ending, type Step, World } from "#test/fakes/relay-world.ts";
+import { Random } from "#test/fuzz/random.ts";
 import { fc } from "#test/property.ts";
-import { randomFrom } from "#tools/bench/pattern.ts";
 
 /*
  * The event loop, its connections and pumps on a kernel in memory (test/fakes/kernel.ts): random clients and upstreams
@@ -49,8 +49,8 @@ const settings = fc.record({
 const RARITY: Readonly<Record<Fault, number>> = { interrupt: 16, later: 8, accept: 40, watch: 60, option: 8, name: 8 };
 
 function chanceOf(seed: number): Chance {
-  const random = randomFrom(seed);
-  return (below) => Math.floor(random() * below);
+  const random = new Random(seed);
+  return (below) => random.below(below);
 }
 
 test("no byte is lost, duplicated or reordered, and every descriptor is closed once, whatever the peers do", () => {

@@ -150,9 +150,9 @@ export async function clientImages(): Promise<ImageSpec[]> {
 }
 
 /** Builds `images/<name>.go`, a program that uses only the standard library. */
-export async function goProgram(name: string, folder = statePath("built")): Promise<string> {
+async function goProgram(name: string): Promise<string> {
   if (!(await hasGo(process.env))) throw new NotHere("go is not on the PATH (https://go.dev/dl)");
-  const output = await builtPath(folder, name);
+  const output = await builtPath(name);
   const source = join(TOP, "test", "cluster", "images", `${name}.go`);
   const flags = ["build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", output];
   await run("env", "CGO_ENABLED=0", "GOWORK=off", "GO111MODULE=off", "go", ...flags, source);
@@ -160,14 +160,15 @@ export async function goProgram(name: string, folder = statePath("built")): Prom
 }
 
 /** Builds `images/<name>.c`, statically with musl. */
-export async function muslProgram(name: string, folder = statePath("built")): Promise<string> {
-  const output = await builtPath(folder, name);
+async function muslProgram(name: string): Promise<string> {
+  const output = await builtPath(name);
   const source = join(TOP, "test", "cluster", "images", `${name}.c`);
   await run("musl-gcc", "-static", "-Os", "-o", output, source);
   return output;
 }
 
-async function builtPath(folder: string, name: string): Promise<string> {
+async function builtPath(name: string): Promise<string> {
+  const folder = statePath("built");
   await mkdir(folder, { recursive: true });
   return join(folder, name);
 }

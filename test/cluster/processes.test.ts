@@ -6,7 +6,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { Processes } from "./processes.ts";
 
 /** Polls for at most 5 s. */
 async function eventually(condition: () => Promise<boolean> | boolean): Promise<boolean> {
@@ -34,20 +33,6 @@ const isGone = (path: string) =>
 const newFolder = () => mkdtemp(join(tmpdir(), "switchback-processes-"));
 
 describe("a component", () => {
-  it("ends when asked, or by force if it ignores that, and the folder is removed", async () => {
-    const folder = await newFolder();
-    const processes = new Processes(folder, folder);
-    const meek = processes.start("meek", "sleep", ["60"]);
-    await meek.stop();
-    assert.equal(meek.exited, "SIGTERM");
-    const stubborn = processes.start("stubborn", "sh", ["-c", "trap '' TERM; echo started; exec sleep 60"]);
-    assert.ok(await eventually(async () => (await stubborn.logTail()) === "started"));
-    await stubborn.stop("SIGKILL");
-    assert.equal(stubborn.exited, "SIGKILL");
-    await processes.close(false);
-    assert.ok(await isGone(folder));
-  });
-
   it("ends if its parent is killed, and the folder is removed", async () => {
     const folder = await newFolder();
     const script = `

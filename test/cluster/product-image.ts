@@ -45,14 +45,6 @@ export async function withProductImage<T>(work: (image: ImageSpec) => Promise<T>
   }
 }
 
-/**
- * Compiles the program of the image into a folder, to measure what a pod needs. `tree`: another checkout to compile.
- * If that has no installed dependencies, this checkout's are used. Returns the path of `cli/main.js`.
- */
-export async function compileProduct(folder: string, tree = TOP): Promise<string> {
-  return join(await compile(await imageFiles(tree), tree, folder), "cli", "main.js");
-}
-
 async function imageFiles(top: string): Promise<ImageFiles> {
   return JSON.parse(await readFile(join(top, "manifests", "image-files.json"), "utf8")) as ImageFiles;
 }

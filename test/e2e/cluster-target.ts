@@ -44,7 +44,7 @@ export function clusterTarget(): ClusterTarget {
  * The cluster that E2E_KUBECONFIG names. E2E_IMAGE names an image that its nodes have or can pull. Undefined if no
  * cluster is named. @throws NotHere
  */
-export function existing(env: NodeJS.ProcessEnv): ClusterTarget | undefined {
+function existing(env: NodeJS.ProcessEnv): ClusterTarget | undefined {
   const { E2E_KUBECONFIG: kubeconfig, E2E_IMAGE: image } = env;
   if (!kubeconfig) return undefined;
   if (!existsSync(kubeconfig)) throw new NotHere(`E2E_KUBECONFIG: there is no file ${kubeconfig}`);

@@ -66,12 +66,6 @@ export function missingFor(file: string, present: ReadonlySet<string>): string |
   return missing.length === 0 ? undefined : `the cluster has no ${missing.join(", no ")}`;
 }
 
-/** Whether a file's number is in exactly one of the two lists. */
-export function isListed(file: string): boolean {
-  const number = basename(file).slice(0, 2);
-  return number in ANYWHERE !== number in OWN_NODE_ONLY;
-}
-
 /**
  * The add-ons of a cluster. @throws NotHere if the cluster does not answer, or has objects that the tests would make.
  */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { parseHeader } from "#proxy/proxy-header-parse.ts";
-import { Pattern } from "#tools/bench/pattern.ts";
 import type { FakeSocket } from "./kernel-socket.ts";
+import { patternOf } from "./pattern.ts";
 
 export const PROTOCOLS = ["v1", "v2", "none"] as const;
 export type Protocol = (typeof PROTOCOLS)[number];
@@ -27,7 +27,6 @@ const STREAM_DISTANCE = 4099;
 export class End {
   readonly socket: FakeSocket;
   readonly #first: number;
-  readonly #rest: Pattern;
   /** The header protocol of a client's listener. Undefined for an upstream. */
   readonly protocol: Protocol | undefined;
   /** Set when one end has received a byte from the other end. */
@@ -54,7 +53,6 @@ export class End {
   constructor(socket: FakeSocket, index: number, protocol?: Protocol) {
     this.socket = socket;
     this.#first = index + (protocol === undefined ? 0 : FIRST_CLIENT);
-    this.#rest = new Pattern(this.#first * STREAM_DISTANCE);
     this.protocol = protocol;
     this.#header = protocol === undefined ? [] : undefined;
   }
@@ -72,7 +70,7 @@ export class End {
     if (this.hasEnded || !this.isAlive) return;
     if (this.sent === 0 && count > 0) this.socket.send(Uint8Array.of(this.#first));
     const begun = Math.max(1, this.sent);
-    this.socket.send(this.#rest.slice(begun, this.sent + count - begun));
+    this.socket.send(this.#bytes(begun, this.sent + count - begun));
     this.sent += count;
   }
 
@@ -158,12 +156,18 @@ export class End {
     other.peer = this;
   }
 
+  /** The bytes of this end's stream. */
+  #bytes(position: number, length: number): Buffer {
+    return patternOf(this.#first * STREAM_DISTANCE, position, length);
+  }
+
   #check(bytes: Uint8Array): void {
     const { peer } = this;
     assert.ok(peer !== undefined);
     const skipped = this.got === 0 ? 1 : 0;
     if (skipped > 0) assert.equal(bytes[0], peer.#first);
-    assert.equal(peer.#rest.fault(this.got + skipped, Buffer.from(bytes).subarray(skipped)), undefined);
+    const rest = bytes.subarray(skipped);
+    assert.ok(peer.#bytes(this.got + skipped, rest.length).equals(rest), `at byte ${this.got}: other bytes`);
     this.got += bytes.length;
     assert.ok(this.got <= peer.sent, "no more arrives than was sent");
   }

@@ -88,7 +88,7 @@ async function overTcp({ address, port }: Server, message: Buffer, signal: Abort
 }
 
 /** Encodes a question. `edns` announces that many bytes. */
-export function encodeQuery(id: number, name: string, type: number, edns?: number | undefined): Buffer {
+function encodeQuery(id: number, name: string, type: number, edns?: number | undefined): Buffer {
   const header = Buffer.alloc(12);
   header.writeUInt16BE(id, 0);
   // Recursion desired; one question.

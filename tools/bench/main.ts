@@ -1,25 +1,30 @@
-import { existsSync, globSync } from "node:fs";
-import { basename, join } from "node:path";
+import { runBeside } from "./beside.ts";
+import { createReporter, type Reporter } from "./report.ts";
 
-// `npm run bench -- NAME [ARGUMENTS]`: NAME is a file beside this one, the folder of a `main.ts`, or a file of an
-// extra's folder `bench`. It exports `run(arguments)`.
+// `npm run bench -- NAME [--json] [--beside TREE] [OPTIONS]`: runs one bench. `--json` prints one JSON object a line.
+// `--beside TREE` runs the same bench in another tree in turns (beside.ts). The options are in the bench's file.
 
-const TOP = join(import.meta.dirname, "..", "..");
+type Bench = (args: string[], report: Reporter) => Promise<void>;
 
-const [name = "", ...args] = process.argv.slice(2);
-const ofExtras = globSync("extras/*/bench/*.ts", { cwd: TOP }).sort();
-const ofExtra = ofExtras.filter((path) => basename(path) === `${name}.ts`).map((path) => join(TOP, path));
-const own = [`${name}.ts`, join(name, "main.ts")].map((path) => join(import.meta.dirname, path));
-const file = [...own, ...ofExtra].find((path) => existsSync(path));
-const bench: { run?: (argv: string[]) => Promise<void> } =
-  /^[a-z]+$/.test(name) && name !== "main" && file !== undefined ? await import(file) : {};
-if (bench.run === undefined) {
-  const added = ofExtras.map((path) => basename(path, ".ts")).join(" | ");
-  process.stderr.write(
-    "usage: npm run bench -- controller | webhook | proxy | footprint | soak | current | commands | scale | " +
-      `rollout | traffic | ${added} [--json] [more, see docs/performance.md]\n`,
-  );
+const BENCHES: Readonly<Record<string, () => Promise<{ run: Bench }>>> = {
+  controller: () => import("./controller.ts"),
+  footprint: () => import("./footprint.ts"),
+  proxy: () => import("./proxy/main.ts"),
+  webhook: () => import("./webhook/main.ts"),
+};
+
+const [name = "", ...given] = process.argv.slice(2);
+const load = Object.hasOwn(BENCHES, name) ? BENCHES[name] : undefined;
+const args = given.filter((arg) => arg !== "--json");
+const report = createReporter(name, args.length < given.length);
+const beside = args.indexOf("--beside");
+const [, tree] = beside === -1 ? [] : args.splice(beside, 2);
+if (load === undefined || (beside !== -1 && tree === undefined)) {
+  const names = Object.keys(BENCHES).join(" | ");
+  process.stderr.write(`usage: npm run bench -- ${names} [--json] [--beside TREE] [more, see docs/performance.md]\n`);
   process.exitCode = 2;
+} else if (tree === undefined) {
+  await (await load()).run(args, report);
 } else {
-  await bench.run(args);
+  await runBeside(tree, [name, ...args], report);
 }

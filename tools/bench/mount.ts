@@ -18,3 +18,15 @@ fs.existsSync = (path) => existsSync(mounted(path));
 fs.promises.readFile = ((...[path, options]: Parameters<typeof readFile>) =>
   readFile(mounted(path), options)) as typeof readFile;
 process.getBuiltinModule("node:module").syncBuiltinESMExports();
+
+// SIGUSR2 writes the longest time, in milliseconds, that the event loop was busy since the signal before.
+const slices = process.env.BENCH_SLICES ?? "";
+if (slices !== "") {
+  const busy = process.getBuiltinModule("node:perf_hooks").monitorEventLoopDelay({ resolution: 1 });
+  busy.enable();
+  process.on("SIGUSR2", () => {
+    fs.writeFileSync(`${slices}.new`, String(busy.max / 1e6));
+    fs.renameSync(`${slices}.new`, slices);
+    busy.reset();
+  });
+}

@@ -1,69 +1,36 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Memory of a process, MiB: resident, its maximum, and the part that belongs to no file. */
-interface Memory {
+/** Memory of a process in MB: resident, its maximum so far, and the part that belongs to no file. */
+export interface Memory {
   readonly rss: number;
   readonly peak: number;
   readonly anonymous: number;
 }
 
-/** One MiB, in MB. */
-export const MB_PER_MIB = 1.048576;
-
-/** From /proc (Linux only): VmRSS, VmHWM and RssAnon. */
+/**
+ * Reads /proc (Linux only). The kernel walks all pages for `smaps_rollup`, so call this when nothing else is measured.
+ */
 export function memoryOf(pid: number): Memory {
-  const status = readFileSync(`/proc/${pid}/status`, "utf8");
-  const field = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(status)?.[1]) / 1024;
-  return { rss: field("VmRSS"), peak: field("VmHWM"), anonymous: field("RssAnon") };
-}
-
-/**
- * Memory of a process, MB: resident, proportional (shared pages divided among the processes), and the part that
- * belongs to no file.
- */
-export interface Footprint {
-  readonly rss: number;
-  readonly pss: number;
-  readonly anonymous: number;
-}
-
-/**
- * Reads /proc/PID/smaps_rollup (Linux only). The kernel walks all pages for it, so call this when nothing else is
- * measured.
- */
-export function footprintOf(pid: number): Footprint {
   const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, "utf8");
-  const field = (name: string): number =>
-    (Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(rollup)?.[1]) * 1_024) / 1e6;
-  return { rss: field("Rss"), pss: field("Pss"), anonymous: field("Anonymous") };
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  const field = (text: string, name: string): number =>
+    (Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(text)?.[1]) * 1_024) / 1e6;
+  return { rss: field(rollup, "Rss"), peak: field(status, "VmHWM"), anonymous: field(rollup, "Anonymous") };
 }
 
 /**
- * CPU time of a process so far, in milliseconds: user and system, all threads. The scheduler's own count is in
- * nanoseconds. The ticks of /proc/PID/stat (10 ms) are too coarse for a change that costs a few milliseconds. They
- * are used only where the scheduler does not count.
+ * CPU time of processes so far, in milliseconds: user and system, all threads. The scheduler counts nanoseconds
+ * (schedstat). The ticks of /proc/PID/stat are 10 ms, too coarse for a change that costs a few milliseconds.
  */
-export function cpuOf(pid: number): number {
-  const task = `/proc/${pid}/task`;
-  const spent = readdirSync(task).map((thread) =>
-    Number(readFileSync(`${task}/${thread}/schedstat`, "utf8").split(" ")[0]),
+export function cpuOf(...pids: readonly number[]): number {
+  const tasks = pids.flatMap((pid) => readdirSync(`/proc/${pid}/task`).map((task) => `/proc/${pid}/task/${task}`));
+  const spent = tasks.map((task) => Number(readFileSync(`${task}/schedstat`, "utf8").split(" ")[0]));
+  return spent.reduce((sum, each) => sum + each, 0) / 1e6;
+}
+
+/** The children of a process. nginx does its work in one. */
+export function childrenOf(pid: number): number[] {
+  return readdirSync(`/proc/${pid}/task`).flatMap((task) =>
+    readFileSync(`/proc/${pid}/task/${task}/children`, "utf8").trim().split(" ").filter(Boolean).map(Number),
   );
-  const total = spent.reduce((sum, each) => sum + each, 0) / 1e6;
-  return total > 0 ? total : ticksOf(pid);
-}
-
-/** CPU time of the thread that runs a Node process's JavaScript, in milliseconds; 0 if it has ended. */
-export function mainThreadCpuOf(pid: number): number {
-  try {
-    return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[0]) / 1e6;
-  } catch {
-    return 0;
-  }
-}
-
-function ticksOf(pid: number): number {
-  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  // The name in brackets may contain spaces. After it, utime and stime are the 12th and 13th fields (proc(5)).
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  return (Number(fields[11]) + Number(fields[12])) * 10;
 }

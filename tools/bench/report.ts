@@ -1,50 +1,40 @@
-/** A measured value and, if there is one, its goal. */
-interface Figure {
-  readonly name: string;
-  readonly value: number;
-  readonly unit: string;
-  /** Maximum for the value. */
-  readonly goal?: number | undefined;
-  /** Minimum for the value. */
-  readonly atLeast?: number | undefined;
-}
+/** What the figures that follow are about, such as `{ names: 10000 }`. */
+export type Section = Readonly<Record<string, number | string>>;
 
+/** Takes the figures of a bench. */
 export interface Reporter {
-  /** Starts a section: describes the figures that follow, such as `{ names: 10000 }`. */
-  section(of: Readonly<Record<string, number | string>>): void;
-  figure(figure: Figure): void;
+  section(of: Section): void;
+  figure(name: string, value: number, unit: string): void;
 }
 
-/** Prints each figure at once: one JSON object per line, or a table row for people. */
-export function createReporter(bench: string, json: boolean, out: NodeJS.WritableStream = process.stdout): Reporter {
-  let current: Readonly<Record<string, number | string>> = {};
+/** Prints each figure at once: a row of a table, or with `json` an object on a line of its own. */
+export function createReporter(bench: string, json: boolean): Reporter {
+  let current: Section = {};
   return {
     section(of) {
+      const isNew = JSON.stringify(of) !== JSON.stringify(current);
       current = of;
-      if (json) return;
+      if (json || !isNew) return;
       const words = Object.entries(of).map(([key, value]) => `${value} ${key}`);
-      out.write(`\n${bench}, ${words.join(", ")}\n`);
+      process.stdout.write(`\n${[bench, ...words].join(", ")}\n`);
     },
-    figure({ name, value, unit, goal, atLeast }) {
+    figure(name, value, unit) {
       const rounded = round(value);
-      const met = metOf(value, goal, atLeast);
-      if (json) {
-        out.write(`${JSON.stringify({ bench, ...current, figure: name, value: rounded, unit, goal, atLeast, met })}\n`);
-        return;
-      }
-      const result = met === undefined ? "" : `   goal ${goal ?? `at least ${atLeast}`}: ${met ? "met" : "MISSED"}`;
-      out.write(`  ${name.padEnd(34)} ${String(rounded).padStart(10)} ${unit.padEnd(8)}${result}\n`.trimEnd());
-      out.write("\n");
+      const line = json
+        ? JSON.stringify({ bench, ...current, figure: name, value: rounded, unit })
+        : `  ${name.padEnd(36)} ${String(rounded).padStart(10)} ${unit}`;
+      process.stdout.write(`${line}\n`);
     },
   };
 }
 
-function metOf(value: number, most: number | undefined, least: number | undefined): boolean | undefined {
-  if (most !== undefined) return value <= most;
-  return least === undefined ? undefined : value >= least;
+/** Reports the middle and the slow end of times in milliseconds. */
+export function reportTimes(report: Reporter, name: string, times: readonly number[]): void {
+  report.figure(`${name}-p50`, percentile(times, 0.5), "ms");
+  report.figure(`${name}-p99`, percentile(times, 0.99), "ms");
 }
 
-/** Reports progress to the user. It goes to standard error, so that standard output has only figures. */
+/** Says on standard error what the bench does now. */
 export function progress(text: string): void {
   process.stderr.write(`# ${text}\n`);
 }
@@ -55,7 +45,16 @@ export function percentile(values: readonly number[], q: number): number {
   return sorted[Math.max(0, Math.ceil(q * sorted.length) - 1)] ?? Number.NaN;
 }
 
-/** Rounds to three digits: a measurement on a shared machine is not more precise. */
+/** The median of the ratios of values that were measured side by side. */
+export function medianRatio(ours: readonly number[], theirs: readonly number[]): number {
+  const ratios = ours.map((value, index) => value / (theirs[index] ?? Number.NaN));
+  return percentile(
+    ratios.filter((ratio) => !Number.isNaN(ratio)),
+    0.5,
+  );
+}
+
+/** Three digits: a measurement on a shared machine is not more precise. */
 function round(value: number): number {
   return Math.abs(value) >= 100 ? Math.round(value) : Number(value.toPrecision(3));
 }

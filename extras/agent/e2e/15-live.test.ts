@@ -3,11 +3,12 @@ import { readFile, stat, writeFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { CERT_MANAGER } from "#test/cluster/addons/cert-manager.ts";
 import type { Cluster } from "#test/cluster/cluster.ts";
-import { NODE_HOSTS, statePath } from "#test/cluster/node/layout.ts";
+import { ADMIN_KUBECONFIG, NODE_HOSTS, statePath } from "#test/cluster/node/layout.ts";
+import { runIn } from "#test/cluster/node/run.ts";
 import { ctr } from "#test/cluster/node/up.ts";
 import { withCluster } from "#test/cluster/whole.ts";
 import { clusterTarget } from "#test/e2e/cluster-target.ts";
-import { certificateIsReady, ingress, orderCertificate } from "#test/e2e/shop.ts";
+import { certificateIsReady, ingress, orderCertificate, SHOP } from "#test/e2e/shop.ts";
 import { AGENTS, frontAddress, installSwitchback, SYSTEM, withAgent } from "#test/e2e/switchback.ts";
 
 // With `live`, the agent of the node keeps running pods current, and nobody has to restart cert-manager.
@@ -15,6 +16,10 @@ import { AGENTS, frontAddress, installSwitchback, SYSTEM, withAgent } from "#tes
 const NAME = "live.example.com";
 /** The node's hosts file. An editor left no newline at its end. */
 const OF_NODE = "127.0.0.1\tlocalhost\n192.0.2.1\tnode";
+const CHANGES_PROGRAM = new URL("../../../test/e2e/programs/live-changes.ts", import.meta.url).pathname;
+const CHANGES = 30;
+/** Lets the names of these changes go soon, and at once. */
+const QUICK_REMOVAL = { vanishSeconds: 5, guardNames: 1_000 };
 const CONTROLLER = ["-l", "app.kubernetes.io/component=controller"];
 
 interface Pod {
@@ -51,7 +56,7 @@ test("the chart installs the agent, which runs under the Pod Security of its own
   await cluster.rolledOut(AGENTS, "daemonset/switchback-agent");
   // From now on, a workload that no agent keeps current may be restarted. The tests below show no restarts, thanks to
   // the agents.
-  await installSwitchback(cluster, withAgent({ restart: { namespaces: [CERT_MANAGER] } }));
+  await installSwitchback(cluster, withAgent({ restart: { namespaces: [CERT_MANAGER] }, map: QUICK_REMOVAL }));
   await cluster.rolledOut(AGENTS, "daemonset/switchback-agent");
 });
 
@@ -69,6 +74,17 @@ test("a new Ingress, with cert-manager running: its Certificate becomes Ready by
     now.status.containerStatuses.map(({ restartCount }) => restartCount),
     pod.status.containerStatuses.map(({ restartCount }) => restartCount),
   );
+});
+
+test("new names reach the running pod, and leave it; how soon they reach it is printed", async (t) => {
+  const args = [CHANGES_PROGRAM, ADMIN_KUBECONFIG, SHOP, hostsPath(), String(CHANGES)];
+  const times = JSON.parse(await runIn("node", process.execPath, ...args)) as number[];
+  const [p50 = 0, p99 = 0] = [0.5, 0.99].map(
+    (share) => times.toSorted((a, b) => a - b)[Math.ceil(share * CHANGES) - 1],
+  );
+  t.diagnostic(`Ingress created to the name in the pod's file: p50 ${p50.toFixed(0)} ms, p99 ${p99.toFixed(0)} ms`);
+  await cluster.kubectl("-n", SHOP, "delete", "ingress", "-l", "made=changes");
+  await cluster.until("the names are gone", 60, async () => !(await hosts()).includes("change-") || undefined);
 });
 
 test("no pod notices that the agent is replaced", async () => {

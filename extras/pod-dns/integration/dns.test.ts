@@ -6,7 +6,7 @@ import { protectNames } from "#hostmap/protected-names.ts";
 import { type CoreDns, CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
 import { query, type TypeName } from "#test/integration/dns-message.ts";
 import { until } from "#test/integration/system.ts";
-import { dnsMapOf } from "../dns-map.ts";
+import { dnsMapOf } from "../fakes/dns-map.ts";
 import { DNS_HEALTH_NAME } from "../health-name.ts";
 import { MapFiles } from "../map-files.ts";
 import { startResolver } from "./start-resolver.ts";

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { type CoreDns, CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
 import { query, TYPES, type TypeName } from "#test/integration/dns-message.ts";
+import { cpuOf } from "#tools/bench/process.ts";
 import { parseCorefile } from "../corefile.ts";
 import { markedBlock, splitMarked } from "../marked-block.ts";
 import type { PublisherMap } from "../publisher-map.ts";
@@ -17,6 +18,12 @@ const OTHER = "198.51.100.10";
 const SIX = "2001:db8::9";
 const PUBLIC = "192.0.2.80";
 const STUB = "192.0.2.99";
+
+const WILDCARDS = 1_000;
+/** Of the longest labels, in the zone of a wildcard of one label, so that it does not have our address. */
+const LONG_NAME = `${`${"x".repeat(60)}.`.repeat(3)}t7.zones.corp.test`;
+const ROUNDS = 10;
+const LOOK_UPS = 100;
 
 const zone = (origin: string) => `$ORIGIN ${origin}
 @ 60 IN SOA ns.example.com. hostmaster.example.com. 1 3600 600 86400 60
@@ -53,6 +60,10 @@ const MAP = {
     ["stub.inner.corp.test", [RELAY]],
     ["owned.corp.test", [RELAY]],
     ...Array.from({ length: 5_000 }, (_, at) => [`n${at}.many.corp.test`, [RELAY]] as const),
+    ...Array.from(
+      { length: WILDCARDS },
+      (_, at) => [`${at % 2 ? "*" : "**"}.t${at}.zones.corp.test`, [RELAY]] as const,
+    ),
   ],
 } as const;
 
@@ -253,6 +264,24 @@ it("with both publishers, blocks in the Corefile itself come first, and each has
     assert.deepEqual(answer.records.map(withoutTtl), before.records.map(withoutTtl), `${host} ${type}`);
   }
 });
+
+it("a look-up of a long name beside wildcards gets the same answer; what it costs CoreDNS is printed", async (t) => {
+  const beside = servers.get("coredns") ?? assert.fail();
+  const [ours, theirs] = [await query(beside, LONG_NAME, "A"), await query(plain, LONG_NAME, "A")];
+  assert.deepEqual([ours.rcode, ours.addresses], [theirs.rcode, []]);
+  const ratios: number[] = [];
+  for (let round = 0; round < ROUNDS; round += 1) ratios.push((await costOf(beside)) / (await costOf(plain)));
+  const median = ratios.sort((a, b) => a - b)[ROUNDS / 2] ?? 0;
+  t.diagnostic(`CPU time of a look-up with ${WILDCARDS} wildcards, to that without: ${median.toFixed(2)}`);
+  assert.ok(median > 0);
+});
+
+/** CPU time that a server needs for look-ups of the long name. */
+async function costOf(server: CoreDns): Promise<number> {
+  const before = cpuOf(server.process.pid);
+  for (let count = 0; count < LOOK_UPS; count += 1) await query(server, LONG_NAME, "A");
+  return cpuOf(server.process.pid) - before;
+}
 
 /** A record without its TTL, which the cache of the cluster's own block counts down. */
 function withoutTtl(record: string): string {

@@ -1,148 +1,160 @@
-import { execFileSync, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { stringify } from "yaml";
-import { startProcess, switchbackCommand } from "./process.ts";
+import { freePorts } from "#test/cluster/ports.ts";
+import type { Component, Processes } from "#test/cluster/processes.ts";
+import { childrenOf } from "../process.ts";
+import { chartFlags, MALLOC_ENV, ROOT } from "../serve.ts";
 
-export const PROGRAMS = ["haproxy", "haproxy-splice", "nginx", "relay", "portable", "beside", "linux"] as const;
+export const PROGRAMS = ["haproxy", "nginx", "portable", "linux"] as const;
 export type ProgramName = (typeof PROGRAMS)[number];
-
-/** Proxies that people would otherwise choose. Ours is compared with the best of them. */
-export const PEERS: readonly ProgramName[] = ["haproxy", "haproxy-splice", "nginx"];
 
 /** Below the limit of 20,000 open files: a connection needs two, and HAProxy's pipes need some too. */
 const MAX_CONNECTIONS = 6_000;
 const NGINX_STREAM = "/usr/lib/nginx/modules/ngx_stream_module.so";
+/** UID of `nobody` on Debian and most other systems. */
+const UNPRIVILEGED_ID = "65534";
+const START_MS = 30_000;
 
 /** A running program that is measured. */
 export interface Program {
   readonly name: ProgramName;
   readonly port: number;
-  /** PIDs of all its processes: nginx does its work in a child. */
-  pids(): readonly number[];
-  readonly ended: Promise<never>;
-  stop(): Promise<unknown>;
+  readonly process: Component;
+  /** All its processes: nginx does its work in a child. */
+  pids(): number[];
 }
 
-interface Place {
-  /** Any user may write to this folder. */
+/** Where programs run. Any user may write to `folder`; `load` and `proxy` are cores in taskset's format. */
+export interface Place {
   readonly folder: string;
-  readonly port: number;
-  readonly upstreamPort: number;
-  readonly cpu: number | undefined;
-  readonly workers: number;
-  /** The other checkout, whose proxy is the program `beside`. */
-  readonly beside: string | undefined;
+  readonly processes: Processes;
+  readonly cores: { readonly load: string; readonly proxy: string };
 }
 
-/** A sentence that names the missing programs and their packages; undefined if none is missing. */
-export function missing(programs: readonly ProgramName[]): string | undefined {
-  const wanted: [string, string, boolean][] = [
-    ["wrk", "wrk", isCommand("wrk")],
-    ["nginx", "nginx-light", isCommand("nginx")],
-    ["taskset", "util-linux", isCommand("taskset")],
-    ["setpriv", "util-linux", isCommand("setpriv")],
-  ];
-  if (programs.some((name) => name.startsWith("haproxy"))) wanted.push(["haproxy", "haproxy", isCommand("haproxy")]);
-  if (programs.includes("nginx")) wanted.push([NGINX_STREAM, "libnginx-mod-stream", existsSync(NGINX_STREAM)]);
-  if (programs.includes("relay")) wanted.push(["gcc", "gcc libc6-dev", isCommand("gcc")]);
-  const absent = wanted.filter(([, , isThere]) => !isThere);
-  if (absent.length === 0) return undefined;
-  const packages = [...new Set(absent.map(([, name]) => name))];
-  return `not here: ${absent.map(([what]) => what).join(", ")}; on Debian: apt-get install ${packages.join(" ")}`;
+/** A sentence that names the missing programs and their Debian packages; undefined if none is missing. */
+export function missing(): string | undefined {
+  const isCommand = (name: string) => spawnSync("sh", ["-c", `command -v ${name}`]).status === 0;
+  const packages = { wrk: "wrk", nginx: "nginx-light", haproxy: "haproxy", setpriv: "util-linux" };
+  const absent = Object.entries(packages).flatMap(([name, of]) => (isCommand(name) ? [] : [of]));
+  if (!existsSync(NGINX_STREAM)) absent.push("libnginx-mod-stream");
+  return absent.length === 0 ? undefined : `not here; on Debian: apt-get install ${absent.join(" ")}`;
 }
 
-function isCommand(name: string): boolean {
-  return spawnSync("sh", ["-c", `command -v ${name}`]).status === 0;
-}
-
-/** Compiles the C relay. */
-export function buildRelay(folder: string): void {
-  const source = join(import.meta.dirname, "relay.c");
-  execFileSync("gcc", ["-O2", "-Wall", "-o", join(folder, "relay"), source], {
-    stdio: ["ignore", "ignore", "inherit"],
-  });
-}
-
-export function startProgram(name: ProgramName, place: Place): Program {
-  const folder = join(place.folder, `${name}-${place.port}`);
-  mkdirSync(folder, { mode: 0o777, recursive: true });
-  execFileSync("chmod", ["777", folder]);
-  const process = startProcess(COMMANDS[name]({ ...place, folder }, place.folder), join(folder, "log"), place.cpu);
-  return {
-    name,
-    port: place.port,
-    pids: () => [process.pid, ...childrenOf(process.pid)],
-    ended: process.ended,
-    stop: process.stop,
-  };
-}
-
-function childrenOf(pid: number): number[] {
-  return readdirSync(`/proc/${pid}/task`).flatMap((task) =>
-    readFileSync(`/proc/${pid}/task/${task}/children`, "utf8").trim().split(" ").filter(Boolean).map(Number),
-  );
-}
-
-/** `place.folder` is the program's own folder; `shared` is the folder with the compiled relay. */
-type Command = (place: Place, shared: string) => string[];
-
-const COMMANDS: Readonly<Record<ProgramName, Command>> = {
-  haproxy: (place) => haproxy(place, ["option splice-auto"], []),
-  "haproxy-splice": (place) =>
-    haproxy(place, ["option splice-request", "option splice-response"], ["tune.pipesize 1048576"]),
-  nginx: (place) => {
-    const file = write(
-      place,
-      "nginx.conf",
-      `load_module ${NGINX_STREAM};
-daemon off;
-worker_processes ${place.workers};
-worker_rlimit_nofile 20000;
-pid ${place.folder}/pid;
-events { worker_connections ${2 * MAX_CONNECTIONS}; }
-stream {
-  server {
-    listen 127.0.0.1:${place.port} backlog=4096;
-    proxy_pass 127.0.0.1:${place.upstreamPort};
-    proxy_protocol on;
+/** Starts a proxy on a free port, and waits until it answers. */
+export async function startProgram(place: Place, name: ProgramName, upstreamPort: number): Promise<Program> {
+  const [port = 0] = await freePorts(1);
+  const folder = ownFolder(place, `${name}-${port}`);
+  const process = start(place, `${name}-${port}`, COMMANDS[name](folder, { port, upstreamPort }), place.cores.proxy);
+  const until = performance.now() + START_MS;
+  for (;;) {
+    const answer = await fetch(`http://127.0.0.1:${port}/small`).catch(() => undefined);
+    await answer?.arrayBuffer();
+    if (answer?.ok === true) return { name, port, process, pids: () => [process.pid, ...childrenOf(process.pid)] };
+    if (process.exited !== undefined || performance.now() > until) {
+      throw new Error(`${name} does not answer:\n${await process.logTail()}`);
+    }
   }
 }
-`,
-    );
-    return ["nginx", "-e", join(place.folder, "error.log"), "-c", file];
+
+/**
+ * Starts the server behind the proxies, an nginx that accepts only connections with a PROXY header, like an ingress
+ * controller behind a load balancer. It serves the files in `www`. Returns its port.
+ */
+export async function startBackend(place: Place): Promise<number> {
+  const [port = 0] = await freePorts(1);
+  const own = ownFolder(place, "backend");
+  const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((name) => `${name}_temp_path ${own}/${name};`);
+  const http = `http {
+  ${paths.join("\n  ")}
+  access_log off;
+  default_type application/octet-stream;
+  sendfile on;
+  tcp_nodelay on;
+  etag off;
+  open_file_cache max=16;
+  keepalive_requests 1000000000;
+  keepalive_timeout 300s;
+  client_header_timeout 300s;
+  server {
+    listen 127.0.0.1:${port} proxy_protocol backlog=4096;
+    root ${join(place.folder, "www")};
+  }
+}`;
+  start(place, "backend", nginx(own, http), place.cores.load);
+  return port;
+}
+
+/**
+ * Runs a program as an ordinary user without capabilities, like in a pod. root's rights would hide limits, such as the
+ * limit of pipe pages (pipe(7), pipe-user-pages-soft). Without root, it runs as the current user.
+ */
+function start({ processes }: Place, name: string, command: readonly string[], cores: string): Component {
+  const drop = ["setpriv", `--reuid=${UNPRIVILEGED_ID}`, `--regid=${UNPRIVILEGED_ID}`, "--clear-groups"];
+  const caps = ["--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all", "--no-new-privs"];
+  const user = process.getuid?.() === 0 ? [...drop, ...caps] : [];
+  return processes.start(name, "taskset", ["-c", cores, ...user, ...command], MALLOC_ENV);
+}
+
+function ownFolder({ folder }: Place, name: string): string {
+  const own = join(folder, name);
+  mkdirSync(own);
+  chmodSync(own, 0o777);
+  return own;
+}
+
+interface Ports {
+  readonly port: number;
+  readonly upstreamPort: number;
+}
+
+/** Each writes a configuration to the folder and returns the command. */
+const COMMANDS: Readonly<Record<ProgramName, (folder: string, ports: Ports) => string[]>> = {
+  haproxy,
+  nginx: (folder, { port, upstreamPort }) => {
+    const lines = [
+      "proxy_protocol on;",
+      `proxy_pass 127.0.0.1:${upstreamPort};`,
+      `listen 127.0.0.1:${port} backlog=4096;`,
+    ];
+    return nginx(folder, `stream { server { ${lines.join(" ")} } }`, `load_module ${NGINX_STREAM};\n`);
   },
-  relay: (place, shared) => [join(shared, "relay"), `${place.port}`, `${place.upstreamPort}`],
-  portable: (place) => switchback("portable", place),
-  beside: (place) => switchback("linux", place, place.beside),
-  linux: (place) => switchback("linux", place),
+  portable: (folder, ports) => switchback(folder, ports, "portable"),
+  linux: (folder, ports) => switchback(folder, ports, "linux"),
 };
 
-function haproxy(place: Place, options: readonly string[], tuning: readonly string[]): string[] {
+function nginx(folder: string, servers: string, modules = ""): string[] {
+  const head = ["daemon off;", "worker_processes 1;", "worker_rlimit_nofile 20000;", `pid ${folder}/pid;`];
+  const events = `events { worker_connections ${2 * MAX_CONNECTIONS}; }`;
+  const file = write(folder, `${modules}${head.join("\n")}\n${events}\n${servers}\n`);
+  return ["nginx", "-e", join(folder, "error.log"), "-c", file];
+}
+
+function haproxy(folder: string, { port, upstreamPort }: Ports): string[] {
   const lines = [
     "global",
-    ...[`nbthread ${place.workers}`, `maxconn ${MAX_CONNECTIONS}`, ...tuning],
+    ...["nbthread 1", `maxconn ${MAX_CONNECTIONS}`],
     "defaults",
-    ...["mode tcp", "timeout connect 5s", "timeout client 300s", "timeout server 300s", ...options],
+    ...["mode tcp", "timeout connect 5s", "timeout client 300s", "timeout server 300s", "option splice-auto"],
     "listen bench",
-    ...[`bind 127.0.0.1:${place.port}`, `server upstream 127.0.0.1:${place.upstreamPort} send-proxy`],
+    ...[`bind 127.0.0.1:${port}`, `server upstream 127.0.0.1:${upstreamPort} send-proxy`],
   ];
-  return ["haproxy", "-db", "-f", write(place, "haproxy.cfg", `${lines.join("\n")}\n`)];
+  return ["haproxy", "-db", "-f", write(folder, `${lines.join("\n")}\n`)];
 }
 
-function switchback(engine: "portable" | "linux", place: Place, tree?: string): string[] {
-  const target = {
-    name: "bench",
-    upstream: { host: "127.0.0.1" },
-    ports: [{ port: 443, upstreamPort: place.upstreamPort, listenPort: place.port, protocol: "v1" }],
-  };
+function switchback(folder: string, { port, upstreamPort }: Ports, engine: string): string[] {
+  const ports = [{ port: 443, upstreamPort, listenPort: port, protocol: "v1" }];
   const limits = { maxConnections: MAX_CONNECTIONS, maxConnectionsPerSource: MAX_CONNECTIONS };
-  const config = { targets: [target], proxy: { address: "127.0.0.1", healthPort: 0, ...limits } };
-  return switchbackCommand(engine, place.workers, write(place, "config.yaml", stringify(config)), tree);
+  const proxy = { address: "127.0.0.1", healthPort: 0, engine, workers: 1, ...limits };
+  const file = write(
+    folder,
+    JSON.stringify({ targets: [{ name: "bench", upstream: { host: "127.0.0.1" }, ports }], proxy }),
+  );
+  return [process.execPath, ...chartFlags("proxy"), join(ROOT, "cli", "main.ts"), "proxy", "--config", file];
 }
 
-function write(place: Place, name: string, text: string): string {
-  const file = join(place.folder, name);
+function write(folder: string, text: string): string {
+  const file = join(folder, "config");
   writeFileSync(file, text);
   return file;
 }

@@ -8,7 +8,7 @@ import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { createLogger } from "#lib/telemetry/log.ts";
 import { runWebhook } from "#webhook/run.ts";
 
-// One of the two servers of `tools/bench/webhook/main.ts`, which starts it as a separate process with an IPC channel.
+// One of the two servers of `main.ts`, which starts it as a separate process with an IPC channel.
 
 /** The server to start. */
 export type ServerOrder =
@@ -23,28 +23,20 @@ export interface ServerReady {
 
 const LOCAL = "127.0.0.1";
 
-/**
- * Starts the webhook like `switchback webhook`, except that map and certificate come from here instead of an API
- * server.
- */
+/** The webhook as `switchback webhook` starts it. Only map and certificate come from here, not from an API server. */
 async function startWebhook(names: readonly string[], ip: string, pair: PemPair): Promise<number> {
   const config = parseConfig({ webhook: { address: LOCAL, port: 0, healthPort: 0 } });
   const map = publishedMapOf("bench", new Map(names.map((name) => [name, [ip]])));
   const log = createLogger({ level: "error" }, "webhook");
-  const nothing = { stop: async () => {} };
+  const offering = <T>(offer: T) => ({
+    start(found: (offer: T) => void) {
+      setImmediate(found, offer);
+      return { stop: async () => {} };
+    },
+  });
   const running = await runWebhook(config, {
-    maps: {
-      start(found) {
-        setImmediate(found, map);
-        return nothing;
-      },
-    },
-    certificates: {
-      start(found) {
-        setImmediate(found, pair);
-        return nothing;
-      },
-    },
+    maps: offering(map),
+    certificates: offering(pair),
     deliveries: [startPodDns(config, log)],
     log,
     now: Date.now,
@@ -52,7 +44,7 @@ async function startWebhook(names: readonly string[], ip: string, pair: PemPair)
   return running.port;
 }
 
-/** Starts the smallest possible server: it parses the review and returns its uid with a given patch. */
+/** The smallest possible server: it parses the review and returns its uid with a given patch. */
 function startBare(patch: string, pair: PemPair): Promise<number> {
   const server = createServer({ cert: pair.cert, key: pair.key }, (request, response) => {
     const chunks: Buffer[] = [];
@@ -77,10 +69,8 @@ function startBare(patch: string, pair: PemPair): Promise<number> {
 process.once("message", async (order: ServerOrder) => {
   const authority = await issueAuthority({ now: Date.now(), days: 1 });
   const pair = await issueLeaf(authority, ["localhost"], { now: Date.now(), days: 1 });
-  const port = await (order.kind === "webhook"
-    ? startWebhook(order.names, order.ip, pair)
-    : startBare(order.patch, pair));
-  const ready: ServerReady = { port, ca: authority.cert };
-  process.send?.(ready);
+  const isWebhook = order.kind === "webhook";
+  const port = await (isWebhook ? startWebhook(order.names, order.ip, pair) : startBare(order.patch, pair));
+  process.send?.({ port, ca: authority.cert } satisfies ServerReady);
 });
 process.once("disconnect", () => process.exit(0));
