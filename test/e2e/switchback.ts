@@ -105,7 +105,7 @@ export async function publishedMap(cluster: Cluster): Promise<string> {
   const { index } = builderOf(items);
   if ("code" in index) throw new Error(index.text);
   const shards = index.shards.map(({ name }) => texts.get(name) ?? "");
-  return shards.join("").replaceAll(/ #\d+$/gm, "");
+  return shards.join("").replaceAll(/ #\d+(?: [a-z0-9-]+)?$/gm, "");
 }
 
 /**
