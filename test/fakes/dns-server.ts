@@ -98,12 +98,23 @@ function answerTo(question: Buffer, answers: DnsAnswers): Buffer | undefined {
   const { name, type, end } = questionOf(question);
   const found = answers(name.toLowerCase(), type);
   if (found === undefined) return undefined;
-  const addresses = typeof found === "number" ? [] : [found].flat();
+  const addresses = typeof found === "number" ? [] : Buffer.isBuffer(found) ? [found] : found;
   const header = Buffer.from(question.subarray(0, 12));
   header.writeUInt16BE(0x8180 | (typeof found === "number" ? found : NO_ERROR), 2);
   header.writeUInt16BE(addresses.length, 6);
   header.writeUInt32BE(0, 8);
-  return Buffer.concat([header, question.subarray(12, end), ...addresses.map((each) => recordOf(type, each))]);
+  return Buffer.concat([header, question.subarray(12, end), recordsOf(type, addresses)]);
+}
+
+/** The last records of each list of addresses: to write thousands of them takes a while. */
+const written = new WeakMap<readonly Buffer[], { readonly type: number; readonly records: Buffer }>();
+
+function recordsOf(type: number, addresses: readonly Buffer[]): Buffer {
+  const last = written.get(addresses);
+  if (last?.type === type) return last.records;
+  const records = Buffer.concat(addresses.map((each) => recordOf(type, each)));
+  written.set(addresses, { type, records });
+  return records;
 }
 
 function withinUdp(answer: Buffer, question: Buffer): Buffer {
