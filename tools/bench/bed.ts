@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { type ControlPlane, startControlPlane } from "#test/cluster/controlplane.ts";
 import { Processes } from "#test/cluster/processes.ts";
 import { type DnsServer, NO_NAME, startDnsServer } from "#test/fakes/dns-server.ts";
+import { cpuOf } from "./process.ts";
 import { progress } from "./report.ts";
 import { NAMESPACE, type Place, type Served, type ServeOptions, serve } from "./serve.ts";
 
@@ -15,6 +16,7 @@ const NEW_NAMESPACES = 16;
 /** Without port 80, each Ingress would get an Event that the port is missing. */
 const PORTS = [80, 443];
 const TARGET = { namespace: "ingress-nginx", name: "ingress-nginx-controller" };
+const CHANGE_EVERY_MS = 1_000;
 /** Longer than a name of 50,000 takes. */
 const LONGEST_WAIT_MS = 120_000;
 
@@ -131,6 +133,27 @@ export async function within<T>(promise: Promise<T>, what: string, { process }: 
   const fail = async () => reject(new Error(`${what}: not within ${LONGEST_WAIT_MS} ms\n${await process.logTail()}`));
   const timer = setTimeout(() => void fail(), LONGEST_WAIT_MS);
   return await Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
+/** CPU time of a change in milliseconds, above that at rest: for the Lease and timers. */
+export async function cpuOfEach(controller: Served, count: number, change: () => Promise<void>): Promise<number> {
+  const measure = async (work: () => Promise<void>): Promise<number> => {
+    const before = cpuOf(controller.pid);
+    await everySecond(controller, count, work);
+    return cpuOf(controller.pid) - before;
+  };
+  const idle = await measure(async () => {});
+  return ((await measure(change)) - idle) / count;
+}
+
+/** A slower change skips seconds, because concurrent changes are not measured here. */
+export async function everySecond(controller: Served, count: number, change: () => Promise<void>): Promise<void> {
+  const start = performance.now();
+  for (let number = 0; number < count; number += 1) {
+    await change();
+    const due = start + Math.ceil((performance.now() - start) / CHANGE_EVERY_MS) * CHANGE_EVERY_MS;
+    await controller.rest(Math.max(0, due - performance.now()));
+  }
 }
 
 /** Ingresses like typical ones: 2 KB each, written by kubectl, with a certificate and a few settings. */

@@ -1,6 +1,6 @@
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, symlinkSync } from "node:fs";
+import { existsSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { text } from "node:stream/consumers";
@@ -63,7 +63,7 @@ async function figuresOf(tree: string, bench: readonly string[]): Promise<[key: 
 }
 
 function addWorktree(commit: string): string {
-  const folder = mkdtempSync(join(tmpdir(), "switchback-beside-"));
+  const folder = join(tmpdir(), `switchback-beside-${process.pid}`);
   execFileSync("git", ["worktree", "add", "--detach", folder, commit], { cwd: ROOT, stdio: "ignore" });
   symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
   return folder;

@@ -157,7 +157,7 @@ const REPORT_CPU = `data:text/javascript,${encodeURIComponent(`
   });
 `)}`;
 
-/** CPU time of commands that people wait for, with the code cached by an earlier run. The API server runs here. */
+/** CPU time of commands that people wait for, with code cached by an earlier run. The API server is this process. */
 async function measureCommands(folder: string, report: Reporter): Promise<void> {
   const leader = installed();
   leader.onCall = ({ path }) => (path.endsWith("/status") ? { status: 200, body: fullStatus() } : undefined);

@@ -318,7 +318,7 @@ function clone(tree: string): string {
 
 type TestRun = { readonly isGreen: boolean; readonly ms: number; readonly detail: string };
 
-/** Runs one test file in its own process group, which ends before this returns. The first failed test ends the run. */
+/** Runs one test file in its own process group, which has ended when this returns. The first failed test ends it. */
 async function runTest(file: string, tree: string, timeout: number, coverage?: string): Promise<TestRun> {
   const started = performance.now();
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;

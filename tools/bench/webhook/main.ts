@@ -72,7 +72,7 @@ async function measure(count: number, options: { seconds: number; rounds: number
   report.figure("patch-bytes", Buffer.byteLength(patch, "base64"), "bytes");
   report.figure("rate", percentile(webhook.perSecond, 0.5), "/s");
   report.figure("bare-rate", percentile(bare.perSecond, 0.5), "/s");
-  report.figure("rate-ratio", medianRatio(webhook.perSecond, bare.perSecond), "x");
+  report.figure("rate-to-bare", medianRatio(webhook.perSecond, bare.perSecond), "x");
   report.figure("admission-cpu", percentile(webhook.cpu, 0.5), "µs");
   report.figure("bare-cpu", percentile(bare.cpu, 0.5), "µs");
 }
