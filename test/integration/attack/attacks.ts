@@ -23,8 +23,8 @@ const added = await extraModules<ExtraAttacks>("integration/attacks.ts");
 export const ADDED_CONFIG: object = Object.assign({}, ...added.map(({ CONFIG }) => CONFIG));
 
 const ATTACKS: readonly Attack[] = [
-  ...TENANT_ATTACKS,
   ...AMOUNT_ATTACKS,
+  ...TENANT_ATTACKS,
   ...TARGET_ATTACKS,
   ...ROOT_CONTAINER_ATTACKS,
   ...CLIENT_ATTACKS,

@@ -41,8 +41,8 @@ export interface Stage {
   /** The proxy's listener for port 80 of the target. */
   readonly relay: Place;
   readonly relayed: RelayedServer;
-  /** The names below `WIDE` that the cluster's DNS was asked for. */
-  readonly wideNames: Set<string>;
+  /** The names below `WIDE` that the cluster's DNS was asked for, with the number of questions. */
+  readonly wideNames: Map<string, number>;
   /** Calls the API server as a user with ClusterRole `edit` in the namespace `hostile`, and nothing else. */
   tenant(request: Omit<ApiRequest, "token">): Promise<ApiAnswer>;
   /** The account of a component, `<namespace>/<name>`. */
@@ -84,10 +84,10 @@ export async function startStage({ rate, profile = "default", config = {} }: Sta
   const kubelet = kubeletFiles({ after: (done) => cleanups.push(done as () => void) });
   const dnsFiles = mkdtempSync(join(tmpdir(), "switchback-attack-"));
   cleanups.push(() => rmSync(dnsFiles, { recursive: true, force: true }));
-  const wideNames = new Set<string>();
+  const wideNames = new Map<string, number>();
   const clusterDns = await startDnsServer((name, type) => {
     if (!name.endsWith(WIDE)) return NO_NAME;
-    wideNames.add(name);
+    wideNames.set(name, (wideNames.get(name) ?? 0) + 1);
     return type === TYPE_A ? WIDE_IPV4 : WIDE_IPV6;
   });
   cleanups.push(() => clusterDns.close());
