@@ -73,7 +73,7 @@ function addComponents(root: Command, context: CliContext): void {
       .action(async (flags) => (await import("./serve.ts")).serve(name, flags, context));
   }
   addConfigured(root, "config", ["config --config switchback.yaml", "config --set log.level=debug"])
-    .description("print the effective configuration from file, environment and flags as JSON")
+    .description("print the effective configuration from file and flags as JSON")
     .option(
       "--ignore-unknown",
       "warn about settings of the file that are unknown, as the components do; default: refuse",
@@ -96,7 +96,7 @@ function commandLine(root: Command, context: CliContext): CommandLine {
     addClusterCommand: (name, ...examples) => addClusterCommand(root, name, "look", examples),
     addConnection,
     agree: async (question) => (await import("./ask.ts")).agree(question),
-    readConfig: async (flags) => (await (await import("./serve.ts")).readConfig(flags, context.env)).config,
+    readConfig: async (flags) => (await (await import("./serve.ts")).readConfig(flags)).config,
     serve: async (name, load, flags) => (await import("./serve.ts")).serveStarter(name, load, flags, context),
     leaderStatus: async (client, namespace, signal) => {
       const { leaderStatus } = await import("./leader-status.ts");

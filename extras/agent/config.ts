@@ -23,7 +23,7 @@ const agentSchema = strictObject({
     AGENT_NAMESPACE,
     "Namespace of the agents and their Leases. It is separate because the agents need hostPath volumes.",
   ),
-  node: optionalSetting(text, "The node whose pods this agent updates; set by the chart."),
+  node: optionalSetting(text, "The node whose pods this agent updates. In the chart, SWITCHBACK_AGENT_NODE."),
   kubeletRoot: setting(
     absolutePath,
     "/var/lib/kubelet",

@@ -14,10 +14,13 @@ export async function startAgent(
 ): Promise<Running> {
   // If the agent runs by hand, a kubeconfig may name programs that must be executed.
   const settings = agentSettings(config);
+  // The chart sets the variable by the downward API.
+  const node = env.SWITCHBACK_AGENT_NODE ?? settings.node;
   if (settings.confine && isInPod(env) && !env.KUBECONFIG)
     await confine({ config: settings, nodeHosts: nodeHostsPath(config), env, log, command: command() });
   return await withOwnClient(connect, (client) => {
     const maps = kubeMapReader({ client, namespace: config.namespace, log });
-    return runAgent({ ...config, clusterDomain }, { client, maps, log, identity, now: Date.now });
+    const ofNode: Config = Object.assign({}, config, { agent: { ...settings, node } });
+    return runAgent({ ...ofNode, clusterDomain }, { client, maps, log, identity, now: Date.now });
   });
 }

@@ -15,11 +15,12 @@ const podDnsSchema = strictObject({
     ["switchback-dns-a", "switchback-dns-b"],
     "The two Services of the resolvers, in the namespace of Switchback; set by the chart.",
   ),
-  revision: setting(label, "none", "Identifies a rollout of the resolvers, which answer for it; set by the chart."),
+  revision: setting(label, "none", "Identifies a rollout of the resolvers, which answer for it. In the chart, " +
+      "SWITCHBACK_POD_DNS_REVISION."),
   waitFor: optionalSetting(
     label,
     "Service of the other resolver. A new pod of this one starts once that one, if it answers at all, answers with " +
-      "the same revision; set by the chart.",
+      "the same revision. In the chart, SWITCHBACK_POD_DNS_WAIT_FOR.",
   ),
   searches: optionalSetting(
     v.pipe(v.array(domain), v.maxLength(28)),

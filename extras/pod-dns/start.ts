@@ -12,10 +12,13 @@ import { nodeSearchesNotice, readClusterDns } from "./webhook/dns-config.ts";
 /** `switchback dns`: reads the map from its own namespace and writes the files of the CoreDNS beside it. */
 export async function startDns(
   config: Config,
-  { log, connect, clusterDomain, resolvConf }: ProcessContext,
+  { env, log, connect, clusterDomain, resolvConf }: ProcessContext,
 ): Promise<Running> {
   const { namespace } = config;
-  const settings = settingsOf(config, POD_DNS_SECTION);
+  const configured = settingsOf(config, POD_DNS_SECTION);
+  // The chart sets the two variables, because they differ for each resolver.
+  const { SWITCHBACK_POD_DNS_REVISION: revision = configured.revision, SWITCHBACK_POD_DNS_WAIT_FOR: waitFor } = env;
+  const settings = { ...configured, revision, waitFor: waitFor ?? configured.waitFor };
   const cluster = readClusterDns(resolvConf, namespace, settings.searches);
   // Resolvers run on several nodes. Some of them may see search domains that the webhook's node does not have.
   const notice = "code" in cluster ? undefined : nodeSearchesNotice(cluster, settings.searches);
