@@ -31,12 +31,9 @@ export const OBJECTS = {
   lease: "switchback-controller",
 } as const;
 
-/** The ConfigMaps that the controller writes, in the order of its Role, and those that it may delete. */
-export const WRITTEN: readonly string[] = [
-  ...[map.STATE_NAME, map.INDEX_NAME, ...map.SHARD_NAMES],
-  ...[TARGETS_NAME, ...RECORD_MAPS],
-];
+/** The ConfigMaps that the controller may delete, and all that it writes, in the order of its Role. */
 export const DELETABLE: readonly string[] = map.SHARD_NAMES;
+export const WRITTEN: readonly string[] = [map.STATE_NAME, map.INDEX_NAME, ...DELETABLE, TARGETS_NAME, ...RECORD_MAPS];
 const [FIRST = ""] = DELETABLE;
 
 /** Returns the first of the objects that exist for the same purpose, with the same rights. */
@@ -80,13 +77,13 @@ export function hostsText(configMaps: readonly object[]): string {
 /** Returns the ConfigMaps of a map: the addresses of each name, those of the targets, and what is held. */
 export function mapObjects(
   hosts: Readonly<Record<string, readonly string[]>>,
-  { targets = [], hold }: { readonly targets?: readonly TargetAddress[]; readonly hold?: unknown } = {},
+  { targets = [], hold }: { readonly targets?: readonly TargetAddress[]; readonly hold?: string | undefined } = {},
 ) {
   const all = new Shards();
   for (const [name, addresses] of Object.entries(hosts)) all.set(name, addresses);
   const parts = all.render().map(({ index, ...rest }) => ({ ...rest, index, name: map.SHARD_NAMES[index] ?? "" }));
   const shards = parts.map(({ name, shardHash }) => ({ name, revision: shardHash }));
-  const annotations = hold === undefined ? {} : { [HOLD_KEY]: JSON.stringify(hold) };
+  const annotations = hold === undefined ? {} : { [HOLD_KEY]: hold };
   return [
     configMap(map.STATE_NAME, { [map.STATE_KEY]: map.renderState({ targets }) }, annotations),
     configMap(map.INDEX_NAME, { [map.INDEX_KEY]: map.renderIndex({ revision: mapRevisionOf(parts), shards }) }),
@@ -94,8 +91,8 @@ export function mapObjects(
   ];
 }
 
-/** The arguments with which kubectl does what `switchback confirm` does. */
-export const confirming = (id: string) => ["annotate", "configmap", map.STATE_NAME, `${CONFIRM_KEY}=${id}`];
+/** The annotations with which a person confirms a removal. */
+export const confirmation = (id: string) => ({ [CONFIRM_KEY]: id });
 
 /** Edits the lines of a small map by hand. Without a text, all data goes. Readers refuse the result as `EDITED`. */
 export function edited(configMaps: readonly object[], text: string | undefined): { name: string; data: object | null } {
@@ -114,10 +111,7 @@ export function forged(configMaps: readonly object[], text: string): ReturnType<
 /** Returns ConfigMaps that look like the map's: one that the leader deletes, and others that it leaves alone. */
 export function strays(text: string) {
   const stray = (name: string) => configMap(name, { [map.SHARD_KEY]: text, [map.INDEX_KEY]: "{}" });
-  return {
-    ours: stray(`${map.STATE_NAME}-7`),
-    foreign: ["stranger", `${map.STATE_NAME}-1024`].map((each) => stray(each)),
-  };
+  return { ours: stray(`${map.STATE_NAME}-7`), foreign: [stray("stranger"), stray(`${map.STATE_NAME}-1024`)] };
 }
 
 /** Reads what the proxies relay. Throws if it is missing or broken. */

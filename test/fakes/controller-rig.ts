@@ -114,12 +114,14 @@ export function lines({ kube }: Pick<ControllerRig, "kube">): string {
   return hostsText(configMaps(kube));
 }
 
+/** Whether the map is complete. It may be empty. */
+export function isPublished({ kube }: Pick<ControllerRig, "kube">): boolean {
+  return publishedIn(configMaps(kube)).revision !== undefined;
+}
+
 /** Waits until the controller has published this name. */
 export async function untilPublished(rig: Pick<ControllerRig, "kube">, name = NAME): Promise<void> {
-  await until(() => {
-    const { revision, hosts } = publishedIn(configMaps(rig.kube));
-    return revision !== undefined && hosts.has(name);
-  }, name);
+  await until(() => isPublished(rig) && lines(rig).includes(name), name);
 }
 
 /** The Events so far. */

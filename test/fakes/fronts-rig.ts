@@ -4,7 +4,7 @@ import type { FoundTarget } from "#controller/targets/service-view.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
-import { OBJECTS, targetsIn } from "../published.ts";
+import { OBJECTS, targetsIn, targetsObject } from "../published.ts";
 import { LineLog } from "./clock.ts";
 import { stopClock } from "./loop-rig.ts";
 import { MemoryKube } from "./memory-kube.ts";
@@ -117,6 +117,14 @@ export async function passHours(t: TestContext, hours: number): Promise<void> {
     t.mock.timers.tick(HOUR_MS);
     await turns(3);
   }
+}
+
+/** The write of the targets' document, as `written` shows it. */
+export const PUBLISHED = `APPLY ${OBJECTS.targets}`;
+
+/** Breaks the targets' document, as another client would. */
+export function breakTargets({ kube }: Pick<FrontsRig, "kube">): void {
+  kube.put(DOCUMENT, { data: Object.fromEntries(Object.keys(targetsObject([]).data).map((key) => [key, "{}"])) });
 }
 
 /** The targets that are published to the proxies. */

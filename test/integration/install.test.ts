@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { parseAllDocuments } from "yaml";
-import { confirming, DELETABLE, firstLike, OBJECTS, strays, WRITTEN } from "../published.ts";
+import { confirmation, DELETABLE, firstLike, OBJECTS, strays, WRITTEN } from "../published.ts";
 import {
   applyAs,
   bundles,
@@ -310,7 +310,8 @@ describe("rights", () => {
     await kubectl("create", ...binding, "--namespace", NAMESPACE);
     const kubeconfig = await cluster.kubeconfigFor({ clientCert: cluster.ca.client("someone", ["operators"]) });
     const as = (...args: string[]) => cluster.tool("kubectl", ["--namespace", NAMESPACE, ...args], { kubeconfig });
-    const confirmed = await as(...confirming("1"));
+    const annotations = Object.entries(confirmation("1")).map((pair) => pair.join("="));
+    const confirmed = await as("annotate", "configmap", OBJECTS.map, ...annotations);
     assert.equal(confirmed.code, 0, confirmed.stderr);
     assert.match((await as("annotate", "configmap", CONFIG_NAME, "a=1")).stderr, /forbidden/);
     const status = (name: string) => as("get", "--raw", `${IN_NAMESPACE}/services/${name}/proxy/status`);
