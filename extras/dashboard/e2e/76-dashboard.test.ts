@@ -19,6 +19,8 @@ import { startChromium } from "#test/integration/browser/chromium.ts";
 
 // The dashboard of a real cluster in a real browser: while all is well, while something breaks, and while it heals.
 
+export const needs = ["node"];
+
 const SCREENSHOTS = userCache("screenshots");
 const BREAKING = "breaking.example.com";
 /**
