@@ -10,7 +10,6 @@ import { knownCodes } from "./known-codes.ts";
 import { metricsPage } from "./metrics-page.ts";
 import { probeProgram } from "./probe-program.ts";
 import { serviceNames } from "./service-names.ts";
-import { supportPage } from "./support-page.ts";
 import { valuesSchemaFile } from "./values-schema.ts";
 
 // The order matters: Helm reads the templates, the values and their schema when it renders the manifest.
@@ -24,7 +23,6 @@ const GENERATORS: readonly Generator[] = [
   metricsPage,
   codesPage,
   knownCodes,
-  supportPage,
   chartLicense,
   probeProgram,
 ];
