@@ -3,7 +3,7 @@ import { Readable } from "node:stream";
 import { createClient, type KubeClient } from "#lib/kube/client.ts";
 import type { Transport } from "#lib/kube/transport.ts";
 import { json, type Responder } from "./kube-api.ts";
-import { mergePatch } from "./merge-patch.ts";
+import { mergePatch } from "./memory-kube.ts";
 
 /** One request that the API server in memory received. */
 export interface MemoryCall {
