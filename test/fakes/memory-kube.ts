@@ -394,7 +394,7 @@ function abortOf(signal: AbortSignal | undefined): Promise<never> {
   });
 }
 
-export function inCollection(path: string, collection: string): boolean {
+function inCollection(path: string, collection: string): boolean {
   const object = parseObjectPath(path);
   const wanted = parseObjectPath(collection);
   const isKind = object?.root === wanted?.root && object?.resource === wanted?.resource;
@@ -402,7 +402,7 @@ export function inCollection(path: string, collection: string): boolean {
 }
 
 /** The condition for objects in a list or watch of `collection`. */
-function selecting(collection: string, query: Query = {}): Watch["matches"] {
+export function selecting(collection: string, query: Query = {}): (path: string, object: ApiObject) => boolean {
   const fits = selectedBy(query);
   return (path, object) => inCollection(path, collection) && fits(object);
 }
