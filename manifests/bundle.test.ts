@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
-import { LOADED_HOOK, loadedIn } from "#test/fakes/loaded-modules.ts";
+import { LOADED_HOOK, loadedIn } from "#test/fakes/loaded.ts";
 import { bundleProduct } from "./bundle.ts";
 
 // Bundles the product into a folder where Node cannot find this checkout's packages.

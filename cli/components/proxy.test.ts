@@ -10,7 +10,7 @@ import { describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { freePort, pause, Upstream } from "#proxy/conformance/rig.ts";
 import { digest, endOf, randomBytes, send, take, takeHeader } from "#proxy/conformance/streams.ts";
-import { killChild } from "#test/fakes/kill-child.ts";
+import { killChild } from "#test/processes.ts";
 
 const MAIN = fileURLToPath(new URL("../main.ts", import.meta.url));
 const LOSE_WORKER = new URL("../../test/fakes/lose-worker.ts", import.meta.url).href;

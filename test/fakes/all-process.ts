@@ -8,9 +8,8 @@ import { issueAuthority, issueLeaf } from "#certs/issue.ts";
 import { renderTargets } from "#lib/documents/targets-format.ts";
 import { freePort, Upstream } from "#proxy/conformance/rig.ts";
 import { takeHeader } from "#proxy/conformance/streams.ts";
-import { bareEnvironment } from "../processes.ts";
+import { bareEnvironment, killChild } from "../processes.ts";
 import { filesFolder } from "./cli.ts";
-import { killChild } from "./kill-child.ts";
 import { collection, type FakeApi, fakeApi, watch } from "./kube-api.ts";
 import { MemoryServer } from "./memory-server.ts";
 
