@@ -99,7 +99,7 @@ test("a component starts from few files and imports no module of Node, because b
 });
 
 test("each component and command finds all of its modules", async () => {
-  for (const name of ["controller", "webhook", "all", "status", "doctor", "restart", "uninstall"]) {
+  for (const name of ["controller", "webhook", "all", "agent", "status", "doctor", "restart", "uninstall"]) {
     const { code, stderr } = await switchback(name);
     assert.notEqual(code, 0);
     assert.match(stderr, /no cluster|not in a pod|required|missing/i, name);
