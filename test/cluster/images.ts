@@ -1,7 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { binary } from "./binaries.ts";
-import { hasGo } from "./build.ts";
+import { binary, hasGo } from "./binaries.ts";
 import { envoyProgram } from "./envoy.ts";
 import { type ImageSpec, withLibraries } from "./image.ts";
 import type { BinaryName } from "./modules.ts";
@@ -151,7 +150,7 @@ export async function clientImages(): Promise<ImageSpec[]> {
 
 /** Builds `images/<name>.go`, a program that uses only the standard library. */
 async function goProgram(name: string): Promise<string> {
-  if (!(await hasGo(process.env))) throw new NotHere("go is not on the PATH (https://go.dev/dl)");
+  if (!hasGo()) throw new NotHere("go is not on the PATH (https://go.dev/dl)");
   const output = await builtPath(name);
   const source = join(TOP, "test", "cluster", "images", `${name}.go`);
   const flags = ["build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", output];

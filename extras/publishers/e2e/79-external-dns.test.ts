@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { dnsEndpointDefinition } from "#test/cluster/addons/external-dns.ts";
+import { dnsEndpointDefinition } from "#test/cluster/addons/definitions.ts";
 import { setText } from "#test/cluster/addons/internet.ts";
 import { namespace, serviceAccount } from "#test/cluster/addons/objects.ts";
 import type { Cluster, KubeObject } from "#test/cluster/cluster.ts";

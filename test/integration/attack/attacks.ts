@@ -1,4 +1,4 @@
-import { extraModules } from "../../extra-modules.ts";
+import { extraModules } from "../../files.ts";
 import type { Profile } from "../system-options.ts";
 import type { Attack } from "./attack.ts";
 import { AMOUNT_ATTACKS } from "./attacks/amounts.ts";
