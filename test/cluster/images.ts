@@ -17,7 +17,6 @@ const GROUP = "root:x:0:\nnonroot:x:65532:\n";
 const NSSWITCH = "hosts: files dns\n";
 /** Debian's setting. Without it, glibc uses only the first line of a name in the hosts file, and so only one family. */
 const HOST_CONF = "multi on\n";
-const TOP = join(import.meta.dirname, "..", "..");
 
 /** Names of the tests' images. All are imported; none can be pulled. */
 export const IMAGES = {
@@ -50,18 +49,10 @@ export async function pauseImage(): Promise<ImageSpec> {
  * An image with one static program of `modules.ts`. `folder`: a folder of the PATH, if the program's manifests expect
  * the program there.
  */
-async function programImage(name: string, program: BinaryName, folder = ""): Promise<ImageSpec> {
+export async function programImage(name: string, program: BinaryName, folder = ""): Promise<ImageSpec> {
   const path = `${folder}/${program}`;
   const layers = [{ [path]: { from: await binary(program) }, "/tmp/.keep": { text: "" }, ...USERS }];
   return { name, layers, user: USER, entrypoint: [path] };
-}
-
-export async function corednsImage(): Promise<ImageSpec> {
-  return await programImage(IMAGES.coredns, "coredns");
-}
-
-export async function traefikImage(): Promise<ImageSpec> {
-  return await programImage(IMAGES.traefik, "traefik");
 }
 
 export async function certManagerImages(): Promise<ImageSpec[]> {
@@ -131,38 +122,30 @@ export async function nodeLayer(): Promise<ImageSpec["layers"][number]> {
 }
 
 export async function clientImages(): Promise<ImageSpec[]> {
-  const goClient = await goProgram("client");
-  return [
-    {
-      name: IMAGES.goClient,
-      layers: [{ "/client": { from: goClient }, ...USERS }],
-      user: USER,
-      entrypoint: ["/client"],
-    },
-    {
-      name: IMAGES.muslClient,
-      layers: [{ "/client": { from: await muslProgram("resolve") }, ...USERS }],
-      user: USER,
-      entrypoint: ["/client"],
-    },
-  ];
+  const clients = [
+    [IMAGES.goClient, await goProgram("client")],
+    [IMAGES.muslClient, await muslProgram("resolve")],
+  ] as const;
+  return clients.map(([name, from]) => {
+    return { name, layers: [{ "/client": { from }, ...USERS }], user: USER, entrypoint: ["/client"] };
+  });
 }
+
+const SOURCES = join(import.meta.dirname, "images");
 
 /** Builds `images/<name>.go`, a program that uses only the standard library. */
 async function goProgram(name: string): Promise<string> {
   if (!hasGo()) throw new NotHere("go is not on the PATH (https://go.dev/dl)");
   const output = await builtPath(name);
-  const source = join(TOP, "test", "cluster", "images", `${name}.go`);
   const flags = ["build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", output];
-  await run("env", "CGO_ENABLED=0", "GOWORK=off", "GO111MODULE=off", "go", ...flags, source);
+  await run("env", "CGO_ENABLED=0", "GOWORK=off", "GO111MODULE=off", "go", ...flags, join(SOURCES, `${name}.go`));
   return output;
 }
 
 /** Builds `images/<name>.c`, statically with musl. */
 async function muslProgram(name: string): Promise<string> {
   const output = await builtPath(name);
-  const source = join(TOP, "test", "cluster", "images", `${name}.c`);
-  await run("musl-gcc", "-static", "-Os", "-o", output, source);
+  await run("musl-gcc", "-static", "-Os", "-o", output, join(SOURCES, `${name}.c`));
   return output;
 }
 
