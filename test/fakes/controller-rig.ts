@@ -12,7 +12,8 @@ import {
 } from "#lib/documents/status-page.ts";
 import { LineLog } from "./clock.ts";
 import { until } from "./kube-api.ts";
-import { type KubeObject, MemoryKube } from "./memory-kube.ts";
+import { MemoryKube } from "./memory-kube.ts";
+import type { KubeObject } from "./memory-objects.ts";
 
 export const OWN = "/api/v1/namespaces/switchback-system";
 export const INGRESSES = "/apis/networking.k8s.io/v1/ingresses";
