@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
-import { renderState } from "#lib/documents/map-format.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
+import { mapObjects } from "#test/published.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { AddressTable } from "./address-table.ts";
 import { TargetDiscovery } from "./discovery.ts";
@@ -123,12 +123,11 @@ test("after a restart, targets with names are read first, so an older Service do
     { name: nameOf(TRAEFIK), clusterIPs: ["10.43.0.9"] },
     { name: nameOf("tenant/older"), clusterIPs: [] },
   ];
-  const text = renderState({ targets });
   let isAway = true;
   const list = async <T>() => {
     if (isAway) throw new Error("away");
     return {
-      items: [{ metadata: { name: "switchback-hosts" }, data: { "state.json": text } }] as T[],
+      items: mapObjects({}, { targets }) as T[],
       resourceVersion: "1",
     };
   };

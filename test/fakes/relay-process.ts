@@ -6,10 +6,10 @@ import { connect, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
 import { issueAuthority, issueLeaf } from "#certs/issue.ts";
-import { renderTargets } from "#lib/documents/targets-format.ts";
 import { freePort, Upstream } from "#proxy/conformance/rig.ts";
 import { takeHeader } from "#proxy/conformance/streams.ts";
 import { bareEnvironment, killChild } from "../processes.ts";
+import { OBJECTS, targetsObject } from "../published.ts";
 import { filesFolder, MAIN } from "./cli.ts";
 import { collection, type FakeApi, fakeApi, until, watch } from "./kube-api.ts";
 import { MemoryServer } from "./memory-server.ts";
@@ -117,9 +117,9 @@ export class AllProcess extends RelayProcess {
     const server = new MemoryServer();
     const published = [{ port: 443, listenPort: ports.relay, upstreamPort: upstream.port, protocol: "v2" as const }];
     const target = { name: "web", upstream: ADDRESS, ports: published, clusterIPs: ["198.51.100.9"] };
-    server.add("/api/v1/namespaces/ours/configmaps", "switchback-targets", {
+    server.add("/api/v1/namespaces/ours/configmaps", OBJECTS.targets, {
+      ...targetsObject([target]),
       metadata: { uid: "u", resourceVersion: "1" },
-      data: { "targets.json": renderTargets([target]).text },
     });
     const api = cleanup.adopt(await fakeApi(collection(server.respond, watch())), (each) => each.close());
     const life = { now: Date.now(), days: 1 };

@@ -8,7 +8,6 @@ import { RESERVED_TARGET_NAMES } from "#lib/config/defaults.ts";
 import { frontName } from "#lib/documents/listeners.ts";
 import { eventReason } from "#lib/kube/events.ts";
 import { binary } from "#test/cluster/binaries.ts";
-import { type SupportRun, supportRuns } from "#test/support.ts";
 import { chartReadme } from "./chart-readme.ts";
 import { codeParts, codesPage } from "./codes-page.ts";
 import { configurationPage } from "./configuration-page.ts";
@@ -16,7 +15,6 @@ import type { Generator } from "./generator.ts";
 import { jsonSchemaOf } from "./json-schema.ts";
 import { metricDefinitions } from "./metric-definitions.ts";
 import { valuesSchema } from "./schemas.ts";
-import { code, table } from "./tables.ts";
 
 const PROBE_ENTRY = `import { executePlan } from "./doctor/probe/ask.ts";
 executePlan(JSON.parse(process.argv[1])).then((result) => console.log(JSON.stringify(result)));`;
@@ -83,31 +81,6 @@ const installManifest: Generator = {
     return MANIFEST_HEAD + stdout.replace(HELM_LABEL, "").replace(/\n{2,}---/g, "\n---");
   },
 };
-
-const SUPPORT_HEAD = ["what", "version", "what passed", "command", "day"];
-/** Matches the table with this head. */
-const SUPPORT_TABLE = new RegExp(`^\\| ${SUPPORT_HEAD.join(" \\| ")} \\|\\n(?:\\|.*\\n)*`, "m");
-
-/** docs/support.md: the table of test runs comes from docs/support.yaml. The rest of the page is written by hand. */
-const supportPage: Generator = {
-  name: "support-page",
-  file: "docs/support.md",
-  render: async () => {
-    const page = await readFile(new URL("../../docs/support.md", import.meta.url), "utf8");
-    const rows = sorted(supportRuns()).map((run) => [run.what, run.version, run.passed, code(run.command), run.day]);
-    return page.replace(SUPPORT_TABLE, () => table(SUPPORT_HEAD, rows));
-  },
-};
-
-/** Sorts by the tested software, in the order of the file, and then by version: v1.9 before v1.10. */
-function sorted(runs: readonly SupportRun[]): SupportRun[] {
-  const order = [...new Set(runs.map(({ what }) => what))];
-  const byVersion = new Intl.Collator("en", { numeric: true });
-  return runs.toSorted(
-    (one, other) =>
-      order.indexOf(one.what) - order.indexOf(other.what) || byVersion.compare(one.version, other.version),
-  );
-}
 
 /** Matches a metric's row: name, type, meaning, and what to do. */
 const METRIC_ROW = /^\| `((?:switchback|process)_[a-z_]+)` \|[^|]*\|[^|]*\| ?(.*)\|$/gm;
@@ -228,7 +201,6 @@ const GENERATORS: readonly Generator[] = [
   metricsPage,
   codesPage,
   knownCodes,
-  supportPage,
   chartLicense,
   probeProgram,
 ];

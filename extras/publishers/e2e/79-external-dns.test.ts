@@ -32,6 +32,8 @@ import { ExternalDns } from "./external-dns.ts";
 // Names through a real external-dns: it writes records from our DNSEndpoints into an etcd that the cluster's CoreDNS
 // serves. A Certificate becomes Ready although no pod has opted in, DNS-01 is unchanged, and nothing is left behind.
 
+export const needs = ["node", "ipv4", "long", "external-dns"];
+
 const ZONE = "example.com";
 const PENDING = `pending.${ZONE}`;
 /** A name that no other file uses: it must not be mapped before. */
