@@ -1,15 +1,18 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { binaries, Unavailable } from "../cluster/binaries.ts";
 import { Cluster } from "../cluster/cluster.ts";
+import { withProductImage } from "../cluster/images.ts";
 import { withLock } from "../cluster/lock.ts";
 import { collectLogs, summaryOf } from "../cluster/logs.ts";
-import { crashDuringUp } from "../cluster/node/crash.ts";
+import { members } from "../cluster/node/cgroup.ts";
 import { down } from "../cluster/node/down.ts";
 import { LOGS, STACK, STATE_FOLDER, TWO_NODES } from "../cluster/node/layout.ts";
 import { NotHere, requireRoot } from "../cluster/node/requirements.ts";
 import { enforcesNetworkPolicies, hasLayout, importImages, isTemporary, isUp } from "../cluster/node/up.ts";
-import { withProductImage } from "../cluster/product-image.ts";
 import { elapsed, type Progress, progressLines } from "../cluster/progress.ts";
 import { wholeCluster, withMachine } from "../cluster/whole.ts";
 import { testFiles } from "../files.ts";
@@ -18,7 +21,9 @@ import { chooseVersions, VERSION_OPTIONS } from "../versions.ts";
 import { onArm64 } from "./arm64.ts";
 import { clusterTarget } from "./cluster-target.ts";
 import { leftOut, type Need, programsFor } from "./needs.ts";
-import { examine, leave } from "./other-cluster.ts";
+import { OPTED_IN } from "./opted-in.ts";
+import { SHOP } from "./shop.ts";
+import { removeSwitchback, SYSTEM } from "./switchback.ts";
 
 // `npm run e2e [-- FILTER...]`: runs the files of this folder, and of each extra's folder `e2e`, in the order of their
 // numbers, on this machine's cluster. If the cluster is not up, the run starts it, and takes it down at the end. A run
@@ -31,7 +36,7 @@ import { examine, leave } from "./other-cluster.ts";
 // --all: also runs the files that take long. Then it runs the usual files again on a cluster that enforces
 // NetworkPolicies, with the chart's policies.
 // --arm64: needs no cluster (arm64.ts).
-// E2E_KUBECONFIG names another cluster, and E2E_IMAGE the image (other-cluster.ts).
+// E2E_KUBECONFIG names another cluster, and E2E_IMAGE the image.
 
 const USAGE =
   "usage: npm run e2e -- [--all | --arm64 | --dual-stack | --ipv6 | --nodes 2] [--kubernetes MINOR] [--keep] " +
@@ -204,4 +209,55 @@ async function runTests(files: string[], progress: Progress): Promise<number> {
     return 1;
   }
   return 0;
+}
+
+// A user's cluster: which needs it meets, and how the tests leave it as it was.
+
+/**
+ * The needs that a cluster meets. @throws NotHere if the cluster does not answer, or has objects that the tests would
+ * make.
+ */
+async function examine(cluster: Cluster): Promise<Need[]> {
+  const prefix = `E2E_KUBECONFIG: the cluster of ${process.env.E2E_KUBECONFIG}`;
+  const { code, stdout, stderr } = await cluster.tool("kubectl", ["api-versions"]);
+  if (code !== 0) throw new NotHere(`${prefix} does not answer: ${stderr.trim().split("\n").at(-1) ?? ""}`);
+  const namespaces = [SHOP, OPTED_IN, SYSTEM].map((name) => `namespace/${name}`);
+  const objects = ["mutatingwebhookconfiguration/switchback-webhook", ...namespaces];
+  for (const object of objects) {
+    if ((await cluster.kubectl("get", object, "--ignore-not-found", "-o", "name")) === "") continue;
+    throw new NotHere(`${prefix} has a ${object} already, which the tests would make and remove`);
+  }
+  return /^cert-manager\.io\//m.test(stdout) ? ["cert-manager"] : [];
+}
+
+/** Removes everything that the files have made in the cluster. */
+async function leave(cluster: Cluster): Promise<void> {
+  await removeSwitchback(cluster);
+  await cluster.kubectl("delete", "namespace", SHOP, OPTED_IN, "--ignore-not-found", "--timeout=120s");
+}
+
+/**
+ * Kills an `up` half-way, together with the tool that it runs at that moment. So the next `up` must clean up after a
+ * crash. @throws NotHere if `up` ends by itself; then `up` has printed the reason.
+ */
+async function crashDuringUp(): Promise<void> {
+  // A line of `up`'s output. After it, most of the work is half done: programs run, pods start, volumes are mounted.
+  const halfWay = "waiting for cluster DNS";
+  const program = join(import.meta.dirname, "..", "cluster", "node", "main.ts");
+  const child = spawn(process.execPath, [program, "up", "--bare"], {
+    detached: true,
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  const ended = once(child, "close");
+  let said = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    process.stderr.write(text);
+    said += text;
+    const isHere = child.exitCode === null && child.signalCode === null && child.pid !== undefined;
+    if (isHere && said.includes(halfWay)) process.kill(-child.pid, "SIGKILL");
+  });
+  const [, signal] = await ended;
+  if (signal !== "SIGKILL") throw new NotHere("`up` has ended before it could be killed half-way");
+  if ((await members([])).length === 0)
+    throw new Error("the killed `up` has left no process, so its removal was not tested");
 }

@@ -3,15 +3,19 @@ import { METADATA_LIST, METADATA_WATCH, TABLE } from "#lib/kube/accept.ts";
 import type { KubeClient, WriteOptions } from "#lib/kube/client.ts";
 import type { Query } from "#lib/kube/paths.ts";
 import { KubeStatusError } from "#lib/kube/status.ts";
-import { parseObjectPath, selectedBy } from "#lib/kube/stored-objects.ts";
+import { parseObjectPath } from "#lib/kube/stored-objects.ts";
 import type { StreamOptions } from "#lib/kube/stream.ts";
 import type { ApiObject, JsonPatchOperation, ObjectMeta, ReadOptions } from "#lib/kube/types.ts";
-
-/** An object, as a client sees it. */
-export interface KubeObject {
-  metadata: ObjectMeta;
-  [field: string]: unknown;
-}
+import {
+  COLUMNS,
+  inCollection,
+  type KubeObject,
+  memberPath,
+  patched,
+  selecting,
+  sent,
+  table,
+} from "./memory-objects.ts";
 
 /** A write, as a client requested it. */
 export interface Write {
@@ -94,7 +98,9 @@ export class MemoryKube {
       // A dry run changes nothing, and is not in `writes`.
       if (options?.dryRun) return this.#read(path) as T;
       await this.#begin("PATCH", path, body, options);
-      return this.#write(path, patched(path, this.#read(path), body)) as T;
+      const before = this.#read(path);
+      this.#check(path, (body as Partial<KubeObject>).metadata);
+      return this.#write(path, patched(before, body)) as T;
     },
     jsonPatch: async <T>(path: string, operations: readonly JsonPatchOperation[]) => {
       await this.#begin("PATCH", path, operations);
@@ -337,72 +343,8 @@ export function refusal(path: string, status: number): KubeStatusError {
   return new KubeStatusError(path, status, { message: "refused by the test" });
 }
 
-/**
- * An object after a merge patch. `metadata.uid` and `resourceVersion` in the patch are preconditions. A change of the
- * spec increments the generation.
- */
-function patched(path: string, before: KubeObject, body: object): KubeObject {
-  const { uid, resourceVersion } = (body as Partial<KubeObject>).metadata ?? {};
-  const { metadata } = before;
-  if (uid !== undefined && uid !== metadata.uid) throw refusal(path, 409);
-  if (resourceVersion !== undefined && resourceVersion !== metadata.resourceVersion) throw refusal(path, 409);
-  const after = mergePatch(before, body) as KubeObject;
-  if ("spec" in body) after.metadata = { ...after.metadata, generation: (metadata.generation ?? 0) + 1 };
-  return after;
-}
-
-/** `target` after a JSON merge patch (RFC 7386). Does not change its arguments. */
-export function mergePatch(target: unknown, patch: unknown): unknown {
-  if (typeof patch !== "object" || patch === null || Array.isArray(patch)) return patch;
-  const result: Record<string, unknown> = typeof target === "object" && target !== null ? { ...target } : {};
-  for (const [key, value] of Object.entries(patch)) {
-    if (value === null) delete result[key];
-    else result[key] = mergePatch(result[key], value);
-  }
-  return result;
-}
-
-/** An object in the form that a client with this media type gets. */
-function sent(object: KubeObject, accept: string | undefined): KubeObject {
-  if (accept === TABLE) return table({ resourceVersion: object.metadata.resourceVersion ?? "" }, [object], null);
-  return accept === METADATA_LIST || accept === METADATA_WATCH ? { metadata: object.metadata } : object;
-}
-
-const COLUMNS = [{ name: "Name" }, { name: "Node" }];
-
-function table(
-  metadata: ObjectMeta,
-  objects: readonly KubeObject[],
-  columnDefinitions: typeof COLUMNS | null,
-): KubeObject {
-  const rows = objects.map(({ metadata: of, spec }) => ({
-    cells: [of.name, (spec as { nodeName?: string } | undefined)?.nodeName || "<none>"],
-    object: structuredClone({ metadata: of }),
-  }));
-  return { kind: "Table", metadata, columnDefinitions, rows };
-}
-
-/** The path of an object in a collection of the cluster or of a namespace. */
-function memberPath(collection: string, name: string, ofObject: string | undefined): string {
-  const { root, resource, namespace = ofObject } = parseObjectPath(collection) ?? {};
-  return [root, ...(namespace === undefined ? [] : ["namespaces", namespace]), resource, name].join("/");
-}
-
 function abortOf(signal: AbortSignal | undefined): Promise<never> {
   return new Promise((_, reject) => {
     signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
   });
-}
-
-function inCollection(path: string, collection: string): boolean {
-  const object = parseObjectPath(path);
-  const wanted = parseObjectPath(collection);
-  const isKind = object?.root === wanted?.root && object?.resource === wanted?.resource;
-  return isKind && (wanted?.namespace === undefined || object?.namespace === wanted.namespace);
-}
-
-/** The condition for objects in a list or watch of `collection`. */
-export function selecting(collection: string, query: Query = {}): (path: string, object: ApiObject) => boolean {
-  const fits = selectedBy(query);
-  return (path, object) => inCollection(path, collection) && fits(object);
 }

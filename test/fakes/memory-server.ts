@@ -4,7 +4,7 @@ import { createClient, type KubeClient } from "#lib/kube/client.ts";
 import { parseObjectPath } from "#lib/kube/stored-objects.ts";
 import type { Transport } from "#lib/kube/transport.ts";
 import { json, type Responder } from "./kube-api.ts";
-import { mergePatch, selecting } from "./memory-kube.ts";
+import { mergePatch, selecting } from "./memory-objects.ts";
 
 /** One request that the API server in memory received. */
 export interface MemoryCall {
