@@ -159,12 +159,18 @@ test("copied labels take no names from the default target, even if its Service h
   assert.equal(resolve({ addresses: ["lb.example.net"] }), "ingress-nginx");
 });
 
-test("a Service without a short-circuited address is no candidate, except with map: always", async (t) => {
+test("a Service without a short-circuited address gets names by its class once a status leads to it", async (t) => {
   const hostname = { hostname: "lb.example.net", labels: NGINX };
-  const { resolve, set } = await cluster(t, NONE, service("edge/lb", hostname));
-  assert.equal(resolve(NGINX_CLASS), "no-address");
-  assert.equal(resolve({ ...NGINX_CLASS, addresses: ["198.51.100.1"] }), "no-service");
+  const { resolve, set, add } = await cluster(t, NONE, service("edge/lb", hostname));
+  const isUnknown = () => {
+    assert.equal(resolve(NGINX_CLASS), "no-address");
+    assert.equal(resolve({ ...NGINX_CLASS, addresses: ["198.51.100.1"] }), "no-service");
+  };
+  isUnknown();
   await set(service("edge/lb", { ...hostname, annotations: { "switchback.dev/map": "always" } }));
+  // A tenant copies labels, and neither a status nor DNS would speak against its Service.
+  isUnknown();
+  assert.equal(await add({ ...NGINX_CLASS, addresses: ["lb.example.net"] }), EDGE);
   assert.equal(resolve(NGINX_CLASS), EDGE);
   assert.equal(resolve({ ...NGINX_CLASS, addresses: ["198.51.100.1"] }), EDGE);
 });
