@@ -35,29 +35,41 @@ export const TARGET_ATTACKS: readonly Attack[] = [
     name: "Service of a shared host name",
     by: "tenant",
     async run(stage) {
+      const give = (namespace: string, name: string, hostname: string) =>
+        giveAddress(stage, `${services(namespace)}/${name}`, ...(namespace === HOSTILE ? [{ ip: EVIL.ip }] : []), {
+          hostname,
+        });
+      // The tenant's Service is older than its host name, which its owner chooses by an annotation of the provider.
+      await createTarget(stage, {});
+      await stage.system.aged(HOSTILE, `service/${EVIL.ingress}`);
       // The neighbour's load balancer is not short-circuited, so its name needs no mapping.
       await createService(stage, NEIGHBOUR, "lb");
-      await giveAddress(stage, `${services(NEIGHBOUR)}/lb`, { hostname: HOST_NAME });
+      await give(NEIGHBOUR, "lb", HOST_NAME);
       const parts = { namespace: NEIGHBOUR, className: "elsewhere" };
       await stage.system.apply(ingress(SHARED.ingress, [SHARED.name], parts));
       await giveAddress(stage, `${ingresses(NEIGHBOUR)}/${SHARED.ingress}`, { hostname: HOST_NAME });
       await until("the neighbour's name to need no mapping", async () => {
         return (await targetOf(stage, SHARED.name)) === "load-balancer-hostname";
       });
-      await stage.system.aged(NEIGHBOUR, "service/lb");
-      await createTarget(stage, { hostname: HOST_NAME });
+      await give(HOSTILE, EVIL.ingress, HOST_NAME);
+      await stage.spread();
       assert.equal(await targetOf(stage, SHARED.name), "load-balancer-hostname", "the tenant's Service took the name");
-      // Now the neighbour's own Service asks for the mapping.
+      // Now the neighbour's own Service asks for the mapping. Once it serves the name, it keeps it.
+      await give(HOSTILE, EVIL.ingress, "other.lb.example.com");
       const path = `${services(NEIGHBOUR)}/lb`;
       const request = { method: "PATCH", path, contentType: "application/merge-patch+json" };
       await stage.system.cluster.call({ ...request, body: { metadata: { annotations: ALWAYS } } });
       await until("the name to be mapped", async () => (await stage.system.publishedNames()).has(SHARED.name));
-      assert.match(await targetOf(stage, SHARED.name), /^neighbour-lb-/, "the tenant's Service took the name");
+      const before = (await stage.system.published()).get(SHARED.name);
+      await give(HOSTILE, EVIL.ingress, HOST_NAME);
+      if (stage.profile === "default") await stage.restartController();
       const took = await stage.spread();
+      assert.match(await targetOf(stage, SHARED.name), /^neighbour-lb-/, "the tenant's Service took the name");
+      assert.deepEqual((await stage.system.published()).get(SHARED.name), before, "the tenant's Service took the name");
       await stage.system.kubectl("-n", NEIGHBOUR, "delete", "ingress/shared", "service/lb");
       await sweepTarget(stage);
       return {
-        tried: "a Service with map: always and the host name of a neighbour's load balancer",
+        tried: "an older Service with map: always gets the host name of a neighbour's load balancer",
         outcome: after(took),
       };
     },
