@@ -39,7 +39,7 @@ function recorder(options: { fail?: () => boolean; exists?: (name: string) => bo
 
 const nameOf = (event: Sent["event"] | undefined) => (event?.metadata as { name?: string } | undefined)?.name ?? "none";
 
-const regarding = { apiVersion: "v1", kind: "ConfigMap", name: "switchback-hosts" };
+const regarding = { apiVersion: "v1", kind: "ConfigMap", name: "ours" };
 const held: EventRecord = {
   type: "Warning",
   reason: "RemovalHeldBack",
