@@ -196,10 +196,6 @@ function addChanges(root: Command, context: CliContext, setExitCode: (code: numb
     .action(async (what, flags) => {
       setExitCode(await (await import("./restart.ts")).restart(what, flags, context));
     });
-  addClusterCommand(root, "confirm", "change", ["confirm"])
-    .description("confirm a held removal of more than half of the names")
-    .option("--yes", "skip the confirmation prompt")
-    .action(async (flags) => (await import("./confirm.ts")).confirm(flags, context));
   addClusterCommand(root, "uninstall", "change", ["uninstall --check", "uninstall --timeout 10m"])
     .description(
       "remove Switchback's addresses from the cluster's pods before you uninstall it; the chart's hooks run this",

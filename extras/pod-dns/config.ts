@@ -15,8 +15,11 @@ const podDnsSchema = strictObject({
     ["switchback-dns-a", "switchback-dns-b"],
     "The two Services of the resolvers, in the namespace of Switchback; set by the chart.",
   ),
-  revision: setting(label, "none", "Identifies a rollout of the resolvers, which answer for it. In the chart, " +
-      "SWITCHBACK_POD_DNS_REVISION."),
+  revision: setting(
+    label,
+    "none",
+    "Identifies a rollout of the resolvers, which answer for it. In the chart, " + "SWITCHBACK_POD_DNS_REVISION.",
+  ),
   waitFor: optionalSetting(
     label,
     "Service of the other resolver. A new pod of this one starts once that one, if it answers at all, answers with " +
