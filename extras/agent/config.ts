@@ -75,6 +75,12 @@ export function agentSettings(config: object): AgentSettings {
   return settingsOf(config, AGENT_SECTION);
 }
 
+/** Returns the configuration of the agent on this node, which the chart sets by the downward API. */
+export function configOfNode<C extends object>(config: C, env: Readonly<Record<string, string | undefined>>): C {
+  const node = env.SWITCHBACK_AGENT_NODE;
+  return node === undefined ? config : { ...config, agent: { ...agentSettings(config), node } };
+}
+
 export function nodeHostsSettings(config: object): v.InferOutput<typeof nodeHostsSchema> {
   return settingsOf(config, NODE_HOSTS);
 }

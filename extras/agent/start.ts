@@ -2,7 +2,7 @@ import type { Config } from "#lib/config/schema.ts";
 import { kubeMapReader } from "#lib/documents/map-reader.ts";
 import { isInPod } from "#lib/kube/connect.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
-import { agentSettings } from "./config.ts";
+import { agentSettings, configOfNode } from "./config.ts";
 import { confine } from "./confine.ts";
 import { nodeHostsPath } from "./node-hosts.ts";
 import { runAgent } from "./run.ts";
@@ -14,13 +14,10 @@ export async function startAgent(
 ): Promise<Running> {
   // If the agent runs by hand, a kubeconfig may name programs that must be executed.
   const settings = agentSettings(config);
-  // The chart sets the variable by the downward API.
-  const node = env.SWITCHBACK_AGENT_NODE ?? settings.node;
   if (settings.confine && isInPod(env) && !env.KUBECONFIG)
     await confine({ config: settings, nodeHosts: nodeHostsPath(config), env, log, command: command() });
   return await withOwnClient(connect, (client) => {
     const maps = kubeMapReader({ client, namespace: config.namespace, log });
-    const ofNode: Config = Object.assign({}, config, { agent: { ...settings, node } });
-    return runAgent({ ...ofNode, clusterDomain }, { client, maps, log, identity, now: Date.now });
+    return runAgent({ ...configOfNode(config, env), clusterDomain }, { client, maps, log, identity, now: Date.now });
   });
 }

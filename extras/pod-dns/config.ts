@@ -63,6 +63,19 @@ export const POD_DNS_SECTION: Section<typeof schema> = { name: "podDns", schema,
 
 export type PodDnsSettings = v.InferOutput<typeof podDnsSchema>;
 
+/** Returns the settings of one of the two resolvers. The chart sets as variables what differs between them. */
+export function settingsOfResolver(
+  config: object,
+  { SWITCHBACK_POD_DNS_REVISION, SWITCHBACK_POD_DNS_WAIT_FOR }: Readonly<Record<string, string | undefined>>,
+): PodDnsSettings {
+  const { revision, waitFor, ...settings } = settingsOf(config, POD_DNS_SECTION);
+  return {
+    ...settings,
+    revision: SWITCHBACK_POD_DNS_REVISION ?? revision,
+    waitFor: SWITCHBACK_POD_DNS_WAIT_FOR ?? waitFor,
+  };
+}
+
 /**
  * Describes the pods that get every name below a wildcard, because a resolver answers them all. Undefined without pod
  * DNS.

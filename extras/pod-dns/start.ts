@@ -1,10 +1,9 @@
 import { protectNames } from "#hostmap/protected-names.ts";
 import type { Config } from "#lib/config/schema.ts";
-import { settingsOf } from "#lib/config/sections.ts";
 import { kubeReaderOf } from "#lib/documents/map-reader.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
 import { searchesOfPods } from "#lib/process/search-domains.ts";
-import { POD_DNS_SECTION } from "./config.ts";
+import { settingsOfResolver } from "./config.ts";
 import { dnsMapForm } from "./dns-map.ts";
 import { runDns } from "./run.ts";
 import { nodeSearchesNotice, readClusterDns } from "./webhook/dns-config.ts";
@@ -15,10 +14,7 @@ export async function startDns(
   { env, log, connect, clusterDomain, resolvConf }: ProcessContext,
 ): Promise<Running> {
   const { namespace } = config;
-  const configured = settingsOf(config, POD_DNS_SECTION);
-  // The chart sets the two variables, because they differ for each resolver.
-  const { SWITCHBACK_POD_DNS_REVISION: revision = configured.revision, SWITCHBACK_POD_DNS_WAIT_FOR: waitFor } = env;
-  const settings = { ...configured, revision, waitFor: waitFor ?? configured.waitFor };
+  const settings = settingsOfResolver(config, env);
   const cluster = readClusterDns(resolvConf, namespace, settings.searches);
   // Resolvers run on several nodes. Some of them may see search domains that the webhook's node does not have.
   const notice = "code" in cluster ? undefined : nodeSearchesNotice(cluster, settings.searches);
