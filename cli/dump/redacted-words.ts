@@ -2,7 +2,7 @@ import { isIP } from "node:net";
 import { isSoftwareName } from "#controller/targets/known-software.ts";
 import { canonicalIp, foundName } from "#controller/targets/service-view.ts";
 import { foldCase, parentsOf } from "#hostmap/hostnames.ts";
-import { isPublicTld, PUBLIC_TLDS } from "#hostmap/public-tlds.ts";
+import { isPublicTld, PUBLIC_TLDS } from "#lib/config/public-tlds.ts";
 import { frontName } from "#lib/documents/listeners.ts";
 
 const LETTER = String.raw`[A-Za-z0-9\u{80}-\u{10ffff}]`;
