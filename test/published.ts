@@ -34,12 +34,10 @@ export const OBJECTS = {
 /** The ConfigMaps that the controller may delete, and all that it writes, in the order of its Role. */
 export const DELETABLE: readonly string[] = map.SHARD_NAMES;
 export const WRITTEN: readonly string[] = [map.STATE_NAME, map.INDEX_NAME, ...DELETABLE, TARGETS_NAME, ...RECORD_MAPS];
-const [FIRST = ""] = DELETABLE;
 
 /** Returns the first of the objects that exist for the same purpose, with the same rights. */
 export function firstLike(name: string): string {
-  if (map.isShardName(name)) return FIRST;
-  return RECORD_MAPS.includes(name) ? RECORDS_NAME : name;
+  return [DELETABLE, RECORD_MAPS].find((names) => names.includes(name))?.[0] ?? name;
 }
 
 /**
@@ -74,13 +72,16 @@ export function hostsText(configMaps: readonly object[]): string {
     .join("");
 }
 
-/** Returns the ConfigMaps of a map: the addresses of each name, those of the targets, and what is held. */
+/**
+ * Returns the ConfigMaps of a map: the addresses of each name, in the order of their first publication, the addresses
+ * of the targets, and the text that says what is held.
+ */
 export function mapObjects(
   hosts: Readonly<Record<string, readonly string[]>>,
   { targets = [], hold }: { readonly targets?: readonly TargetAddress[]; readonly hold?: string | undefined } = {},
 ) {
   const all = new Shards();
-  for (const [name, addresses] of Object.entries(hosts)) all.set(name, addresses);
+  for (const [at, [name, addresses]] of Object.entries(hosts).entries()) all.set(name, addresses, at + 1);
   const parts = all.render().map(({ index, ...rest }) => ({ ...rest, index, name: map.SHARD_NAMES[index] ?? "" }));
   const shards = parts.map(({ name, shardHash }) => ({ name, revision: shardHash }));
   const annotations = hold === undefined ? {} : { [HOLD_KEY]: hold };

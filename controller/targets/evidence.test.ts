@@ -159,12 +159,18 @@ test("copied labels take no names from the default target, even if its Service h
   assert.equal(resolve({ addresses: ["lb.example.net"] }), "ingress-nginx");
 });
 
-test("a Service without a short-circuited address is no candidate, except with map: always", async (t) => {
+test("a Service without a short-circuited address gets names by its class once a status leads to it", async (t) => {
   const hostname = { hostname: "lb.example.net", labels: NGINX };
-  const { resolve, set } = await cluster(t, NONE, service("edge/lb", hostname));
-  assert.equal(resolve(NGINX_CLASS), "no-address");
-  assert.equal(resolve({ ...NGINX_CLASS, addresses: ["198.51.100.1"] }), "no-service");
+  const { resolve, set, add } = await cluster(t, NONE, service("edge/lb", hostname));
+  const isUnknown = () => {
+    assert.equal(resolve(NGINX_CLASS), "no-address");
+    assert.equal(resolve({ ...NGINX_CLASS, addresses: ["198.51.100.1"] }), "no-service");
+  };
+  isUnknown();
   await set(service("edge/lb", { ...hostname, annotations: { "switchback.dev/map": "always" } }));
+  // A tenant copies labels, and neither a status nor DNS would speak against its Service.
+  isUnknown();
+  assert.equal(await add({ ...NGINX_CLASS, addresses: ["lb.example.net"] }), EDGE);
   assert.equal(resolve(NGINX_CLASS), EDGE);
   assert.equal(resolve({ ...NGINX_CLASS, addresses: ["198.51.100.1"] }), EDGE);
 });
@@ -275,7 +281,13 @@ test("only ports that objects want are borrowed", async (t) => {
   assert.deepEqual(portsOf("edge/lb"), ["443", "80", "8443 10.96.0.7"]);
 });
 
-test("a later Service with the same host name takes no names from the earlier one", async (t) => {
+test("an older Service that has the address of a load balancer in its externalIPs takes no names from it", async (t) => {
+  const copy = service("tenant/copy", { external: ["203.0.113.1"], created: "2025-01-01T00:00:00Z" });
+  const { resolve } = await cluster(t, NONE, service("edge/lb", { ips: ["203.0.113.1"] }), copy);
+  assert.equal(resolve({ addresses: ["203.0.113.1"] }), EDGE);
+});
+
+test("a Service with the same host name takes no names from the one that serves them, whatever its age", async (t) => {
   const hostname = "lb.example.net";
   const always = { hostname, annotations: { "switchback.dev/map": "always" } };
   const late = service("tenant/late", { ...always, created: "2026-02-01T00:00:00Z" });
@@ -286,5 +298,7 @@ test("a later Service with the same host name takes no names from the earlier on
   discovery.use(new Set([own]));
   assert.equal(resolve({ addresses: [hostname] }), "load-balancer-hostname");
   await set(service("edge/lb", always));
-  assert.equal(resolve({ addresses: [hostname] }), EDGE);
+  // A Service may be older than its host name.
+  assert.equal(resolve({ addresses: [hostname] }), "several-services");
+  assert.equal(resolve({ addresses: [hostname] }, EDGE), EDGE);
 });
