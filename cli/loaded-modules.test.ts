@@ -7,7 +7,7 @@ import { runTool } from "#test/cluster/tools.ts";
 import { useFiles } from "#test/fakes/cli.ts";
 import { installed } from "#test/fakes/installed.ts";
 import { type FakeApi, fakeApi } from "#test/fakes/kube-api.ts";
-import { LOADED_HOOK, loadedIn } from "#test/fakes/loaded-modules.ts";
+import { LOADED_HOOK, loadedIn } from "#test/fakes/loaded.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
 
 // A command spends most of its CPU time on loading modules. Without these tests, nobody would notice a new import at

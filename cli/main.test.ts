@@ -4,9 +4,10 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { runTool } from "#test/cluster/tools.ts";
-import { captured, clusterFlags, componentFlags, helpOf, switchback, useFiles } from "#test/fakes/cli.ts";
+import { captured, clusterFlags, componentFlags, connectFlags, helpOf, switchback, useFiles } from "#test/fakes/cli.ts";
 import { fakeApi, json, refuse } from "#test/fakes/kube-api.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
+import { OBJECTS } from "#test/published.ts";
 import { createProgram } from "./program.ts";
 
 const files = useFiles();
@@ -71,6 +72,13 @@ const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
   ["completion [options] <shell>", HELP],
 ];
 
+const COMMANDS_OF_EXTRAS: typeof COMMANDS = [
+  ["agent [options]", ...COMPONENT],
+  ["dns [options]", ...COMPONENT],
+  ["publish [options] <publisher>", ...componentFlags, "--remove", "--yes", ...connectFlags, HELP],
+  ["dashboard [options]", ...CLUSTER, "--port <n>", "--no-open", HELP],
+];
+
 describe("help", { concurrency: 4 }, () => {
   it("lists every command in its group except hidden ones, users' commands first", async () => {
     const { code, stdout, stderr } = await switchback(["--help"]);
@@ -95,7 +103,7 @@ describe("help", { concurrency: 4 }, () => {
     assert.deepEqual(names.flatMap(([, listed]) => listed).sort(), visible.sort());
   });
 
-  for (const [usage, ...flags] of COMMANDS) {
+  for (const [usage, ...flags] of [...COMMANDS, ...COMMANDS_OF_EXTRAS]) {
     const [name = ""] = usage.split(" ");
     it(`of ${name} lists its flags and their defaults`, async () => {
       assert.deepEqual(await helpOf(name), { usage, flags });
@@ -122,11 +130,11 @@ it("the demo is not offered if it is not installed, as in the image", async () =
 describe("a command gets its arguments and flags:", () => {
   /** The path of the request that each command sends first. The error names it if the API server is unreachable. */
   for (const [name, args, path] of [
-    ["status", [], "/api/v1/namespaces/ours/secrets/switchback-status"],
-    ["restart", ["shop", "--yes"], "/api/v1/namespaces/ours/secrets/switchback-status"],
+    ["status", [], `/api/v1/namespaces/ours/secrets/${OBJECTS.statusKey}`],
+    ["restart", ["shop", "--yes"], `/api/v1/namespaces/ours/secrets/${OBJECTS.statusKey}`],
     ["uninstall", ["--check"], "/apis/apps/v1/namespaces/ours/deployments/switchback-controller"],
     ["uninstall", ["--remains"], "/api/v1/namespaces/ours/pods?limit=500"],
-    ["confirm", ["--yes"], "/api/v1/namespaces/ours/configmaps/switchback-hosts"],
+    ["confirm", ["--yes"], `/api/v1/namespaces/ours/configmaps/${OBJECTS.map}`],
     ["inject", ["-f", "/dev/null"], "/api/v1/namespaces/ours/configmaps?limit=500"],
   ] as const) {
     it(`${name} ${args.join(" ")}`, async () => {
@@ -281,7 +289,7 @@ describe("a failure that is not caused by the input", () => {
     assert.deepEqual([code, stdout], [1, ""]);
     assert.match(
       stderr,
-      /^switchback: GET \/api\/v1\/namespaces\/switchback-system\/configmaps\/switchback-hosts.*ECONNREFUSED/,
+      new RegExp(`^switchback: GET /api/v1/namespaces/switchback-system/configmaps/${OBJECTS.map}.*ECONNREFUSED`),
     );
   });
 

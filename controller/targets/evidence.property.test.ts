@@ -5,7 +5,7 @@ import { Plan } from "#hostmap/plan.ts";
 import type { Claim } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
-import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { fc } from "#test/property.ts";
 import type { UnresolvedClaimSink, UnresolvedSource } from "../sources/types.ts";
 import { TargetDiscovery } from "./discovery.ts";
@@ -218,7 +218,7 @@ test("property: without evidence, a name stays only if it was mapped to the same
 });
 
 async function discoveryOf(services: readonly Service[]): Promise<TargetDiscovery> {
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   for (const [index, service] of services.entries()) api.set("/api/v1/services", rawOf(service, index));
   const discovery = new TargetDiscovery({
     client: api.client,

@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
-import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { TargetDiscovery } from "./discovery.ts";
@@ -46,7 +46,7 @@ function service(key: string, parts: Parts = {}): ApiObject {
 
 async function cluster(t: TestContext, config: object, ...services: readonly ApiObject[]) {
   const pass = stopTime(t);
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   for (const each of services) api.set(SERVICES, each);
   const discovery = new TargetDiscovery({ client: api.client, config: parseConfig(config), log: silentLogger });
   t.after(() => discovery.stop());
@@ -124,7 +124,7 @@ test("copied labels take no names, even if the controller's own Service has no p
   assert.equal(resolve(NGINX_CLASS), EDGE, "Services of one namespace are one installation");
   await set(copy);
   assert.equal(resolve({ ...NGINX_CLASS, addresses: ["198.51.100.1"] }), "several-services");
-  api.remove(SERVICES, "edge/lb");
+  api.unset(SERVICES, "edge/lb");
   await pass(SETTLE_MS);
   assert.equal(resolve(NGINX_CLASS), "several-services");
 });
@@ -256,7 +256,7 @@ test("a port that the Service lacks is borrowed from the Service that has it at 
   await set(service("a-tenant/late", late));
   resolve({ addresses: ["203.0.113.1"] });
   assert.deepEqual(portsOf("edge/lb"), ["443 10.96.0.8", "80"]);
-  api.remove(SERVICES, "edge/tls");
+  api.unset(SERVICES, "edge/tls");
   await pass(SETTLE_MS);
   resolve({ addresses: ["203.0.113.1"] });
   assert.deepEqual(portsOf("edge/lb"), ["443 10.96.0.9", "80"]);
