@@ -19,7 +19,7 @@ import { QUESTIONS_KEY, TARGETS_KEY, TARGETS_NAME } from "#lib/documents/targets
 
 /** The names of single objects. */
 export const OBJECTS = {
-  /** The ConfigMap that Events about the map name, and that `confirm` changes. */
+  /** The ConfigMap that Events about the map name. */
   map: map.STATE_NAME,
   /** The ConfigMap with whose dry run the controller checks that the API server calls the webhook. */
   reachable: map.INDEX_NAME,
@@ -91,9 +91,6 @@ export function mapObjects(
     ...parts.map(({ name, text }) => configMap(name, { [map.SHARD_KEY]: text })),
   ];
 }
-
-/** The annotations with which a person confirms a removal. */
-export const confirmation = (id: string) => ({ [CONFIRM_KEY]: id });
 
 /** Edits the lines of a small map by hand. Without a text, all data goes. Readers refuse the result as `EDITED`. */
 export function edited(configMaps: readonly object[], text: string | undefined): { name: string; data: object | null } {
