@@ -32,6 +32,11 @@ export interface ReportedClaim {
   readonly warning?: Reason | undefined;
 }
 
+const LOST: Reason = {
+  code: "map-lost",
+  text: "another namespace claims the name, too, and the map that named its holder is lost; wait ten minutes",
+};
+
 /** Code of the warning about a name that stays mapped although its object has no evidence of the target any more. */
 export const KEPT = "kept";
 /**
@@ -61,6 +66,8 @@ export class Plan {
   /** The published line of a name; undefined: not published, or this replica does not lead. */
   #published: (name: string) => PublishedLine | undefined = () => undefined;
   readonly #steady = new SteadyTargets();
+  /** Until when disputed names wait, because the map was lost. Undefined: they do not wait. */
+  #lostUntil: number | undefined;
   #dirtyNames = new Set<string>();
   #touched = new Set<string>();
   /**
@@ -128,6 +135,15 @@ export class Plan {
   }
 
   /**
+   * Nobody knows any more which namespace has a name. Until `until`, a name is not planned if namespaces claim it for
+   * different targets, unless DNS decides. `until` is in milliseconds, by the clock of `takeChanges`.
+   */
+  loseHolders(until: number): void {
+    this.#lostUntil = until;
+    for (const name of this.#contested.keys()) this.#dirtyNames.add(name);
+  }
+
+  /**
    * Returns the names whose plan changed since the last call, with the new plan. Undefined: the name is no longer
    * wanted. `now` is in milliseconds, by any monotonic clock.
    */
@@ -137,6 +153,10 @@ export class Plan {
       for (const each of this.#byName.get(name) ?? []) this.#followGuard(each, "add");
     }
     for (const name of this.#steady.takeDue(now)) this.#dirtyNames.add(name);
+    if (this.#lostUntil !== undefined && now >= this.#lostUntil) {
+      this.#lostUntil = undefined;
+      for (const name of this.#contested.keys()) this.#dirtyNames.add(name);
+    }
     const changes = new Map<string, PlannedName | undefined>();
     for (const name of this.#dirtyNames) {
       const before = this.#planned.get(name);
@@ -163,7 +183,8 @@ export class Plan {
 
   /** When `takeChanges` must be called again if nothing else changes. */
   nextDeadline(): number | undefined {
-    return this.#steady.nextDeadline();
+    const times = [this.#steady.nextDeadline(), this.#lostUntil].filter((time) => time !== undefined);
+    return times.length === 0 ? undefined : Math.min(...times);
   }
 
   /** Returns the objects whose decisions may have changed since the last call: they or one of their names changed. */
@@ -366,7 +387,18 @@ export class Plan {
 
   #winner(name: string): IndexedClaim | undefined {
     const claims = this.#rivalsFor(name).filter((indexed) => this.#isWithinQuota(indexed));
-    return winnerOf(claims, this.#published(name), (indexed) => this.#counts(indexed));
+    const winner = winnerOf(claims, this.#published(name), (indexed) => this.#counts(indexed));
+    return this.#isDisputed(winner, claims) ? undefined : winner;
+  }
+
+  /** Whether the name waits, because the map was lost and another namespace claims it for another target. */
+  #isDisputed(winner: IndexedClaim | undefined, claims: readonly IndexedClaim[]): boolean {
+    if (this.#lostUntil === undefined || winner === undefined || winner.claim.verified) return false;
+    if (this.#published(winner.name)?.holder !== undefined) return false;
+    const { from, target } = winner.claim;
+    return claims.some(
+      ({ part, claim }) => part === "wants" && claim.from.namespace !== from.namespace && claim.target !== target,
+    );
   }
 
   /**
@@ -401,6 +433,7 @@ export class Plan {
     const known = this.#dirtyNames.has(name) ? undefined : this.#contested.get(name);
     const winner = known === undefined ? this.#winner(name) : (known ?? undefined);
     if (winner?.claim.target === claim.target) return undefined;
+    if (winner === undefined && this.#lostUntil !== undefined && indexed.part === "wants") return LOST;
     return conflictOf(indexed, winner, { claims: this.#rivalsFor(name), line: this.#published(name) });
   }
 }

@@ -1,3 +1,5 @@
+import type { HostLine } from "./hosts-text.ts";
+
 /** The object that makes a claim. `file` is set for objects read from YAML files. */
 export interface ObjectRef {
   readonly kind: string;
@@ -89,20 +91,10 @@ export interface HostAlias {
 export interface PublishedMap {
   /** Short hash. Equal revisions mean equal content. */
   readonly revision: string;
-  /** Names in code-unit order, each once. Built on first use, in time proportional to the number of names. */
+  /** Names without wildcards, each once. Names that were published first come first. */
   readonly names: readonly string[];
-  /** `names.length`, in constant time. */
-  readonly size: number;
-  /**
-   * Returns the `count` names that were published first, in name order. Takes time proportional to `count` times its
-   * logarithm.
-   */
-  readonly first: (count: number) => readonly string[];
-  /**
-   * Returns when the name was first published, as a sequence number that survives restarts. 0: before orders were
-   * stored, or unknown.
-   */
-  readonly orderOf: (name: string) => number;
+  /** All names in the same order, with wildcards. */
+  readonly lines: ReadonlyMap<string, HostLine>;
   /** Returns the addresses of a name: one or two, in a shared array. */
   readonly addressesOf: (name: string) => readonly string[] | undefined;
 }

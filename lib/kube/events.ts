@@ -3,7 +3,7 @@ import { describeError, statusOf } from "#lib/errors/errors.ts";
 import { type Logger, silentLogger } from "#lib/telemetry/log.ts";
 import type { KubeClient } from "./client.ts";
 import { EventBudget } from "./event-budget.ts";
-import { microTime } from "./lease-record.ts";
+import { microTime } from "./lease.ts";
 import { resourcePath } from "./paths.ts";
 import { steadyNow } from "./time.ts";
 
