@@ -1,4 +1,4 @@
-import { STATE_NAME } from "#lib/documents/map-format.ts";
+import { MAP_NAME } from "#lib/documents/map-format.ts";
 import { confirmHold, type PublishedHold, readHold } from "#lib/documents/removal-hold.ts";
 import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -12,7 +12,7 @@ interface ConfirmFlags extends ConnectFlags {
 }
 
 /**
- * Confirms a held removal: writes the hold's id to the index as an annotation, with the caller's own permissions. The
+ * Confirms a held removal: writes the hold's id to the map as an annotation, with the caller's own permissions. The
  * leading controller acts on it. The id of an earlier hold has no effect. Throws `declined` unless the answer is yes.
  */
 export async function confirm(flags: ConfirmFlags, { env, stdout, progress }: CliContext): Promise<void> {
@@ -37,7 +37,7 @@ async function currentHold(client: KubeClient, namespace: string): Promise<Publi
     return await readHold(client, namespace);
   } catch (error) {
     if (statusOf(error) !== 404) throw error;
-    const missing = `ConfigMap ${STATE_NAME} not found in namespace ${namespace}`;
+    const missing = `ConfigMap ${MAP_NAME} not found in namespace ${namespace}`;
     throw new SwitchbackError("input-invalid", `${missing}; is Switchback installed there? (--namespace)`);
   }
 }

@@ -229,7 +229,7 @@ export class FrontServices {
   async #send(
     target: PublishedTarget,
     addresses: readonly string[],
-    seen: Pick<ObjectMeta, "uid" | "resourceVersion"> | undefined,
+    seen: { readonly uid?: string | undefined; readonly resourceVersion?: string | undefined } | undefined,
   ): Promise<RawService> {
     const { client, namespace, selector } = this.#deps;
     const { uid, resourceVersion = NO_VERSION } = seen ?? {};

@@ -14,7 +14,9 @@ interface RawConfigMap {
 }
 
 /** The last seen version of the ConfigMap. */
-interface Seen extends Pick<ObjectMeta, "uid" | "resourceVersion"> {
+interface Seen {
+  readonly uid: string | undefined;
+  readonly resourceVersion: string | undefined;
   readonly text: string;
   /** Undefined if nothing is asked. */
   readonly questions: string | undefined;

@@ -22,11 +22,15 @@ export function renderHosts(lines: Iterable<HostLine>): string {
   const parts: string[] = [];
   for (const { name, addresses, holder } of lines) {
     const prefix = isWildcard(name) ? WILDCARD_PREFIX : "";
-    const end = holder === undefined ? "\n" : ` # ${holder}\n`;
-    for (const address of addresses) parts.push(prefix, address, " ", name, end);
+    const comment = commentOf({ holder });
+    for (const address of addresses) parts.push(prefix, address, " ", name, comment, "\n");
   }
   // join() allocates one flat string. Repeated concatenation would keep every part in memory, several times the size.
   return parts.join("");
+}
+
+function commentOf({ holder }: Pick<HostLine, "holder">): string {
+  return holder === undefined ? "" : ` # ${holder}`;
 }
 
 /**
@@ -55,15 +59,28 @@ export class HostsParser {
   }
 
   read(raw: string): void {
+    if (this.#readKnown(raw)) return;
     const { wildcard, address, names } = readHostsLine(raw);
     if (names.length === 0 || this.#listOf(address).length === 0) return;
     const [, holder] = HOLDER.exec(raw) ?? [];
     for (const written of names) this.#add(written, { wildcard, address, holder });
   }
 
+  /** Reads a line that `known` has, as `renderHosts` writes it. A new map has few other lines. */
+  #readKnown(raw: string): boolean {
+    const start = raw.indexOf(" ") + 1;
+    const space = raw.indexOf(" ", start);
+    const end = space === -1 ? raw.length : space;
+    const known = this.#known.get(raw.slice(start, end));
+    if (known === undefined || known.addresses.length > 1 || this.lines.has(known.name)) return false;
+    const isSame = raw.slice(0, start - 1) === known.addresses[0] && raw.slice(end) === commentOf(known);
+    if (isSame) this.lines.set(known.name, known);
+    return isSame;
+  }
+
   #add(
     written: string,
-    { wildcard, address, holder }: { readonly wildcard: boolean; readonly address: string; readonly holder?: string },
+    { wildcard, address, holder }: { readonly wildcard: boolean; readonly address: string; readonly holder: string | undefined },
   ): void {
     const name = this.#nameOf(written, wildcard);
     if (name === undefined) return;

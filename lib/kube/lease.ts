@@ -202,7 +202,7 @@ class Contender implements Election {
     if (this.#leftMs(term) <= 0) return;
     const stopped = this.#stop.signal;
     const stop = () => this.#end(term, { code: "stopped", text: "this process is stopping" });
-    if (stopped.aborted) return await this.#release(term);
+    if (stopped.aborted) return await this.#release();
     this.#term = term;
     stopped.addEventListener("abort", stop, { once: true });
     log.info({ identity }, "leader election: leading");
@@ -220,7 +220,7 @@ class Contender implements Election {
     await pause(Math.max(0, this.#leftMs(term)), done.signal);
     // Release only while this process certainly holds the Lease, and only after the work has ended.
     const isOurs = term.ended?.code === "stopped" || term.ended?.code === "work-failed";
-    if (isOurs && done.signal.aborted && this.#leftMs(term) > 0) await this.#release(term);
+    if (isOurs && done.signal.aborted && this.#leftMs(term) > 0) await this.#release();
     if (!done.signal.aborted && !stopped.aborted) {
       log.warn({}, "leader election: the work of the last term has not ended; the next election waits for it");
       await unlessAborted(work, stopped).catch(() => {});
@@ -283,7 +283,7 @@ class Contender implements Election {
   }
 
   /** Releases the Lease, so that another replica does not have to wait for its expiry. */
-  async #release(term: Term): Promise<void> {
+  async #release(): Promise<void> {
     const limits = { timeoutMs: this.#callMs };
     try {
       // A renewal that was in flight at the end of the term may have changed the version.

@@ -2,7 +2,7 @@ import type { TestContext } from "node:test";
 import { runController } from "#controller/run.ts";
 import type { StatusDocument } from "#controller/status.ts";
 import { parseConfig } from "#lib/config/parse.ts";
-import { INDEX_KEY, INDEX_NAME, parseIndex, SHARD_KEY } from "#lib/documents/map-format.ts";
+import { MAP_NAME, type MapObject, TEXT_KEY } from "#lib/documents/map-format.ts";
 import {
   STATUS_KEY_HEADER,
   STATUS_PATH,
@@ -110,16 +110,14 @@ export function statusKey(kube: MemoryKube): string | undefined {
 
 export type ControllerRig = Awaited<ReturnType<typeof controllerRig>>;
 
-/** The hosts-file lines of the shards that the index names. */
+/** The hosts-file lines of the map. */
 export function lines({ kube }: Pick<ControllerRig, "kube">): string {
-  const data = (name: string) => kube.field<Record<string, string>>(`${OWN}/configmaps/${name}`, "data");
-  const index = parseIndex(data(INDEX_NAME)[INDEX_KEY] ?? "{}");
-  return "code" in index ? "" : index.shards.map(({ name }) => data(name)[SHARD_KEY]).join("");
+  return (kube.at(`${OWN}/configmaps/${MAP_NAME}`) as MapObject | undefined)?.data?.[TEXT_KEY] ?? "";
 }
 
 /** Waits until the controller has published this name. */
 export async function untilPublished(rig: Pick<ControllerRig, "kube">, name = NAME): Promise<void> {
-  await until(() => lines(rig).includes(name) && rig.kube.at(`${OWN}/configmaps/switchback-hosts`) !== undefined, name);
+  await until(() => lines(rig).includes(name), name);
 }
 
 /** The Events so far. */

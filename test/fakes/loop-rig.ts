@@ -1,88 +1,45 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
-import { MapReconciler } from "#controller/map-reconciler.ts";
+import { MapReconciler, type Publication } from "#controller/map-reconciler.ts";
 import { type PaceRules, PublishPacer } from "#controller/publish-pacer.ts";
 import type { ClaimSink } from "#controller/sources/types.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
-import type { RemovalRules } from "#hostmap/removal-guard.ts";
+import type { RemovalHold, RemovalRules } from "#hostmap/removal-guard.ts";
 import type { TargetAddress } from "#hostmap/types.ts";
-import { parseIndex } from "#lib/documents/map-format.ts";
-import type { PublishedState } from "#lib/documents/map-store.ts";
-import { MemoryMapStore } from "#lib/documents/map-store-memory.ts";
-import type { Publication } from "#lib/documents/map-writer.ts";
+import { parseMap, type RenderedMap } from "#lib/documents/map-format.ts";
+import { MemoryMap } from "#lib/documents/map-memory.ts";
 import { claimOf } from "../arbitraries.ts";
 
-/** A store that counts its writes. Writes can fail or be interrupted. */
-export class TestStore extends MemoryMapStore {
+/** A map that counts its writes. Writes can fail or be interrupted. */
+export class TestStore extends MemoryMap {
+  /** The revisions that were written. */
   readonly writes: string[] = [];
   /** Called before each write. If it throws, the error is the API server's answer. */
-  onWrite: (name: string) => void = () => {};
+  onWrite: () => void = () => {};
   isSynced = true;
-  #indexGone = false;
 
   override get synced(): boolean {
     return this.isSynced;
   }
 
-  override index(): string | undefined {
-    return this.#indexGone ? undefined : super.index();
+  override async write(map: RenderedMap, hold: RemovalHold | undefined): Promise<void> {
+    this.onWrite();
+    this.writes.push(map.revision);
+    await super.write(map, hold);
   }
 
-  override state(): PublishedState | undefined {
-    return this.#indexGone ? undefined : super.state();
-  }
-
-  override async writeShard(name: string, text: string): Promise<void> {
-    this.#write(name);
-    await super.writeShard(name, text);
-  }
-
-  override async writeIndex(text: string): Promise<void> {
-    this.#write("index");
-    this.#indexGone = false;
-    await super.writeIndex(text);
-  }
-
-  override async writeState(text: string, hold: string | undefined): Promise<void> {
-    this.#write("state");
-    await super.writeState(text, hold);
-  }
-
-  override async removeShard(name: string): Promise<void> {
-    this.#write(`remove ${name}`);
-    await super.removeShard(name);
-  }
-
-  /** The names of the shards that form the map. */
-  named(): string[] {
-    const index = parseIndex(this.index() ?? "");
-    return "code" in index ? [] : index.shards.map(({ name }) => name);
-  }
-
-  /** Simulates another client that edits a shard, deletes it, or deletes the index and the state. */
-  async edit(name: string, text: string | undefined): Promise<void> {
-    if (text === undefined) await super.removeShard(name);
-    else await super.writeShard(name, text);
-  }
-
-  async loseIndex(): Promise<void> {
-    this.#indexGone = true;
-    await super.removeShard("none of ours");
-  }
-
-  #write(name: string): void {
-    this.onWrite(name);
-    this.writes.push(name);
+  /** The text of the map. */
+  get text(): string | undefined {
+    return this.current?.data?.hosts;
   }
 }
 
 /** The map in the store, as a webhook reads it. If a webhook would not accept it, the reason as a text. */
-export function published(store: TestStore): Record<string, string> | string {
-  if (store.index() === undefined) return "no index";
-  const map = store.read();
+export async function published(store: TestStore): Promise<Record<string, string> | string> {
+  const map = await parseMap(store.current);
   if ("code" in map) return map.code;
-  return Object.fromEntries(map.names.map((name) => [name, (map.addressesOf(name) ?? []).join()]));
+  return Object.fromEntries(map.names.toSorted().map((name) => [name, (map.addressesOf(name) ?? []).join()]));
 }
 
 export const IP = "198.51.100.9";
@@ -119,7 +76,9 @@ class TestSource {
 class TestAddresses {
   list: readonly TargetAddress[] = [{ name: "ingress-nginx", clusterIPs: [IP] }];
   synced = true;
-  remembered: readonly TargetAddress[] | undefined;
+  /** What an earlier leader published. Default: the present addresses. */
+  earlier: readonly TargetAddress[] | undefined;
+  inUse: ReadonlySet<string> | undefined;
   /** The sets of targets that were reported as used, without repetitions. */
   readonly used: string[] = [];
   #onChange = () => {};
@@ -137,8 +96,12 @@ class TestAddresses {
     if (this.used.at(-1) !== told) this.used.push(told);
   }
 
-  lead(remembered: readonly TargetAddress[]): void {
-    this.remembered = remembered;
+  published(): readonly TargetAddress[] {
+    return this.earlier ?? this.list;
+  }
+
+  lead(inUse: ReadonlySet<string>): void {
+    this.inUse = inUse;
   }
 
   async stop(): Promise<void> {}
@@ -219,7 +182,7 @@ export async function leader(t: TestContext, hostnames: readonly string[], store
   rig.source.sync();
   rig.loop.lead(rig.leadership.signal);
   await pass(1_000);
-  assert.deepEqual(published(store), mapped(hostnames));
+  assert.deepEqual(await published(store), mapped(hostnames));
   rig.publications.length = 0;
   store.writes.length = 0;
   return { ...rig, pass };

@@ -3,7 +3,6 @@ import { makeRsaKey } from "#certs/issue.ts";
 import { READ_ANNOTATIONS } from "#cli/dump/public-fields.ts";
 import { SCHEMAS } from "#cli/dump/schemas.ts";
 import { renderQuestions } from "#lib/documents/header-questions.ts";
-import { renderIndex, renderState } from "#lib/documents/map-format.ts";
 import { emptyPublisherState } from "#lib/documents/publisher-state.ts";
 import { renderTargets } from "#lib/documents/targets-format.ts";
 import type { Schema } from "#lib/errors/validation.ts";
@@ -125,11 +124,7 @@ export async function nastyCluster(
       "questions.json": renderQuestions([{ ...question, namespace: make.word(), asker: make.ipv4(10) }]),
     },
   );
-  const ofMap = { "switchback.dev/map": "hosts" };
-  const shard = { name: "switchback-hosts-0", revision: "0df1b2812" };
-  ours("switchback-hosts-index", ofMap, { "index.json": renderIndex({ revision: make.word(), shards: [shard] }) });
-  ours("switchback-hosts", ofMap, { "state.json": renderState({ targets: [target] }) });
-  ours(shard.name, ofMap, { hosts: `${make.ipv4(10)} ${make.word()}.com #12\n` });
+  ours("switchback-map", {}, { hosts: `${make.ipv4(10)} ${make.word()}.com # ${make.word()}\n` });
   const state = {
     ...emptyPublisherState("x", "x"),
     problem: { code: "x", text: "x" },

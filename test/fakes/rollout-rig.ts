@@ -6,13 +6,12 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { PodUpdater } from "#controller/rollout/pod-updater.ts";
 import { RolloutController } from "#controller/rollout/run.ts";
 import { describeManaged } from "#hostmap/managed-aliases.ts";
+import { MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import { parseConfig } from "#lib/config/parse.ts";
-import { renderIndex } from "#lib/documents/map-format.ts";
-import { mapRevisionOf, Shards } from "#lib/documents/shards.ts";
 import type { EventRecord } from "#lib/kube/events.ts";
 import { LineLog } from "./clock.ts";
+import { mapObjectOf } from "./map-object.ts";
 import { MemoryKube } from "./memory-kube.ts";
-import { endlessTerm } from "./term.ts";
 
 /** Start time of the tests, in milliseconds since 1970. */
 export const RIG_START = Date.parse("2026-01-01T00:00:00Z");
@@ -58,7 +57,6 @@ export function runningRig(
           forbidden: count("forbidden"),
           outcome: (outcome) => void counted.push(outcome),
         },
-        fence: endlessTerm(api.client),
         now: () => {
           clock.reads += 1;
           return Date.now();
@@ -113,17 +111,9 @@ function objectsOf(api: MemoryKube) {
   return {
     /** Publishes a map of these names. Returns its revision. */
     publish(...names: string[]): string {
-      const shards = new Shards();
-      for (const name of names) shards.set(name, ["198.51.100.9"]);
-      const rendered = shards.render();
-      const metadata = { labels: { "switchback.dev/map": "hosts" } };
-      const revision = mapRevisionOf(rendered);
-      const list = rendered.map(({ index, shardHash }) => ({ name: `switchback-hosts-${index}`, revision: shardHash }));
-      for (const { index, text } of rendered)
-        put(api, `${CONFIG}/switchback-hosts-${index}`, { metadata, data: { hosts: text } });
-      const index = renderIndex({ revision, shards: list });
-      put(api, `${CONFIG}/switchback-hosts-index`, { metadata, data: { "index.json": index } });
-      return revision;
+      const map = mapObjectOf(names);
+      put(api, `${CONFIG}/switchback-map`, map);
+      return map.metadata.annotations?.[MAP_REVISION_KEY] ?? "";
     },
     /** Adds a Deployment that is rolled out, with its ReplicaSet. */
     deployment(name = "web", more: { generation?: number; annotations?: Record<string, string> } = {}): void {
