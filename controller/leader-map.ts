@@ -54,16 +54,20 @@ export class LeaderMap {
     this.#keepUndecided();
   }
 
-  /** Applies the due removals, and renders the map if a line has changed. */
-  async render(now: number): Promise<RenderedMap> {
+  /** Applies the due removals. */
+  settle(now: number): void {
     if (this.names.settle(now).size > 0) this.#rendered = undefined;
+  }
+
+  /** Renders the map, as of the last `settle`. */
+  async render(): Promise<RenderedMap> {
     this.#rendered ??= renderMap([...this.names.lines.values()]);
     return await this.#rendered;
   }
 
   /** The targets that the published lines lead to. */
   targetsInUse(): ReadonlySet<string> {
-    return new Set(this.names.lines.values().flatMap(({ target }) => target ?? []));
+    return new Set([...this.names.lines.values()].flatMap(({ target }) => target ?? []));
   }
 
   /** A name stops leaving if its holder is back with a claim that is not decided yet. */

@@ -207,7 +207,8 @@ export class MapReconciler {
     const { map, announcements } = term;
     map.update(this.#takePlan(), addresses.targets(), now());
     this.#applyConfirmation(map.names);
-    const rendered = await map.render(now());
+    map.settle(now());
+    const rendered = await map.render();
     const { hold } = map.names;
     announcements.hold(hold);
     announcements.overflow(rendered.leftOut);

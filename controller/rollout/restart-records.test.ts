@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { NO_VERSION } from "#lib/kube/fence.ts";
+import { NO_VERSION } from "#lib/kube/leader-client.ts";
 import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
 import { settled } from "#test/fakes/stopped-time.ts";
-import { endlessTerm } from "#test/fakes/term.ts";
 import { FULL_MAP_BYTES, MAX_MAP_BYTES, RECORD_MAPS, RECORDS_NAME, recordBytes } from "./record-map.ts";
 import { DAY_MS, decodeRecord, encodeRecord, type Restart } from "./restart-history.ts";
 import { RestartRecords } from "./restart-records.ts";
@@ -23,7 +22,7 @@ const clocks = () => ({ now: NOW, wall: NOW });
 
 /** Opens the records, as a leader does at the start of its term. */
 async function open(kube: MemoryKube, { clock = clocks(), signal = never } = {}): Promise<RestartRecords> {
-  const deps = { client: kube.client, namespace: "ours", fence: endlessTerm(kube.client), limitsMs: HOUR_MS };
+  const deps = { client: kube.client, namespace: "ours", limitsMs: HOUR_MS };
   return await RestartRecords.open({ ...deps, now: () => clock.now, wallClock: () => clock.wall }, signal);
 }
 

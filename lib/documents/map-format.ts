@@ -172,11 +172,10 @@ const MALFORMED = "map-malformed";
 /** Returns the text of the map, or the reason why nobody can read it. Somebody may have edited it by hand. */
 export async function textOfMap(object: MapObject | undefined): Promise<string | Reason> {
   if (object === undefined) return { code: MAP_MISSING, text: `the ConfigMap ${MAP_NAME} does not exist` };
-  const version = object.metadata.annotations?.[MAP_VERSION_KEY];
-  if (version !== VERSION) {
-    const found = JSON.stringify(version ?? null).slice(0, 20);
-    return { code: MAP_VERSION, text: `${MAP_NAME} has version ${found}; this release reads version ${VERSION}` };
-  }
+  const version = object.metadata.annotations?.[MAP_VERSION_KEY] ?? "";
+  if (!/^[0-9]{1,9}$/.test(version)) return malformed("has no version");
+  if (version !== VERSION)
+    return { code: MAP_VERSION, text: `${MAP_NAME} has version ${version}; this release reads version ${VERSION}` };
   const plain = object.data?.[TEXT_KEY];
   const zipped = object.binaryData?.[GZIP_KEY];
   if (plain !== undefined && zipped !== undefined) return malformed(`has both keys, ${TEXT_KEY} and ${GZIP_KEY}`);

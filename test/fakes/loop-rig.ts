@@ -4,10 +4,13 @@ import { MapReconciler, type Publication } from "#controller/map-reconciler.ts";
 import { type PaceRules, PublishPacer } from "#controller/publish-pacer.ts";
 import type { ClaimSink } from "#controller/sources/types.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
+import { shortHash } from "#hostmap/hash.ts";
+import { parseHosts } from "#hostmap/hosts-text.ts";
+import { CONFIRM_KEY, HOLD_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import { Plan } from "#hostmap/plan.ts";
 import type { RemovalHold, RemovalRules } from "#hostmap/removal-guard.ts";
 import type { TargetAddress } from "#hostmap/types.ts";
-import { parseMap, type RenderedMap } from "#lib/documents/map-format.ts";
+import type { RenderedMap } from "#lib/documents/map-format.ts";
 import { MemoryMap } from "#lib/documents/map-memory.ts";
 import { claimOf } from "../arbitraries.ts";
 
@@ -29,17 +32,31 @@ export class TestStore extends MemoryMap {
     await super.write(map, hold);
   }
 
-  /** The text of the map. */
-  get text(): string | undefined {
-    return this.current?.data?.hosts;
+  /** Simulates another client that writes this text, or deletes the map. */
+  edit(hosts: string | undefined): void {
+    const { metadata = { name: "switchback-map" } } = this.current ?? {};
+    this.current = hosts === undefined ? undefined : { metadata, data: { hosts } };
+  }
+
+  /** Does what `switchback confirm` does. */
+  confirm(id: string): void {
+    const { metadata, ...rest } = this.current ?? { metadata: { name: "switchback-map" } };
+    const annotations = { ...metadata.annotations, [CONFIRM_KEY]: id };
+    this.current = { ...rest, metadata: { ...metadata, annotations } };
+  }
+
+  /** The published hold, as JSON. */
+  get hold(): string | undefined {
+    return this.current?.metadata.annotations?.[HOLD_KEY];
   }
 }
 
 /** The map in the store, as a webhook reads it. If a webhook would not accept it, the reason as a text. */
-export async function published(store: TestStore): Promise<Record<string, string> | string> {
-  const map = await parseMap(store.current);
-  if ("code" in map) return map.code;
-  return Object.fromEntries(map.names.toSorted().map((name) => [name, (map.addressesOf(name) ?? []).join()]));
+export function published({ current }: TestStore): Record<string, string> | string {
+  const text = current?.data?.hosts;
+  if (text === undefined) return "no map";
+  if (current?.metadata.annotations?.[MAP_REVISION_KEY] !== shortHash(text)) return "edited";
+  return Object.fromEntries([...parseHosts(text)].sort().map(([name, addresses]) => [name, addresses.join()]));
 }
 
 export const IP = "198.51.100.9";
@@ -76,8 +93,8 @@ class TestSource {
 class TestAddresses {
   list: readonly TargetAddress[] = [{ name: "ingress-nginx", clusterIPs: [IP] }];
   synced = true;
-  /** What an earlier leader published. Default: the present addresses. */
-  earlier: readonly TargetAddress[] | undefined;
+  /** What an earlier leader published. */
+  earlier: readonly TargetAddress[] = [];
   inUse: ReadonlySet<string> | undefined;
   /** The sets of targets that were reported as used, without repetitions. */
   readonly used: string[] = [];
@@ -97,7 +114,7 @@ class TestAddresses {
   }
 
   published(): readonly TargetAddress[] {
-    return this.earlier ?? this.list;
+    return this.earlier;
   }
 
   lead(inUse: ReadonlySet<string>): void {
@@ -134,6 +151,7 @@ interface RigRules {
 export function loopRig(store = new TestStore(), { removal, pace }: RigRules = {}) {
   const source = new TestSource();
   const addresses = new TestAddresses();
+  if (store.current !== undefined) addresses.earlier = addresses.list;
   const plan = new Plan(
     createClaimPolicy(
       { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 5_000 },
@@ -182,7 +200,7 @@ export async function leader(t: TestContext, hostnames: readonly string[], store
   rig.source.sync();
   rig.loop.lead(rig.leadership.signal);
   await pass(1_000);
-  assert.deepEqual(await published(store), mapped(hostnames));
+  assert.deepEqual(published(store), mapped(hostnames));
   rig.publications.length = 0;
   store.writes.length = 0;
   return { ...rig, pass };

@@ -15,6 +15,7 @@ import type { Raw } from "#controller/sources/raw-object.ts";
 import type { UnresolvedClaim } from "#controller/sources/types.ts";
 import { targetOfService, viewService } from "#controller/targets/service-view.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
+import { parseHosts } from "#hostmap/hosts-text.ts";
 import { Plan } from "#hostmap/plan.ts";
 import type { PresetName } from "#lib/config/sources.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
