@@ -100,7 +100,7 @@ test("the caBundle is read from each entry, and written to each at the version t
   await writer.write("new", view ?? assert.fail());
   const value = base64("new");
   const operations = [
-    { op: "replace", path: "/metadata/resourceVersion", value: "9" },
+    { op: "replace", path: "/metadata/resourceVersion", value: "7" },
     ...[0, 1, 2].map((at) => ({ op: "add", path: `/webhooks/${at}/clientConfig/caBundle`, value })),
   ];
   assert.deepEqual(writes, [

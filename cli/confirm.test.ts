@@ -5,7 +5,7 @@ import { type FakeApi, fakeApi, json, noConnections, type Responder, refuse } fr
 import { confirm } from "./confirm.ts";
 
 const HOLD = { id: "abc", since: 0, until: Date.UTC(2030, 0, 1), names: 8, of: 12 };
-const index = (annotations: object) => json({ metadata: { name: "switchback-hosts", annotations } });
+const index = (annotations: object) => json({ metadata: { name: "switchback-map", annotations } });
 const held = index({ "switchback.dev/hold": JSON.stringify(HOLD) });
 
 const files = useFiles();
@@ -27,7 +27,7 @@ describe("confirm", () => {
     assert.equal(written.stdout, "8 of 12 names are held until 2030-01-01T00:00:00.000Z\nconfirmed\n");
     const [patch, ...more] = patches();
     assert.ok(patch && more.length === 0);
-    assert.equal(patch.path, "/api/v1/namespaces/ours/configmaps/switchback-hosts");
+    assert.equal(patch.path, "/api/v1/namespaces/ours/configmaps/switchback-map");
     assert.equal(patch.headers["content-type"], "application/merge-patch+json");
     assert.deepEqual(JSON.parse(patch.body), { metadata: { annotations: { "switchback.dev/confirm": "abc" } } });
   });
@@ -46,7 +46,7 @@ describe("confirm", () => {
     await assert.rejects(confirm({ ...flags, yes: true }, captured().context), {
       code: "input-invalid",
       message:
-        /ConfigMap switchback-hosts not found in namespace ours; is Switchback installed there\? \(--namespace\)/,
+        /ConfigMap switchback-map not found in namespace ours; is Switchback installed there\? \(--namespace\)/,
     });
   });
 

@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, test } from "node:test";
+import { gzipSync } from "node:zlib";
 import { issueAuthority, issueLeaf } from "#certs/issue.ts";
 import type { FullStatus } from "#controller/status.ts";
 import { type HeaderAnswer, renderQuestions } from "#lib/documents/header-questions.ts";
-import { renderIndex, renderState } from "#lib/documents/map-format.ts";
-import { type RenderedShard, Shards } from "#lib/documents/shards.ts";
 import { renderTargets } from "#lib/documents/targets-format.ts";
 import { connect } from "#lib/kube/connect.ts";
 import { captured, runHere, useFiles } from "#test/fakes/cli.ts";
 import { fullStatus, WORKLOAD } from "#test/fakes/full-status.ts";
 import { installed } from "#test/fakes/installed.ts";
 import { type FakeApi, fakeApi } from "#test/fakes/kube-api.ts";
+import { mapObjectOf } from "#test/fakes/map-object.ts";
 import { type MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { dumpLines, recordCluster } from "./dump/write-dump.ts";
 import { dump } from "./dump.ts";
@@ -81,13 +81,6 @@ function codesOf(found: string): string[] {
   return findings.map(({ check, status, code }) => `${check} ${status} ${code}`).sort();
 }
 
-/** The first shard of a map with these names. */
-function rendered(lines: readonly { readonly name: string; readonly addresses: readonly string[] }[]) {
-  const shards = new Shards();
-  for (const { name, addresses } of lines) shards.set(name, addresses);
-  return shards.render() as readonly [RenderedShard];
-}
-
 describe("doctor finds the same in a dump, and the same codes in a redacted one", () => {
   test("of an installed cluster", async () => {
     assert.match(await foundInDumps(), /edge\/nginx/);
@@ -126,19 +119,14 @@ describe("doctor finds the same in a dump, and the same codes in a redacted one"
   });
 
   test("of a published map, but not whether pods match it", async () => {
-    const metadata = { resourceVersion: "1", labels: { "switchback.dev/map": "hosts" } };
-    const [shard] = rendered([{ name: "shop.example.com", addresses: ["198.51.100.9"] }]);
-    const index = renderIndex({ revision: "r", shards: [{ name: "switchback-hosts-0", revision: shard.shardHash }] });
-    const documents = {
-      "switchback-hosts-index": { "index.json": index },
-      "switchback-hosts-0": { hosts: shard.text },
-      "switchback-hosts": { "state.json": renderState({ targets: [] }) },
-    };
-    for (const [name, data] of Object.entries(documents))
-      server.add("/api/v1/namespaces/ours/configmaps", name, { kind: "ConfigMap", metadata, data });
+    const { metadata, data } = mapObjectOf(["shop.example.com"]);
+    const binaryData = { "hosts.gz": gzipSync(data?.hosts ?? "").toString("base64") };
+    server.add("/api/v1/namespaces/ours/configmaps", "switchback-map", {
+      ...{ kind: "ConfigMap", metadata: { ...metadata, resourceVersion: "1" }, binaryData },
+    });
     const found = codesOf(await ofCluster());
     assert.ok(found.includes("pods ok no-pods"), found.join());
-    const redacted = found.map((line) => (line === "pods ok no-pods" ? "pods unknown index-malformed" : line));
+    const redacted = found.map((line) => (line === "pods ok no-pods" ? "pods unknown map-malformed" : line));
     assert.deepEqual(codesOf(await ofDump(true)), redacted.sort());
   });
 

@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "node:test";
-import { shortHash } from "#hostmap/hash.ts";
-import { renderIndex } from "#lib/documents/map-format.ts";
 import { aliasesOf, injectRig } from "#test/fakes/inject-rig.ts";
-import { type FakeApi, fakeApi, inTurn, json, noConnections, type Responder, refuse } from "#test/fakes/kube-api.ts";
-import { skipWaits } from "#test/fakes/skipped-waits.ts";
+import { type FakeApi, fakeApi, json, noConnections, type Responder, refuse } from "#test/fakes/kube-api.ts";
+import { mapObject } from "#test/fakes/map-object.ts";
 
 const { files, run } = await injectRig();
 
@@ -12,60 +10,38 @@ describe("inject with the live map", () => {
   let api: FakeApi;
   afterEach(() => api.close());
 
-  const shard = (hosts: string) => ({ metadata: { name: "switchback-hosts-0" }, data: { hosts } });
-  const index = (revision: string) => {
-    const text = renderIndex({ revision: "r", shards: [{ name: "switchback-hosts-0", revision }] });
-    return { metadata: { name: "switchback-hosts-index" }, data: { "index.json": text } };
-  };
-  const list = (...items: object[]) => json({ metadata: { resourceVersion: "1" }, items });
-  const HOSTS = "203.0.113.5 a.example.com\n";
-  const whole = list(index(shortHash(HOSTS)), shard(HOSTS));
-  const midway = list(index(shortHash("of the next one")), shard(HOSTS));
+  const map = mapObject("203.0.113.5 a.example.com # shop\n");
 
   async function live(respond: Responder) {
     api = await fakeApi(respond);
     return await run({ kubeconfig: await files.kubeconfig(api.url) });
   }
 
-  it("reads the ConfigMaps of Switchback's namespace by label, in one call", async () => {
-    const { stdout } = await live(whole);
+  it("reads the map of Switchback's namespace in one call", async () => {
+    const { stdout } = await live(json(map));
     await noConnections(api);
     assert.deepEqual(aliasesOf(stdout), [{ ip: "203.0.113.5", hostnames: ["a.example.com"] }]);
     const [call, ...more] = api.calls;
     assert.ok(call && more.length === 0);
-    assert.equal(call.path, "/api/v1/namespaces/ours/configmaps");
-    assert.equal(call.query.get("labelSelector"), "switchback.dev/map=hosts");
-  });
-
-  it("reads again every 300 ms while the controller publishes", async (t) => {
-    const { waits } = skipWaits(t);
-    const { stdout } = await live(inTurn(midway, midway, whole));
-    assert.deepEqual(aliasesOf(stdout), [{ ip: "203.0.113.5", hostnames: ["a.example.com"] }]);
-    assert.equal(api.calls.length, 3);
-    assert.deepEqual(
-      waits.filter((ms) => ms === 300),
-      [300, 300],
-    );
+    assert.equal(call.path, "/api/v1/namespaces/ours/configmaps/switchback-map");
   });
 
   for (const [what, respond, error] of [
     [
-      "there is none",
-      list(),
-      { code: "data-corrupt", message: /namespace ours .* ConfigMap switchback-hosts-index .*not found/ },
+      "the map is missing",
+      refuse(404, "NotFound"),
+      { code: "data-corrupt", message: /namespace ours .* ConfigMap switchback-map does not exist/ },
     ],
     [
-      "its parts do not fit",
-      midway,
-      { code: "data-corrupt", message: /shard switchback-hosts-0 has another revision/ },
+      "the map was edited",
+      json({ ...map, data: { hosts: "203.0.113.6 a.example.com\n" } }),
+      { code: "data-corrupt", message: /switchback-map is not as the leader wrote it/ },
     ],
-    ["it is not to be read", refuse(403, "Forbidden"), { code: "kube-status", status: 403 }],
+    ["the API server refuses", refuse(403, "Forbidden"), { code: "kube-status", status: 403 }],
   ] as const) {
-    it(`prints nothing when ${what}`, async (t) => {
-      skipWaits(t);
+    it(`prints nothing if ${what}`, async () => {
       await assert.rejects(live(respond), error);
-      // A refusal is not retried; otherwise inject reads five times.
-      assert.equal(api.calls.length, what.endsWith("to be read") ? 1 : 5);
+      assert.equal(api.calls.length, 1);
     });
   }
 });

@@ -126,7 +126,7 @@ describe("a command gets its arguments and flags:", () => {
     ["restart", ["shop", "--yes"], "/api/v1/namespaces/ours/secrets/switchback-status"],
     ["uninstall", ["--check"], "/apis/apps/v1/namespaces/ours/deployments/switchback-controller"],
     ["uninstall", ["--remains"], "/api/v1/namespaces/ours/pods?limit=500"],
-    ["confirm", ["--yes"], "/api/v1/namespaces/ours/configmaps/switchback-hosts"],
+    ["confirm", ["--yes"], "/api/v1/namespaces/ours/configmaps/switchback-map"],
     ["inject", ["-f", "/dev/null"], "/api/v1/namespaces/ours/configmaps?limit=500"],
   ] as const) {
     it(`${name} ${args.join(" ")}`, async () => {
@@ -281,7 +281,7 @@ describe("a failure that is not caused by the input", () => {
     assert.deepEqual([code, stdout], [1, ""]);
     assert.match(
       stderr,
-      /^switchback: GET \/api\/v1\/namespaces\/switchback-system\/configmaps\/switchback-hosts.*ECONNREFUSED/,
+      /^switchback: GET \/api\/v1\/namespaces\/switchback-system\/configmaps\/switchback-map.*ECONNREFUSED/,
     );
   });
 

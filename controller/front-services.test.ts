@@ -97,9 +97,9 @@ test("an address that is always refused is given up, with an Event", async (t) =
 });
 
 test("a former leader does not give up an address", async () => {
-  const { services, asked, lost, term } = fronts(100);
+  const { services, asked, lost } = fronts(100);
   const deposed = new AbortController();
-  const ensured = services.ensure(TARGET, term(deposed.signal));
+  const ensured = services.ensure(TARGET, deposed.signal);
   deposed.abort();
   await assert.rejects(ensured);
   assert.deepEqual(asked, [HELD]);

@@ -31,15 +31,13 @@ test("a leader publishes the map, writes the front, and reports both in its page
   await untilPublished(rig);
   const certificates = ["switchback-ca", "switchback-webhook-tls"].map((name) => `${OWN}/secrets/${name}`);
   await until(() => certificates.every((path) => rig.kube.at(path) !== undefined), "the certificates");
-  assert.equal(lines(rig), `198.51.100.1 ${NAME} #1 shop\n`);
+  assert.equal(lines(rig), `198.51.100.1 ${NAME} # shop\n`);
   assert.deepEqual(rig.kube.field<{ clusterIPs: string[] }>(FRONT, "spec").clusterIPs, ["198.51.100.1"]);
   assert.equal(rig.kube.field<{ holderIdentity: string }>(LEASE, "spec").holderIdentity, "pod-0");
   const status = await rig.status();
   assert.deepEqual([status.leader, status.identity, status.synced], [true, "pod-0", true]);
-  const index = JSON.parse(
-    rig.kube.field<Record<string, string>>(`${OWN}/configmaps/switchback-hosts-index`, "data")["index.json"] ?? "",
-  );
-  assert.equal(status.revision, index.revision);
+  const { annotations } = rig.kube.at(`${OWN}/configmaps/switchback-map`)?.metadata ?? {};
+  assert.equal(status.revision, annotations?.["switchback.dev/map-revision"]);
   assert.deepEqual(
     status.names.map(({ name, target, addresses, reason }) => ({ name, target, addresses, reason })),
     [{ name: NAME, target: "ingress-nginx", addresses: ["198.51.100.1"], reason: undefined }],
@@ -112,7 +110,7 @@ for (const [what, path, text] of [
     assert.equal((await rig.page("/healthz")).status, 200);
     assert.equal((await rig.status()).synced, false);
     assert.deepEqual(
-      rig.kube.paths(`${OWN}/configmaps`).filter((each) => each.includes("switchback-hosts")),
+      rig.kube.paths(`${OWN}/configmaps`).filter((each) => each.includes("switchback-map")),
       [],
     );
     rig.kube.speak(path);
@@ -163,7 +161,7 @@ test("a held removal is reported as an Event about the map", async (t) => {
     String(event?.note),
     /^12 of 1[23] names would be removed at once; held back until 20\d\d-.*Z or `switchback confirm`$/,
   );
-  const map = { apiVersion: "v1", kind: "ConfigMap", namespace: "switchback-system", name: "switchback-hosts" };
+  const map = { apiVersion: "v1", kind: "ConfigMap", namespace: "switchback-system", name: "switchback-map" };
   assert.deepEqual(event?.regarding, map);
   assert.equal((await rig.status()).hold?.names, 12);
 });
@@ -194,11 +192,11 @@ test("a failed publication is counted", async (t) => {
     prepare: (kube) => {
       putIngress(kube, [NAME]);
       kube.onWrite = ({ path }) => {
-        if (path.endsWith("/switchback-hosts-0")) throw refusal(path, 503);
+        if (path.endsWith("/switchback-map")) throw refusal(path, 503);
       };
     },
   });
-  await until(() => rig.kube.writes.some(({ path }) => path.endsWith("/switchback-hosts-0")), "a try");
+  await until(() => rig.kube.writes.some(({ path }) => path.endsWith("/switchback-map")), "a try");
   const { text } = await rig.page("/metrics");
   assert.ok(metric(text, "switchback_controller_publish_failures_total") >= 1);
   assert.equal(metric(text, "switchback_controller_publications_total"), 0);
@@ -220,7 +218,7 @@ test("with requireAdmitted, names wait until a controller has admitted their obj
     config: { policy: { requireAdmitted: true } },
     prepare: (kube) => putIngress(kube, [NAME], {}),
   });
-  await until(() => rig.kube.at(`${OWN}/configmaps/switchback-hosts`) !== undefined, "an empty map");
+  await until(() => rig.kube.at(`${OWN}/configmaps/switchback-map`) !== undefined, "an empty map");
   assert.equal((await rig.status()).names[0]?.reason?.code, "not-admitted");
   putIngress(rig.kube, [NAME]);
   await untilPublished(rig);
@@ -259,7 +257,7 @@ test("a namespace's annotation limits what it may claim, and a change of it take
       putIngress(kube, [NAME]);
     },
   });
-  await until(() => rig.kube.at(`${OWN}/configmaps/switchback-hosts`) !== undefined, "an empty map");
+  await until(() => rig.kube.at(`${OWN}/configmaps/switchback-map`) !== undefined, "an empty map");
   const status = await rig.status();
   assert.ok(status.names[0]?.reason, "not its domain");
   assert.ok(status.sources.some(({ name }) => name === "namespaces"));
@@ -289,7 +287,7 @@ test("with verifyDns `warn`, names are mapped before DNS answers; with `enforce`
   await untilPublished(warned);
   assert.ok((await warned.status()).dns);
   const enforced = await controllerRig(t, { config: { policy: { verifyDns: "enforce", dnsServers } } });
-  await until(() => enforced.kube.at(`${OWN}/configmaps/switchback-hosts`) !== undefined, "an empty map");
+  await until(() => enforced.kube.at(`${OWN}/configmaps/switchback-map`) !== undefined, "an empty map");
   assert.equal((await enforced.status()).names[0]?.reason?.code, "dns-not-verified");
   assert.equal(lines(enforced), "");
 });

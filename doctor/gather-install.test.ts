@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
-import { renderIndex, renderState } from "#lib/documents/map-format.ts";
 import { statusSecretData } from "#lib/documents/status-page.ts";
 import { renderTargets } from "#lib/documents/targets-format.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { RELAYED } from "#test/fakes/doctor-facts.ts";
 import { addConfig } from "#test/fakes/installed.ts";
+import { mapObjectOf } from "#test/fakes/map-object.ts";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { skipWaits } from "#test/fakes/skipped-waits.ts";
 import type { InstallFacts } from "./facts.ts";
@@ -142,32 +142,29 @@ test("reads the Deployments, with their first container and Kubernetes' defaults
 });
 
 describe("the map", () => {
-  const STATE = renderState({ targets: [{ name: "edge", clusterIPs: ["198.51.100.9"] }] });
-  const read = async (text: string) => {
-    const metadata = { labels: { "switchback.dev/map": "hosts" } };
-    server.add(CONFIGMAPS, "switchback-hosts", { metadata, data: { "state.json": STATE } });
-    server.add(CONFIGMAPS, "switchback-hosts-index", { metadata, data: { "index.json": text } });
-    return (await gather()).map;
-  };
-
-  test("includes the addresses of the targets", async () => {
-    const map = await read(renderIndex({ revision: "r1", shards: [] }));
+  test("includes the addresses of the targets, also of those without a relay", async () => {
+    const direct = { name: "plain", upstream: "web", ports: [], clusterIPs: ["198.51.100.8"] };
+    server.add(CONFIGMAPS, "switchback-targets", { data: { "targets.json": renderTargets([RELAYED, direct]).text } });
+    server.add(CONFIGMAPS, "switchback-map", mapObjectOf(["a.example.com"]));
+    const { map, targets } = await gather();
     assert.ok(map.known && map.value !== undefined && "names" in map.value.map);
-    assert.deepEqual(map.value.targets, [{ name: "edge", clusterIPs: ["198.51.100.9"] }]);
-    assert.deepEqual([map.value.map.revision, map.value.map.names], ["r1", []]);
-  });
-
-  test("is a reason if a shard is missing", async () => {
-    const map = await read(
-      renderIndex({ revision: "r1", shards: [{ name: "switchback-hosts-0", revision: "0df1b2812" }] }),
+    assert.deepEqual(
+      map.value.targets.map(({ name }) => name),
+      [RELAYED.name, "plain"],
     );
-    assert.ok(map.known && map.value !== undefined && "code" in map.value.map);
+    assert.deepEqual(map.value.map.names, ["a.example.com"]);
+    assert.deepEqual(targets.known && targets.value?.map(({ name }) => name), [RELAYED.name]);
   });
 
-  test("is unknown if the index does not parse", async () => {
-    const map = await read("{");
-    assert.ok(!map.known);
-    assert.equal(map.reason.code, "index-not-json");
+  test("is a reason if it cannot be read", async () => {
+    server.add(CONFIGMAPS, "switchback-map", { ...mapObjectOf(["a.example.com"]), data: { hosts: "cut" } });
+    const { map } = await gather();
+    assert.ok(map.known && map.value !== undefined && "code" in map.value.map);
+    assert.equal(map.value.map.code, "map-malformed");
+  });
+
+  test("is undefined if it is missing", async () => {
+    assert.deepEqual((await gather()).map, { known: true, value: undefined });
   });
 });
 

@@ -8,7 +8,7 @@ const SAYS =
   /switchback: there is no terminal to ask on: nothing was changed\. --yes answers the question in advance\n$/;
 const hold = { id: "abc", since: 0, until: Date.UTC(2030, 0, 1), names: 8, of: 12 };
 const held = json({
-  metadata: { name: "switchback-hosts", annotations: { "switchback.dev/hold": JSON.stringify(hold) } },
+  metadata: { name: "switchback-map", annotations: { "switchback.dev/hold": JSON.stringify(hold) } },
 });
 const web = { namespace: "shop", kind: "Deployment", name: "web", pods: 2, stale: 1, standing: "stuck" };
 const stale = json({

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { renderState } from "#lib/documents/map-format.ts";
+import { type PublishedTarget, renderTargets } from "#lib/documents/targets-format.ts";
 import { addConfig, addHolder, CONFIG_NAME, FRONT_IP, installed, NAMESPACE, ours } from "#test/fakes/installed.ts";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { type Installation, readHolders, readInstallation } from "./installation.ts";
@@ -12,15 +12,20 @@ const FRONT = [FRONT_IP, "switchback-nginx"] as const;
 const TARGETS = `
 targets:
   - { name: nginx }
-  - { name: gone, ports: [{ protocol: none }, { protocol: v2 }] }
-  - { name: direct, ports: [{ protocol: none }] }
+  - { name: gone }
   - { name: fixed, clusterIPs: [192.0.2.7] }
-  - { name: portless, ports: [] }
 `;
 
-function withState(api: MemoryServer, ...targets: (readonly [name: string, ...clusterIPs: string[]])[]): MemoryServer {
-  const text = renderState({ targets: targets.map(([name, ...clusterIPs]) => ({ name, clusterIPs })) });
-  api.add(ours("configmaps"), "switchback-hosts", { data: { "state.json": text } });
+const PORTS = [{ port: 443, listenPort: 15_000, upstreamPort: 443, protocol: "v1" as const }];
+
+function withTargets(
+  api: MemoryServer,
+  targets: Readonly<Record<string, readonly string[]>>,
+  ports: PublishedTarget["ports"] = PORTS,
+): MemoryServer {
+  const all = Object.entries(targets).map(([name, clusterIPs]) => ({ name, upstream: "web", ports, clusterIPs }));
+  const { text } = renderTargets(all);
+  api.add(ours("configmaps"), "switchback-targets", { data: { "targets.json": text } });
   return api;
 }
 
@@ -76,7 +81,7 @@ describe("the configuration", () => {
     for (const [what, fails] of [
       ["Deployment that names the configuration", "switchback-controller"],
       ["configuration", CONFIG_NAME],
-      ["state", "switchback-hosts"],
+      ["targets", "switchback-targets"],
       ["front Services", "services"],
     ] as const) {
       test(`a ${status} on the ${what} is passed on`, async () => {
@@ -106,8 +111,8 @@ describe("the addresses that the uninstall frees", () => {
     ]);
   });
 
-  test("include those of a deleted front, which the state remembers", async () => {
-    const api = withState(installed(TARGETS), ["gone", "198.51.100.20", "2001:db8::20"]);
+  test("include those of a deleted front, which the targets remember", async () => {
+    const api = withTargets(installed(TARGETS), { gone: ["198.51.100.20", "2001:db8::20"] });
     assert.deepEqual(await addressesOf(api), [
       FRONT,
       ["198.51.100.20", "switchback-gone"],
@@ -115,25 +120,25 @@ describe("the addresses that the uninstall frees", () => {
     ]);
   });
 
-  test("include those of the default target", async () => {
-    const api = withState(installed(), ["ingress-nginx", "198.51.100.20"]);
+  test("include those of a target that is not configured", async () => {
+    const api = withTargets(installed(), { "ingress-nginx": ["198.51.100.20"] });
     assert.deepEqual(await addressesOf(api), [FRONT, ["198.51.100.20", "switchback-ingress-nginx"]]);
   });
 
-  test("exclude an ingress controller's own: direct, given addresses, no ports, or not configured", async () => {
-    const others = ["direct", "fixed", "portless", "unknown"].map((name, at) => [name, `198.51.100.3${at}`] as const);
-    assert.deepEqual(await addressesOf(withState(installed(TARGETS), ...others)), [FRONT]);
+  test("exclude an ingress controller's own: of a target without a relay, or given addresses", async () => {
+    assert.deepEqual(await addressesOf(withTargets(installed(TARGETS), { direct: ["198.51.100.30"] }, [])), [FRONT]);
+    assert.deepEqual(await addressesOf(withTargets(installed(TARGETS), { fixed: ["192.0.2.7"] })), [FRONT]);
   });
 
-  test("keep the Service that has them now; an empty address is ignored", async () => {
-    const api = withState(installed(TARGETS), ["gone", FRONT_IP, ""]);
+  test("keep the Service that has them now", async () => {
+    const api = withTargets(installed(TARGETS), { gone: [FRONT_IP] });
     assert.deepEqual(await addressesOf(api), [FRONT]);
   });
 
-  for (const data of [undefined, {}, { "state.json": "no JSON" }, { "state.json": "{}" }]) {
-    test(`without a usable state (${JSON.stringify(data)}) are only those of the Services`, async () => {
+  for (const data of [undefined, {}, { "targets.json": "no JSON" }, { "targets.json": "{}" }]) {
+    test(`without usable targets (${JSON.stringify(data)}) are only those of the Services`, async () => {
       const api = installed(TARGETS);
-      api.add(ours("configmaps"), "switchback-hosts", { data });
+      api.add(ours("configmaps"), "switchback-targets", { data });
       assert.deepEqual(await addressesOf(api), [FRONT]);
     });
   }

@@ -12,10 +12,8 @@ const CONTROLLER = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/
 /** A cluster with all objects that are created at run time. */
 function remains(): MemoryServer {
   const api = installed();
-  const hosts = { metadata: { labels: { "switchback.dev/map": "hosts" } } };
-  for (const name of ["switchback-hosts", "switchback-hosts-0"]) api.add(ours("configmaps"), name, hosts);
   api.add(ours("configmaps"), "switchback-of-an-extra");
-  for (const name of ["switchback-targets", ...RECORD_MAPS]) api.add(ours("configmaps"), name);
+  for (const name of ["switchback-map", "switchback-targets", ...RECORD_MAPS]) api.add(ours("configmaps"), name);
   for (const name of ["switchback-ca", "switchback-webhook-tls", "switchback-cert-manager-ca", "switchback-status"])
     api.add(ours("secrets"), name);
   api.add(LEASES, "switchback-controller");
@@ -24,9 +22,8 @@ function remains(): MemoryServer {
 
 const GONE = [
   "services/switchback-nginx",
-  "configmaps/switchback-hosts",
-  "configmaps/switchback-hosts-0",
   "configmaps/switchback-of-an-extra",
+  "configmaps/switchback-map",
   "configmaps/switchback-targets",
   ...RECORD_MAPS.map((name) => `configmaps/${name}`),
   "secrets/switchback-ca",
@@ -56,7 +53,7 @@ test("deletes and reports each object created at run time, and nothing else", as
   api.add(LEASES, "somebody-elses");
   const labels = { "switchback.dev/target": "nginx", "switchback.dev/map": "hosts" };
   for (const resource of ["services", "configmaps"]) {
-    api.add(`/api/v1/namespaces/other/${resource}`, "switchback-hosts", { metadata: { labels } });
+    api.add(`/api/v1/namespaces/other/${resource}`, "switchback-map", { metadata: { labels } });
   }
   const before = [...api.objects.keys()];
   const { done, said, time } = run(t, api);

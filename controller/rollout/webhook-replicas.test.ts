@@ -41,7 +41,7 @@ async function replica(t: TestContext, address: string, answer: () => Answer, re
   };
 }
 
-const ours = { configured: true, dryRun: json({ metadata: { name: "switchback-hosts-index" } }) };
+const ours = { configured: true, dryRun: json({ metadata: { name: "switchback-targets" } }) };
 
 /**
  * Replicas, as the API server lists them. `configured`: whether a webhook configuration exists. `dryRun`: the answer
@@ -63,7 +63,7 @@ async function replicas(
     if (call.method === "PATCH") {
       assert.deepEqual(
         [call.path, call.query.get("dryRun"), call.body],
-        ["/api/v1/namespaces/ours/configmaps/switchback-hosts-index", "All", "{}"],
+        ["/api/v1/namespaces/ours/configmaps/switchback-targets", "All", "{}"],
       );
       return dryRun(call);
     }

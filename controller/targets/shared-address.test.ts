@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
-import { renderState } from "#lib/documents/map-format.ts";
+import { renderTargets } from "#lib/documents/targets-format.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { MemoryApi } from "#test/fakes/memory-api.ts";
@@ -120,15 +120,16 @@ test("after a restart, targets with names are read first, so an older Service do
   api.set(BALANCERS, TRAEFIK_LB);
   api.set(BALANCERS, serviceLb("tenant/older", { created: "2026-02-01T08:00:00Z", ports: [443] }));
   const targets = [
-    { name: nameOf(TRAEFIK), clusterIPs: ["10.43.0.9"] },
-    { name: nameOf("tenant/older"), clusterIPs: [] },
+    { name: nameOf(TRAEFIK), upstream: "web", ports: [], clusterIPs: ["10.43.0.9"] },
+    { name: nameOf("tenant/older"), upstream: "web", ports: [], clusterIPs: [] },
+    { name: nameOf("tenant/unused"), upstream: "web", ports: [], clusterIPs: ["10.43.0.8"], unusedSince: "2026-01-01T00:00:00Z" },
   ];
-  const text = renderState({ targets });
+  const { text } = renderTargets(targets);
   let isAway = true;
   const list = async <T>() => {
     if (isAway) throw new Error("away");
     return {
-      items: [{ metadata: { name: "switchback-hosts" }, data: { "state.json": text } }] as T[],
+      items: [{ metadata: { name: "switchback-targets" }, data: { "targets.json": text } }] as T[],
       resourceVersion: "1",
     };
   };
