@@ -35,7 +35,7 @@ const VERSION = "1";
 
 /** The ConfigMap of the map, as the API server returns it. */
 export interface MapObject {
-  readonly metadata: Pick<ObjectMeta, "name" | "uid" | "resourceVersion"> & {
+  readonly metadata: Pick<ObjectMeta, "name" | "namespace" | "uid" | "resourceVersion"> & {
     readonly annotations?: Readonly<Record<string, string>>;
   };
   readonly data?: Readonly<Record<string, string>>;

@@ -1,3 +1,4 @@
+import { CONFIRM_KEY, HOLD_KEY } from "#hostmap/metadata-keys.ts";
 import type { RemovalHold } from "#hostmap/removal-guard.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { NO_VERSION } from "#lib/kube/leader-client.ts";
@@ -40,6 +41,8 @@ interface MapWriterDeps {
 }
 
 const FIELD_MANAGER = "switchback-controller";
+/** A write removes them. A confirmation holds for one hold. */
+const OWN_ANNOTATIONS: readonly string[] = [HOLD_KEY, CONFIRM_KEY];
 
 /** The map in the API server. */
 export class KubeMapWriter implements MapWriter {
@@ -79,28 +82,21 @@ export class KubeMapWriter implements MapWriter {
     return this.#current;
   }
 
-  async write({ revision, data, binaryData }: RenderedMap, hold: RemovalHold | undefined): Promise<void> {
+  async write(map: RenderedMap, hold: RemovalHold | undefined): Promise<void> {
     const { client, namespace, now = Date.now } = this.#deps;
-    const { uid, resourceVersion } = this.#current?.metadata ?? {};
-    const annotations = mapAnnotations(revision, hold, new Date(now()).toISOString());
-    const metadata = { name: MAP_NAME, namespace, annotations };
-    const values = { ...(data && { data }), ...(binaryData && { binaryData }) };
-    const head = { apiVersion: "v1", kind: "ConfigMap" };
     const path = corePath("configmaps", namespace, MAP_NAME);
-    const written =
-      this.#current === undefined
-        ? // An apply creates the object, so that RBAC can limit the right to this name.
-          await client.apply<MapObject>(
-            path,
-            { ...head, metadata: { ...metadata, resourceVersion: NO_VERSION }, ...values },
-            { fieldManager: FIELD_MANAGER },
-          )
-        : await client.replace<MapObject>(
-            path,
-            { ...head, metadata: { ...metadata, uid, resourceVersion }, ...values },
-            { fieldManager: FIELD_MANAGER },
-          );
-    this.#current = { metadata: this.#viewOf(written).metadata, ...values };
+    const missing: MapObject["metadata"] = { name: MAP_NAME, namespace, resourceVersion: NO_VERSION };
+    const before = this.#current?.metadata ?? missing;
+    const annotations = mapAnnotations(map.revision, hold, new Date(now()).toISOString());
+    const metadata = { ...before, annotations: { ...others(before.annotations), ...annotations } };
+    const values = valuesOf(map);
+    const object = { apiVersion: "v1", kind: "ConfigMap", metadata, ...values };
+    const options = { fieldManager: FIELD_MANAGER };
+    // An apply creates the object, so that RBAC can limit the right to this name.
+    const written = await (this.#current === undefined
+      ? client.apply<MapObject>(path, object, options)
+      : client.replace<MapObject>(path, object, options));
+    this.#current = { metadata: metadataOf(written), ...values };
   }
 
   async stop(): Promise<void> {
@@ -108,13 +104,24 @@ export class KubeMapWriter implements MapWriter {
   }
 
   /** Returns the current object if the raw one is the same version, so that its text is in memory only once. */
-  #viewOf({ metadata: { name, uid, resourceVersion, annotations }, data, binaryData }: MapObject): MapObject {
+  #viewOf(raw: MapObject): MapObject {
+    const { uid, resourceVersion } = raw.metadata;
     const current = this.#current;
     if (current?.metadata.uid === uid && current?.metadata.resourceVersion === resourceVersion && current) return current;
-    return {
-      metadata: { name, uid, resourceVersion, annotations },
-      ...(data && { data }),
-      ...(binaryData && { binaryData }),
-    } as MapObject;
+    return { metadata: metadataOf(raw), ...valuesOf(raw) };
   }
+}
+
+/** The metadata as a write sends them. Without `managedFields`, the API server keeps what it has. */
+function metadataOf({ metadata }: MapObject): MapObject["metadata"] {
+  return { ...metadata, managedFields: undefined } as MapObject["metadata"];
+}
+
+function valuesOf({ data, binaryData }: Pick<MapObject, "data" | "binaryData">) {
+  return { ...(data && { data }), ...(binaryData && { binaryData }) };
+}
+
+/** The annotations that are not the map's. */
+function others(annotations: MapObject["metadata"]["annotations"] = {}): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(annotations).filter(([key]) => !OWN_ANNOTATIONS.includes(key)));
 }
