@@ -2,11 +2,13 @@ import assert from "node:assert/strict";
 import { afterEach, describe, it } from "node:test";
 import { atTerminal, captured, useFiles } from "#test/fakes/cli.ts";
 import { type FakeApi, fakeApi, json, noConnections, type Responder, refuse } from "#test/fakes/kube-api.ts";
+import { confirmation, mapObjects, OBJECTS } from "#test/published.ts";
 import { confirm } from "./confirm.ts";
 
 const HOLD = { id: "abc", since: 0, until: Date.UTC(2030, 0, 1), names: 8, of: 12 };
-const index = (annotations: object) => json({ metadata: { name: "switchback-map", annotations } });
-const held = index({ "switchback.dev/hold": JSON.stringify(HOLD) });
+/** The answer with a map, in which this is held. */
+const holding = (hold?: string) => json(mapObjects({}, { hold })[0]);
+const held = holding(JSON.stringify(HOLD));
 
 const files = useFiles();
 let api: FakeApi;
@@ -27,13 +29,13 @@ describe("confirm", () => {
     assert.equal(written.stdout, "8 of 12 names are held until 2030-01-01T00:00:00.000Z\nconfirmed\n");
     const [patch, ...more] = patches();
     assert.ok(patch && more.length === 0);
-    assert.equal(patch.path, "/api/v1/namespaces/ours/configmaps/switchback-map");
+    assert.equal(patch.path, `/api/v1/namespaces/ours/configmaps/${OBJECTS.map}`);
     assert.equal(patch.headers["content-type"], "application/merge-patch+json");
-    assert.deepEqual(JSON.parse(patch.body), { metadata: { annotations: { "switchback.dev/confirm": "abc" } } });
+    assert.deepEqual(JSON.parse(patch.body), { metadata: { annotations: confirmation("abc") } });
   });
 
   it("without a hold, reports that and writes nothing", async () => {
-    const flags = await serve(index({}));
+    const flags = await serve(holding());
     const { context, written } = captured();
     await confirm({ ...flags, yes: true }, context);
     assert.equal(written.stdout, "no removal is held\n");
@@ -45,8 +47,7 @@ describe("confirm", () => {
     const flags = await serve(refuse(404, "NotFound"));
     await assert.rejects(confirm({ ...flags, yes: true }, captured().context), {
       code: "input-invalid",
-      message:
-        /ConfigMap switchback-map not found in namespace ours; is Switchback installed there\? \(--namespace\)/,
+      message: `ConfigMap ${OBJECTS.map} not found in namespace ours; is Switchback installed there? (--namespace)`,
     });
   });
 
@@ -57,7 +58,7 @@ describe("confirm", () => {
 
   for (const text of ["rubbish", "{}", "null", '{"id":5,"until":"x"}']) {
     it(`does not act on the hold ${text}`, async () => {
-      const flags = await serve(index({ "switchback.dev/hold": text }));
+      const flags = await serve(holding(text));
       await assert.rejects(confirm({ ...flags, yes: true }, captured().context), {
         code: "data-corrupt",
         message: /switchback\.dev\/hold/,

@@ -7,6 +7,7 @@ import { runTool } from "#test/cluster/tools.ts";
 import { captured, clusterFlags, componentFlags, helpOf, switchback, useFiles } from "#test/fakes/cli.ts";
 import { fakeApi, json, refuse } from "#test/fakes/kube-api.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
+import { OBJECTS } from "#test/published.ts";
 import { createProgram } from "./program.ts";
 
 const files = useFiles();
@@ -122,11 +123,11 @@ it("the demo is not offered if it is not installed, as in the image", async () =
 describe("a command gets its arguments and flags:", () => {
   /** The path of the request that each command sends first. The error names it if the API server is unreachable. */
   for (const [name, args, path] of [
-    ["status", [], "/api/v1/namespaces/ours/secrets/switchback-status"],
-    ["restart", ["shop", "--yes"], "/api/v1/namespaces/ours/secrets/switchback-status"],
+    ["status", [], `/api/v1/namespaces/ours/secrets/${OBJECTS.statusKey}`],
+    ["restart", ["shop", "--yes"], `/api/v1/namespaces/ours/secrets/${OBJECTS.statusKey}`],
     ["uninstall", ["--check"], "/apis/apps/v1/namespaces/ours/deployments/switchback-controller"],
     ["uninstall", ["--remains"], "/api/v1/namespaces/ours/pods?limit=500"],
-    ["confirm", ["--yes"], "/api/v1/namespaces/ours/configmaps/switchback-map"],
+    ["confirm", ["--yes"], `/api/v1/namespaces/ours/configmaps/${OBJECTS.map}`],
     ["inject", ["-f", "/dev/null"], "/api/v1/namespaces/ours/configmaps?limit=500"],
   ] as const) {
     it(`${name} ${args.join(" ")}`, async () => {
@@ -281,7 +282,7 @@ describe("a failure that is not caused by the input", () => {
     assert.deepEqual([code, stdout], [1, ""]);
     assert.match(
       stderr,
-      /^switchback: GET \/api\/v1\/namespaces\/switchback-system\/configmaps\/switchback-map.*ECONNREFUSED/,
+      new RegExp(`^switchback: GET /api/v1/namespaces/switchback-system/configmaps/${OBJECTS.map}.*ECONNREFUSED`),
     );
   });
 

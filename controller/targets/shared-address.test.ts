@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
-import { renderTargets } from "#lib/documents/targets-format.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { MemoryApi } from "#test/fakes/memory-api.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
+import { mapObjects } from "#test/published.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { AddressTable } from "./address-table.ts";
 import { TargetDiscovery } from "./discovery.ts";
@@ -120,16 +120,14 @@ test("after a restart, targets with names are read first, so an older Service do
   api.set(BALANCERS, TRAEFIK_LB);
   api.set(BALANCERS, serviceLb("tenant/older", { created: "2026-02-01T08:00:00Z", ports: [443] }));
   const targets = [
-    { name: nameOf(TRAEFIK), upstream: "web", ports: [], clusterIPs: ["10.43.0.9"] },
-    { name: nameOf("tenant/older"), upstream: "web", ports: [], clusterIPs: [] },
-    { name: nameOf("tenant/unused"), upstream: "web", ports: [], clusterIPs: ["10.43.0.8"], unusedSince: "2026-01-01T00:00:00Z" },
+    { name: nameOf(TRAEFIK), clusterIPs: ["10.43.0.9"] },
+    { name: nameOf("tenant/older"), clusterIPs: [] },
   ];
-  const { text } = renderTargets(targets);
   let isAway = true;
   const list = async <T>() => {
     if (isAway) throw new Error("away");
     return {
-      items: [{ metadata: { name: "switchback-targets" }, data: { "targets.json": text } }] as T[],
+      items: mapObjects({}, { targets }) as T[],
       resourceVersion: "1",
     };
   };

@@ -37,7 +37,7 @@ function recorder(options: { fail?: () => boolean; exists?: (name: string) => bo
   return { sent, clock, events, record, log };
 }
 
-const regarding = { apiVersion: "v1", kind: "ConfigMap", name: "switchback-map" };
+const regarding = { apiVersion: "v1", kind: "ConfigMap", name: "ours" };
 const held: EventRecord = {
   type: "Warning",
   reason: "RemovalHeldBack",

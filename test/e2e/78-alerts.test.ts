@@ -11,6 +11,7 @@ import { ADDRESSES, ADMIN_KUBECONFIG } from "../cluster/node/layout.ts";
 import { inNamespace } from "../cluster/node/run.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { hastyAlerts, Prometheus, type ScrapeTarget } from "../integration/prometheus/prometheus.ts";
+import { OBJECTS } from "../published.ts";
 import { clusterTarget } from "./cluster-target.ts";
 import { optIn } from "./opted-in.ts";
 import { programCommand, programDeployment } from "./programs/run.ts";
@@ -174,7 +175,7 @@ function stopClients(): void {
 }
 
 test("SwitchbackCertificateExpiring", async () => {
-  await cluster.kubectl("-n", SYSTEM, "delete", "secret", "switchback-webhook-tls");
+  await cluster.kubectl("-n", SYSTEM, "delete", "secret", OBJECTS.serving);
   await prometheus.fires("SwitchbackCertificateExpiring");
 });
 
@@ -270,7 +271,7 @@ test("SwitchbackWorkloadsStuck in a namespace that is new to the chart; helm upg
     return firing.some(({ code }) => code === "restart-rights-missing") || undefined;
   });
   await installSwitchback(cluster, values({}));
-  await cluster.kubectl("-n", SYSTEM, "delete", "secret", "switchback-webhook-tls");
+  await cluster.kubectl("-n", SYSTEM, "delete", "secret", OBJECTS.serving);
   await scrapeAll();
   await prometheus.resolves("SwitchbackWorkloadsStuck");
   await prometheus.resolves("SwitchbackCertificateExpiring");
@@ -288,7 +289,7 @@ const DENY_MAP: readonly KubeObject[] = [
           { apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE", "UPDATE"], resources: ["configmaps"] },
         ],
       },
-      matchConditions: [{ name: "map", expression: "object.metadata.name.startsWith('switchback-hosts')" }],
+      matchConditions: [{ name: "map", expression: `object.metadata.name.startsWith('${OBJECTS.map}')` }],
       validations: [{ expression: "false", message: "a test refuses it" }],
     },
   },

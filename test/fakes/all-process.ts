@@ -5,10 +5,10 @@ import { connect, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { issueAuthority, issueLeaf } from "#certs/issue.ts";
-import { renderTargets } from "#lib/documents/targets-format.ts";
 import { freePort, Upstream } from "#proxy/conformance/rig.ts";
 import { takeHeader } from "#proxy/conformance/streams.ts";
 import { bareEnvironment } from "../processes.ts";
+import { OBJECTS, targetsObject } from "../published.ts";
 import { filesFolder } from "./cli.ts";
 import { killChild } from "./kill-child.ts";
 import { collection, type FakeApi, fakeApi, watch } from "./kube-api.ts";
@@ -81,13 +81,9 @@ export class AllProcess {
     };
     const server = new MemoryServer();
     const published = [{ port: 443, listenPort: ports.relay, upstreamPort: upstream.port, protocol: "v2" as const }];
-    server.add("/api/v1/namespaces/ours/configmaps", "switchback-targets", {
+    server.add("/api/v1/namespaces/ours/configmaps", OBJECTS.targets, {
+      ...targetsObject([{ name: "web", upstream: ADDRESS, ports: published, clusterIPs: ["198.51.100.9"] }]),
       metadata: { uid: "u", resourceVersion: "1" },
-      data: {
-        "targets.json": renderTargets([
-          { name: "web", upstream: ADDRESS, ports: published, clusterIPs: ["198.51.100.9"] },
-        ]).text,
-      },
     });
     const api = cleanup.adopt(await fakeApi(collection(server.respond, watch())), (each) => each.close());
     const life = { now: Date.now(), days: 1 };

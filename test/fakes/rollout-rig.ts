@@ -6,17 +6,16 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { PodUpdater } from "#controller/rollout/pod-updater.ts";
 import { RolloutController } from "#controller/rollout/run.ts";
 import { describeManaged } from "#hostmap/managed-aliases.ts";
-import { MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { EventRecord } from "#lib/kube/events.ts";
+import { mapObjects, OBJECTS, publishedIn } from "../published.ts";
 import { LineLog } from "./clock.ts";
-import { mapObjectOf } from "./map-object.ts";
 import { MemoryKube } from "./memory-kube.ts";
 
 /** Start time of the tests, in milliseconds since 1970. */
 export const RIG_START = Date.parse("2026-01-01T00:00:00Z");
 const CONFIG = "/api/v1/namespaces/switchback-system/configmaps";
-export const RECORDS = `${CONFIG}/switchback-restarts`;
+export const RECORDS = `${CONFIG}/${OBJECTS.records}`;
 export const WEB = "/apis/apps/v1/namespaces/shop/deployments/web";
 /** Many more turns of the event loop than an answer over the loopback takes. */
 const MOST_TURNS = 20_000;
@@ -111,9 +110,9 @@ function objectsOf(api: MemoryKube) {
   return {
     /** Publishes a map of these names. Returns its revision. */
     publish(...names: string[]): string {
-      const map = mapObjectOf(names);
-      put(api, `${CONFIG}/switchback-map`, map);
-      return map.metadata.annotations?.[MAP_REVISION_KEY] ?? "";
+      const objects = mapObjects(Object.fromEntries(names.map((name) => [name, ["198.51.100.9"]])));
+      for (const object of objects) put(api, `${CONFIG}/${object.metadata.name}`, object);
+      return publishedIn(objects).revision ?? "";
     },
     /** Adds a Deployment that is rolled out, with its ReplicaSet. */
     deployment(name = "web", more: { generation?: number; annotations?: Record<string, string> } = {}): void {

@@ -9,6 +9,7 @@ import { whyNoDebian } from "../cluster/debian.ts";
 import { freePorts } from "../cluster/ports.ts";
 import { extraModules } from "../extra-modules.ts";
 import { kubeletFiles } from "../fakes/kubelet-files.ts";
+import { OBJECTS } from "../published.ts";
 import { type Following, startFollowing } from "./following.ts";
 import { Kubelet } from "./kubelet.ts";
 import { ingress, namespaceYaml, podObject, workload } from "./objects.ts";
@@ -173,7 +174,7 @@ describe("alerts", { skip: reason ?? false, concurrency: false }, () => {
     await system.install(values());
     await end("controller");
     await system.start("controller");
-    await system.kubectl("-n", NAMESPACE, "delete", "secret", "switchback-webhook-tls");
+    await system.kubectl("-n", NAMESPACE, "delete", "secret", OBJECTS.serving);
     await scrapeAll();
     await prometheus.resolves("SwitchbackCertificateExpiring");
   });
@@ -362,7 +363,7 @@ spec:
     resourceRules:
       - { apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps] }
   matchConditions:
-    - { name: map, expression: "object.metadata.name.startsWith('switchback-hosts')" }
+    - { name: map, expression: "object.metadata.name.startsWith('${OBJECTS.map}')" }
   validations:
     - { expression: "false", message: a test refuses it }
 ---

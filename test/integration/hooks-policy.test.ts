@@ -177,7 +177,7 @@ for (const hook of ["uninstall", "publisher-coredns-remove"] as const) {
       const { metadata } = replaced;
       for (const change of [
         { ...replaced, metadata: { ...metadata, finalizers: ["example.com/never"] } },
-        { ...replaced, metadata: { ...metadata, labels: { ...metadata.labels, "switchback.dev/map": "hosts" } } },
+        { ...replaced, metadata: { ...metadata, labels: { ...metadata.labels, "example.com/x": "y" } } },
         { ...replaced, data: { ...data, other: "x" } },
         { ...replaced, immutable: true },
       ])

@@ -1,11 +1,9 @@
 import assert from "node:assert/strict";
-import type { MapConfigMap } from "#lib/documents/map-format.ts";
-import { builderOf } from "#lib/documents/read-map.ts";
-import { STATUS_SECRET, type StatusSecret, statusKeyIn } from "#lib/documents/status-page.ts";
+import { type StatusSecret, statusKeyIn } from "#lib/documents/status-page.ts";
 import type { ControlPlane } from "../cluster/controlplane.ts";
 import { runSwitchback, type ToolOptions, type ToolResult } from "../cluster/tools.ts";
+import { OBJECTS, publishedIn } from "../published.ts";
 import type { PEOPLE } from "./audit.ts";
-import { hostsOf, type IndexMap } from "./objects.ts";
 
 /** A cluster in which Switchback is installed, as a person reads and changes it. */
 export class Installation {
@@ -57,21 +55,21 @@ export class Installation {
     return webhooks.map(({ clientConfig }) => clientConfig.caBundle ?? "");
   }
 
-  /** The index, with the annotations of the state. */
-  async index(): Promise<IndexMap> {
-    const args = ["-n", this.#namespace, "get", "cm", "-l", "switchback.dev/map=hosts"];
-    const { items } = await this.json<{ items: MapConfigMap[] }>(...args);
-    const { index } = builderOf(items);
-    const state = items.find(({ metadata }) => metadata.name === "switchback-hosts");
-    if ("code" in index || state === undefined) throw new Error("there is no index");
-    return { ...index, annotations: state.metadata.annotations ?? {} };
+  /** The ConfigMaps of Switchback's namespace. */
+  async configMaps(): Promise<readonly object[]> {
+    return (await this.json<{ items: object[] }>("-n", this.#namespace, "get", "cm")).items;
+  }
+
+  /** The published map. Throws while it is incomplete. */
+  async map(): Promise<ReturnType<typeof publishedIn> & { readonly revision: string }> {
+    const { revision, ...rest } = publishedIn(await this.configMaps());
+    if (revision === undefined) throw new Error("the map is incomplete");
+    return { ...rest, revision };
   }
 
   /** The published lines: addresses by name. */
   async published(): Promise<ReadonlyMap<string, readonly string[]>> {
-    const args = ["-n", this.#namespace, "get", "cm", "-l", "switchback.dev/map=hosts"];
-    const { items } = await this.json<{ items: MapConfigMap[] }>(...args);
-    return hostsOf(items);
+    return publishedIn(await this.configMaps()).hosts;
   }
 
   async publishedNames(): Promise<Set<string>> {
@@ -81,7 +79,7 @@ export class Installation {
   /** The key of `/status` as the cluster's admin reads it. Empty if it does not exist yet. */
   async readStatusKey(): Promise<string> {
     const { body } = await this.cluster.call({
-      path: `/api/v1/namespaces/${this.#namespace}/secrets/${STATUS_SECRET}`,
+      path: `/api/v1/namespaces/${this.#namespace}/secrets/${OBJECTS.statusKey}`,
     });
     return statusKeyIn(body as StatusSecret) ?? "";
   }

@@ -11,6 +11,7 @@ import type { ApiObject } from "#lib/kube/types.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import { until } from "../fakes/kube-api.ts";
 import { type Watching, watching } from "../fakes/watching.ts";
+import { OBJECTS } from "../published.ts";
 
 let cluster: ControlPlane;
 let admin: ConnectedClient;
@@ -327,7 +328,7 @@ describe("Events", () => {
     const namespace = await newNamespace();
     const events = createEventRecorder({ client: admin, component: "controller", instance: "test-0", namespace });
     const record = { type: "Warning", action: "PublishMap", reason: "RemovalHeldBack" } as const;
-    const hosts = { apiVersion: "v1", kind: "ConfigMap", name: "switchback-hosts" };
+    const hosts = { apiVersion: "v1", kind: "ConfigMap", name: OBJECTS.map };
     events.record({ ...record, note: "6 of 10 names would go", regarding: hosts });
     events.record({ ...record, note: "é".repeat(2_000), regarding: { ...hosts, uid: randomUUID() } });
     events.record({
@@ -339,7 +340,10 @@ describe("Events", () => {
     await events.flush();
     assert.deepEqual(events.stats, { sent: 3, repeated: 0, dropped: 0, failed: 0 });
     const shown = await cluster.kubectl("get", "events", "-n", namespace);
-    assert.match(shown.stdout, /Warning +RemovalHeldBack +configmap\/switchback-hosts +6 of 10 names would go/);
+    assert.match(
+      shown.stdout,
+      new RegExp(`Warning +RemovalHeldBack +configmap/${OBJECTS.map} +6 of 10 names would go`),
+    );
     const described = await cluster.kubectl("describe", "namespace", namespace);
     assert.equal(described.code, 0);
   });

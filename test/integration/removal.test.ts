@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { HOLD_KEY } from "#hostmap/metadata-keys.ts";
 import type { RemovalHold } from "#hostmap/removal-guard.ts";
+import { OBJECTS } from "../published.ts";
 import { GatewayApi, installGatewayApi } from "./gateway-api.ts";
 import { recordMap } from "./history.ts";
 import { ingress, namespaceYaml } from "./objects.ts";
@@ -33,9 +33,7 @@ async function addDropped(): Promise<void> {
 }
 
 async function publishedHold(): Promise<RemovalHold | undefined> {
-  const { annotations } = await system.index();
-  const text = annotations[HOLD_KEY];
-  return text === undefined ? undefined : (JSON.parse(text) as RemovalHold);
+  return (await system.map()).hold;
 }
 
 /** Deletes eight of twelve names at once, and returns the hold that this must cause. */
@@ -158,8 +156,8 @@ describe("eight names of twelve that vanish at once", () => {
   it("are held a second time: the old confirmation does not count for the new hold", async () => {
     await addDropped();
     const from = Date.now();
-    const { annotations } = await system.index();
-    assert.ok(annotations["switchback.dev/confirm"], "the old confirmation is still there");
+    const { confirmed } = await system.map();
+    assert.ok(confirmed, "the old confirmation is still there");
     await drop();
     await assertNothingLeft(from);
   });
@@ -214,7 +212,7 @@ describe("confirm", () => {
   it("reports that the namespace in which it looks has no Switchback", async () => {
     const { code, stderr } = await system.cli(["confirm", "--yes", "--namespace", "default"]);
     assert.equal(code, 2);
-    assert.match(stderr, /ConfigMap switchback-hosts not found in namespace default.*--namespace/);
+    assert.match(stderr, new RegExp(`ConfigMap ${OBJECTS.map} not found in namespace default.*--namespace`));
   });
 
   it("is forbidden for a user who is not an operator", async () => {

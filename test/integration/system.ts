@@ -306,7 +306,7 @@ export class System extends Installation {
    */
   async ready(names: readonly string[] = []): Promise<void> {
     await until(`the webhooks to be ready with ${names.join(", ") || "a map"}`, async () => {
-      const { revision } = await this.index();
+      const { revision } = await this.map();
       if (!(await this.publishedNames()).isSupersetOf(new Set(names))) return false;
       const pages = await Promise.all(this.webhooks.map((webhook) => webhook.page("/loaded")));
       const probes = await Promise.all(this.webhooks.map((webhook) => webhook.page("/readyz")));

@@ -7,8 +7,8 @@ import { NODE } from "../../cluster/kubelet.ts";
 import { peakMemory } from "../../cluster/memory-group.ts";
 import { ipv4, NO_NAME, startDnsServer, TYPE_A } from "../../fakes/dns-server.ts";
 import { aliasesText, hasName, type KubeletFiles, kubeletFiles } from "../../fakes/kubelet-files.ts";
+import { targetsIn } from "../../published.ts";
 import { ingress, mapped, namespaceYaml, type Pod, podObject } from "../objects.ts";
-import { publishedTargets } from "../published-targets.ts";
 import { NAMESPACE, type System, startSystem, until } from "../system.ts";
 import type { Profile, Replica } from "../system-options.ts";
 import type { Place } from "./flood.ts";
@@ -219,7 +219,7 @@ async function staged(
 
 /** The port on which every proxy listens for port 80 of the target. */
 async function relayPort(system: System): Promise<number> {
-  const [target] = (await publishedTargets(system)).targets;
+  const [target] = targetsIn(await system.configMaps()).targets;
   const port = target?.ports.find((each) => each.port === 80)?.listenPort;
   assert.ok(port);
   return port;

@@ -1,0 +1,144 @@
+import { CA_SECRET, TLS_SECRET } from "#certs/secret-store.ts";
+import { RECORD_MAPS, RECORDS_NAME } from "#controller/rollout/record-map.ts";
+import { gunzipSync } from "node:zlib";
+import { shortHash } from "#hostmap/hash.ts";
+import { HostsParser, renderHosts } from "#hostmap/hosts-text.ts";
+import { CONFIRM_KEY, HOLD_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
+import type { RemovalHold } from "#hostmap/removal-guard.ts";
+import type { TargetAddress } from "#hostmap/types.ts";
+import { type HeaderQuestion, parseQuestions, renderQuestions } from "#lib/documents/header-questions.ts";
+import { GZIP_KEY, MAP_NAME, type MapObject, mapAnnotations, TEXT_KEY } from "#lib/documents/map-format.ts";
+import { STATUS_SECRET } from "#lib/documents/status-page.ts";
+import * as format from "#lib/documents/targets-format.ts";
+import { QUESTIONS_KEY, TARGETS_KEY, TARGETS_NAME } from "#lib/documents/targets-name.ts";
+
+// What the tests know of the objects in which the product keeps its state: their names, keys and formats. If a format
+// changes, the tests that read or write it stay as they are. Functions that read take all ConfigMaps of Switchback's
+// own namespace.
+
+/** The names of single objects. */
+export const OBJECTS = {
+  /** The ConfigMap that Events about the map name, and that `confirm` changes. */
+  map: MAP_NAME,
+  /** The ConfigMap with whose dry run the controller checks that the API server calls the webhook. */
+  reachable: TARGETS_NAME,
+  targets: TARGETS_NAME,
+  records: RECORDS_NAME,
+  ca: CA_SECRET,
+  serving: TLS_SECRET,
+  statusKey: STATUS_SECRET,
+  lease: "switchback-controller",
+} as const;
+
+/** The ConfigMaps that the controller writes, in the order of its Role. It deletes none. */
+export const WRITTEN: readonly string[] = [MAP_NAME, TARGETS_NAME, ...RECORD_MAPS];
+
+/** Returns the first of the objects that exist for the same purpose, with the same rights. */
+export function firstLike(name: string): string {
+  return RECORD_MAPS.includes(name) ? RECORDS_NAME : name;
+}
+
+/**
+ * Reads the map: the addresses and the namespace of each name, the removal that is held, and the id of the one that was
+ * confirmed last. The revision is missing while the map is missing or broken.
+ */
+export function publishedIn(configMaps: readonly object[]) {
+  const { metadata, data, binaryData } = mapIn(configMaps) ?? {};
+  const zipped = binaryData?.[GZIP_KEY];
+  const text = zipped === undefined ? data?.[TEXT_KEY] : gunzipSync(Buffer.from(zipped, "base64")).toString();
+  const parser = new HostsParser();
+  for (const line of text?.split("\n") ?? []) parser.read(line);
+  const { [HOLD_KEY]: hold, [CONFIRM_KEY]: confirmed, [MAP_REVISION_KEY]: revision } = metadata?.annotations ?? {};
+  const lines = [...parser.lines.values()];
+  return {
+    revision: text !== undefined && shortHash(text) === revision ? revision : undefined,
+    hosts: new Map(lines.map(({ name, addresses }) => [name, addresses])),
+    holders: new Map(lines.flatMap(({ name, holder }) => (holder === undefined ? [] : [[name, holder]]))),
+    hold: hold === undefined ? undefined : (JSON.parse(hold) as RemovalHold),
+    confirmed,
+  };
+}
+
+/** Returns the names of the map's ConfigMaps. */
+export function mapNamesIn(_configMaps: readonly object[]): readonly string[] {
+  return [MAP_NAME];
+}
+
+/** Returns the published lines in the form of hosts(5), without comments. */
+export function hostsText(configMaps: readonly object[]): string {
+  return [...publishedIn(configMaps).hosts]
+    .flatMap(([name, addresses]) => addresses.map((ip) => `${ip} ${name}\n`))
+    .join("");
+}
+
+/** Returns the ConfigMaps of a map: the addresses of each name, those of the targets, and what is held. */
+export function mapObjects(
+  hosts: Readonly<Record<string, readonly string[]>>,
+  { targets = [], hold }: { readonly targets?: readonly TargetAddress[]; readonly hold?: string | undefined } = {},
+) {
+  const text = renderHosts(Object.entries(hosts).map(([name, addresses]) => ({ name, addresses })));
+  const annotations = mapAnnotations(shortHash(text), undefined, "2026-01-01T00:00:00.000Z");
+  const relayed = targets.map((target, at) => ({ ...target, upstream: "192.0.2.1", ports: [portAt(at)] }));
+  return [
+    configMap(MAP_NAME, { [TEXT_KEY]: text }, { ...annotations, ...(hold === undefined ? {} : { [HOLD_KEY]: hold }) }),
+    ...(targets.length === 0 ? [] : [targetsObject(relayed)]),
+  ];
+}
+
+function portAt(index: number) {
+  return { port: 443, listenPort: 15_000 + index, upstreamPort: 443, protocol: "v1" as const };
+}
+
+/** The annotations with which a person confirms a removal. */
+export const confirmation = (id: string) => ({ [CONFIRM_KEY]: id });
+
+/** Edits the lines of a small map by hand. Without a text, all data goes. Readers refuse the result as `EDITED`. */
+export function edited(
+  _configMaps: readonly object[],
+  text: string | undefined,
+): { name: string; data: object | null; annotations?: object } {
+  return { name: MAP_NAME, data: text === undefined ? null : { [TEXT_KEY]: text } };
+}
+export const EDITED = "map-malformed";
+
+/** Edits a small map by hand such that readers take it for one that a leader wrote. */
+export function forged(configMaps: readonly object[], text: string): ReturnType<typeof edited>[] {
+  return [{ ...edited(configMaps, text), annotations: { [MAP_REVISION_KEY]: shortHash(text) } }];
+}
+
+/** Returns ConfigMaps that look like the map's, and that the leader leaves alone. */
+export function strays(text: string) {
+  const stray = (name: string) => configMap(name, { [TEXT_KEY]: text });
+  return { foreign: [stray("stranger"), stray(`${MAP_NAME}-0`)] };
+}
+
+/** Reads what the proxies relay. Throws if it is missing or broken. */
+export function targetsIn(configMaps: readonly object[]): format.PublishedTargets {
+  const parsed = format.parseTargets(dataIn(configMaps, TARGETS_NAME)[TARGETS_KEY] ?? "");
+  if ("code" in parsed) throw new Error(parsed.text);
+  return parsed;
+}
+
+/** Reads what the proxies ask. */
+export function questionsIn(configMaps: readonly object[]): readonly HeaderQuestion[] {
+  const parsed = parseQuestions(dataIn(configMaps, TARGETS_NAME)[QUESTIONS_KEY] ?? "");
+  return "code" in parsed ? [] : parsed;
+}
+
+/** Returns the ConfigMap of what the proxies relay and ask. */
+export function targetsObject(targets: readonly format.PublishedTarget[], questions: readonly HeaderQuestion[] = []) {
+  const data = { [TARGETS_KEY]: format.renderTargets(targets).text, [QUESTIONS_KEY]: renderQuestions(questions) };
+  return configMap(TARGETS_NAME, data);
+}
+
+function mapIn(configMaps: readonly object[]): MapObject | undefined {
+  return (configMaps as readonly MapObject[]).find(({ metadata }) => metadata.name === MAP_NAME);
+}
+
+function dataIn(configMaps: readonly object[], name: string): Readonly<Record<string, string | undefined>> {
+  return (configMaps as readonly MapObject[]).find(({ metadata }) => metadata.name === name)?.data ?? {};
+}
+
+function configMap(name: string, data: Readonly<Record<string, string>>, annotations: object = {}) {
+  return { apiVersion: "v1", kind: "ConfigMap", metadata: { name, labels: {}, annotations }, data };
+}
