@@ -35,13 +35,9 @@ const failing = (status: number) => () => {
 for (const [what, of] of [
   [
     "Secret",
-    (client: KubeClient) =>
-      new KubeSecretStore({ client, namespace: "ns", log: silentLogger }).read(TLS_SECRET),
+    (client: KubeClient) => new KubeSecretStore({ client, namespace: "ns", log: silentLogger }).read(TLS_SECRET),
   ],
-  [
-    "configuration",
-    (client: KubeClient) => new KubeBundleWriter({ client, log: silentLogger }).read(),
-  ],
+  ["configuration", (client: KubeClient) => new KubeBundleWriter({ client, log: silentLogger }).read()],
 ] as const) {
   test(`a ${what} that does not exist is undefined; a failed read throws`, async () => {
     assert.equal(await of(writing(failing(404)).client), undefined);
@@ -132,10 +128,7 @@ async function heardOf(t: TestContext, begin: (api: MemoryApi, changed: () => vo
 
 test("both Secrets are watched, each list and change is reported, and the signal ends both watches", async (t) => {
   const { api, stop, take } = await heardOf(t, ({ client }, changed, signal) =>
-    new KubeSecretStore({ client, namespace: "ns", log: silentLogger }).watch(
-      changed,
-      signal,
-    ),
+    new KubeSecretStore({ client, namespace: "ns", log: silentLogger }).watch(changed, signal),
   );
   assert.deepEqual([api.watched, take()], [[CA, TLS].sort(), 2]);
   api.set(CA, { metadata: { namespace: "ns", name: CA_SECRET } });

@@ -14,12 +14,7 @@ const EDGE = (address: string) => [{ name: "edge", clusterIPs: [address] }];
 /** A term that begins with these published lines, and a plan of names. All names have the target `edge`. */
 function rig(published: Readonly<Record<string, string>> = {}) {
   const plan = new Plan(createClaimPolicy(RULES, undefined), RULES.maxNamesPerNamespace);
-  const lines = new Map(
-    Object.entries(published).map(([name, address]) => [
-      name,
-      { name, addresses: [address] },
-    ]),
-  );
+  const lines = new Map(Object.entries(published).map(([name, address]) => [name, { name, addresses: [address] }]));
   const map = new LeaderMap(REMOVAL, plan, lines, []);
   const claim = (name: string, target = "edge") =>
     plan.set(name, target === "none" ? [] : [claimOf(name, `shop/${name}`, { target })]);

@@ -1,8 +1,8 @@
+import { compareNames } from "#hostmap/hostnames.ts";
+import type { HostLine } from "#hostmap/hosts-text.ts";
 import type { Plan, PlannedName } from "#hostmap/plan.ts";
 import { PublishedNames, type Wanted } from "#hostmap/published-names.ts";
 import type { RemovalRules } from "#hostmap/removal-guard.ts";
-import { compareNames } from "#hostmap/hostnames.ts";
-import type { HostLine } from "#hostmap/hosts-text.ts";
 import type { TargetAddress } from "#hostmap/types.ts";
 import { anyDepthOf, isWildcard, plannedNameOf } from "#hostmap/wildcards.ts";
 import { type RenderedMap, renderMap } from "#lib/documents/map-format.ts";
@@ -113,5 +113,6 @@ export class LeaderMap {
 /** The published lines with their targets, which are found by their addresses. */
 function* withTargets(lines: Lines, targets: readonly TargetAddress[]) {
   const byAddresses = new Map(targets.map(({ name, clusterIPs }) => [clusterIPs.join(), name]));
-  for (const line of lines.values()) yield { ...line, holder: line.holder, target: byAddresses.get(line.addresses.join()) };
+  for (const line of lines.values())
+    yield { ...line, holder: line.holder, target: byAddresses.get(line.addresses.join()) };
 }

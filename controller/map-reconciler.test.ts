@@ -171,8 +171,13 @@ for (const [what, harm] of [
     await pass(20);
     assert.deepEqual(next.logged.filter((code) => code === "map-lost").length, 1);
     assert.deepEqual(published(store), mapped(names(2, 1)));
-    const codes = [...next.plan.report()].flatMap(({ name, decision }) => (decision.mapped ? [] : [[name, decision.reason.code]]));
-    assert.deepEqual(codes, [["n0.example.com", "map-lost"], ["n0.example.com", "map-lost"]]);
+    const codes = [...next.plan.report()].flatMap(({ name, decision }) =>
+      decision.mapped ? [] : [[name, decision.reason.code]],
+    );
+    assert.deepEqual(codes, [
+      ["n0.example.com", "map-lost"],
+      ["n0.example.com", "map-lost"],
+    ]);
     await pass(601_000, 1_000);
     assert.deepEqual(Object.keys(published(store)), names(3));
   });

@@ -1,6 +1,6 @@
+import { gunzipSync } from "node:zlib";
 import { CA_SECRET, TLS_SECRET } from "#certs/secret-store.ts";
 import { RECORD_MAPS, RECORDS_NAME } from "#controller/rollout/record-map.ts";
-import { gunzipSync } from "node:zlib";
 import { shortHash } from "#hostmap/hash.ts";
 import { HostsParser, renderHosts } from "#hostmap/hosts-text.ts";
 import { CONFIRM_KEY, HOLD_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";

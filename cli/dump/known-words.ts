@@ -2,7 +2,16 @@ import { SOFTWARE_WORDS } from "#controller/targets/known-software.ts";
 import { PROTOCOL_ANNOTATIONS } from "#controller/targets/proxy-protocol-annotations.ts";
 import { statusSchema as doctorStatus } from "#doctor/install-documents.ts";
 import { ANNOUNCED, PROVIDERS } from "#doctor/providers.ts";
-import { CONFIRM_KEY, HOLD_KEY, MAP_REVISION_KEY, MAP_TIME_KEY, MAP_VERSION_KEY, RESTARTED_KEY, USER_KEYS, WRITTEN_KEYS } from "#hostmap/metadata-keys.ts";
+import {
+  CONFIRM_KEY,
+  HOLD_KEY,
+  MAP_REVISION_KEY,
+  MAP_TIME_KEY,
+  MAP_VERSION_KEY,
+  RESTARTED_KEY,
+  USER_KEYS,
+  WRITTEN_KEYS,
+} from "#hostmap/metadata-keys.ts";
 import { BUILT_IN_SUFFIXES } from "#hostmap/protected-names.ts";
 import { EXTERNAL_DNS_PREFIXES } from "#lib/config/defaults.ts";
 import { configSchemaWith } from "#lib/config/schema.ts";

@@ -1,5 +1,4 @@
 import { isIP } from "node:net";
-import { MAP_NAME, type MapObject, TEXT_KEY, textOfMap } from "#lib/documents/map-format.ts";
 import type { DnsLookup } from "#controller/dnscheck/lookup.ts";
 import { OtherTools } from "#controller/dnscheck/other-tools.ts";
 import { observe } from "#controller/observe.ts";
@@ -11,6 +10,7 @@ import { parseConfig } from "#lib/config/parse.ts";
 import { parseText } from "#lib/config/parse-text.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { PRESET_NAMES } from "#lib/config/sources.ts";
+import { MAP_NAME, type MapObject, TEXT_KEY, textOfMap } from "#lib/documents/map-format.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { pluralOf, type StoredObjects } from "#lib/kube/stored-objects.ts";
 import type { ApiObject } from "#lib/kube/types.ts";

@@ -16,7 +16,10 @@ targets:
   - { name: fixed, clusterIPs: [192.0.2.7] }
 `;
 
-function withTargets(api: MemoryServer, ...targets: (readonly [name: string, ...clusterIPs: string[]])[]): MemoryServer {
+function withTargets(
+  api: MemoryServer,
+  ...targets: (readonly [name: string, ...clusterIPs: string[]])[]
+): MemoryServer {
   const remembered = targets.map(([name, ...clusterIPs]) => ({ name, clusterIPs }));
   for (const object of mapObjects({}, { targets: remembered }))
     api.add(ours("configmaps"), object.metadata.name, object);

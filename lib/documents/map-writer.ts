@@ -107,7 +107,8 @@ export class KubeMapWriter implements MapWriter {
   #viewOf(raw: MapObject): MapObject {
     const { uid, resourceVersion } = raw.metadata;
     const current = this.#current;
-    if (current?.metadata.uid === uid && current?.metadata.resourceVersion === resourceVersion && current) return current;
+    if (current?.metadata.uid === uid && current?.metadata.resourceVersion === resourceVersion && current)
+      return current;
     return { metadata: metadataOf(raw), ...valuesOf(raw) };
   }
 }

@@ -51,7 +51,10 @@ test("the holder of a name is the comment of its lines, and is read from there; 
       "",
     ].join("\n"),
   );
-  assert.deepEqual(parsed(text), lines.map(({ holder, ...line }) => ({ ...line, holder })));
+  assert.deepEqual(
+    parsed(text),
+    lines.map(({ holder, ...line }) => ({ ...line, holder })),
+  );
 });
 
 test("lines that an earlier text had are used again, others are read", () => {
@@ -64,7 +67,9 @@ test("lines that an earlier text had are used again, others are read", () => {
   ]);
   for (const line of text.split("\n")) before.read(line);
   const after = new HostsParser(before.lines);
-  const changed = text.replace(`${V4} c.example.com # shop`, `${V4} c.example.com # edge`).replace(`${V4} d.`, `${V6} d.`);
+  const changed = text
+    .replace(`${V4} c.example.com # shop`, `${V4} c.example.com # edge`)
+    .replace(`${V4} d.`, `${V6} d.`);
   for (const line of changed.split("\n")) after.read(line);
   const [a, b, c, d] = after.lines.values();
   assert.equal(a, before.lines.get("a.example.com"));

@@ -80,7 +80,11 @@ export class HostsParser {
 
   #add(
     written: string,
-    { wildcard, address, holder }: { readonly wildcard: boolean; readonly address: string; readonly holder: string | undefined },
+    {
+      wildcard,
+      address,
+      holder,
+    }: { readonly wildcard: boolean; readonly address: string; readonly holder: string | undefined },
   ): void {
     const name = this.#nameOf(written, wildcard);
     if (name === undefined) return;

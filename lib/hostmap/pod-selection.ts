@@ -92,11 +92,7 @@ export function createSelector(map: PublishedMap, cap: number): (annotation: str
       revision: revisionOf(items, cap, names, addressesOf),
       warnings: [
         ...warnings,
-        ...warningsFor(
-          "item-unmatched",
-          annotation === undefined ? [] : unmatched,
-          "no mapped name matches",
-        ),
+        ...warningsFor("item-unmatched", annotation === undefined ? [] : unmatched, "no mapped name matches"),
         ...(total > cap ? [capWarning(total, cap)] : []),
       ],
       addressesOf,

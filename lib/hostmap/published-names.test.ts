@@ -56,8 +56,14 @@ test("names keep the order of their first publication, also under a new leader; 
   published.want("n0.example.com", { addresses: IP });
   published.settle(61);
   assert.deepEqual(order(published), ["n1", "late", "n0"]);
-  const orders = published.lines.values().map((line) => line.order).toArray();
-  assert.deepEqual(orders, orders.toSorted((a, b) => a - b));
+  const orders = published.lines
+    .values()
+    .map((line) => line.order)
+    .toArray();
+  assert.deepEqual(
+    orders,
+    orders.toSorted((a, b) => a - b),
+  );
 });
 
 test("a name that comes back in time is never removed", () => {

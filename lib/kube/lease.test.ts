@@ -219,7 +219,10 @@ describe("a Lease that others write to", () => {
     const a = contend(leases, "a");
     await pass(1);
     const { spec, metadata } = leases.lease!;
-    leases.lease = { metadata: { ...metadata, resourceVersion: "x" }, spec: { ...spec, holderIdentity: "", leaseTransitions: 2 } };
+    leases.lease = {
+      metadata: { ...metadata, resourceVersion: "x" },
+      spec: { ...spec, holderIdentity: "", leaseTransitions: 2 },
+    };
     await pass(1.1);
     assert.deepEqual(a.log, ["started@0", "aborted@2", "lease-lost@2"]);
   });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, mock } from "node:test";
-import { type Election, runElection } from "#lib/kube/lease.ts";
 import type { ElectionOptions } from "#lib/kube/lease.ts";
+import { type Election, runElection } from "#lib/kube/lease.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import type { FakeLeases } from "./leases.ts";
 import { turns } from "./stopped-time.ts";

@@ -12,6 +12,7 @@ import type { RemovalHold, RemovalRules } from "#hostmap/removal-guard.ts";
 import type { TargetAddress } from "#hostmap/types.ts";
 import type { RenderedMap } from "#lib/documents/map-format.ts";
 import { MemoryMap } from "#lib/documents/map-memory.ts";
+import type { MapWriter } from "#lib/documents/map-writer.ts";
 import { claimOf } from "../arbitraries.ts";
 
 /** A map that counts its writes. Writes can fail or be interrupted. */
@@ -148,7 +149,10 @@ interface RigRules {
 }
 
 /** A loop whose source, addresses and store the test controls. Several loops can share one store. */
-export function loopRig(store = new TestStore(), { removal, pace }: RigRules = {}) {
+export function loopRig<S extends MapWriter = TestStore>(
+  store: S | TestStore = new TestStore(),
+  { removal, pace }: RigRules = {},
+) {
   const source = new TestSource();
   const addresses = new TestAddresses();
   if (store.current !== undefined) addresses.earlier = addresses.list;
@@ -178,7 +182,7 @@ export function loopRig(store = new TestStore(), { removal, pace }: RigRules = {
     onHeld: (names, of, until) => holds.push([names, of, until - START]),
   });
   const leadership = new AbortController();
-  return { loop, source, addresses, plan, store, publications, failures, holds, logged, leadership };
+  return { loop, source, addresses, plan, store: store as S, publications, failures, holds, logged, leadership };
 }
 
 /** Returns `n0.example.com`, `n1.example.com`, ... */

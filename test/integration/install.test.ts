@@ -148,10 +148,7 @@ describe("rights", () => {
       ...each("get create update patch", { ...leases, name: OBJECTS.lease }),
       ...each("create", events),
     ],
-    webhook: [
-      ...MAP,
-      ...each("list watch", { resource: "secrets", name: OBJECTS.serving }),
-    ],
+    webhook: [...MAP, ...each("list watch", { resource: "secrets", name: OBJECTS.serving })],
     proxy: TARGETS,
   };
 
