@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { runTool } from "#test/cluster/tools.ts";
-import { captured, clusterFlags, componentFlags, helpOf, switchback, useFiles } from "#test/fakes/cli.ts";
+import { captured, clusterFlags, componentFlags, connectFlags, helpOf, switchback, useFiles } from "#test/fakes/cli.ts";
 import { fakeApi, json, refuse } from "#test/fakes/kube-api.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
 import { OBJECTS } from "#test/published.ts";
@@ -72,6 +72,13 @@ const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
   ["completion [options] <shell>", HELP],
 ];
 
+const COMMANDS_OF_EXTRAS: typeof COMMANDS = [
+  ["agent [options]", ...COMPONENT],
+  ["dns [options]", ...COMPONENT],
+  ["publish [options] <publisher>", ...componentFlags, "--remove", "--yes", ...connectFlags, HELP],
+  ["dashboard [options]", ...CLUSTER, "--port <n>", "--no-open", HELP],
+];
+
 describe("help", { concurrency: 4 }, () => {
   it("lists every command in its group except hidden ones, users' commands first", async () => {
     const { code, stdout, stderr } = await switchback(["--help"]);
@@ -96,7 +103,7 @@ describe("help", { concurrency: 4 }, () => {
     assert.deepEqual(names.flatMap(([, listed]) => listed).sort(), visible.sort());
   });
 
-  for (const [usage, ...flags] of COMMANDS) {
+  for (const [usage, ...flags] of [...COMMANDS, ...COMMANDS_OF_EXTRAS]) {
     const [name = ""] = usage.split(" ");
     it(`of ${name} lists its flags and their defaults`, async () => {
       assert.deepEqual(await helpOf(name), { usage, flags });

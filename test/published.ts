@@ -71,7 +71,10 @@ export function hostsText(configMaps: readonly object[]): string {
     .join("");
 }
 
-/** Returns the ConfigMaps of a map: the addresses of each name, those of the targets, and what is held. */
+/**
+ * Returns the ConfigMaps of a map: the addresses of each name, in the order of their first publication, the addresses
+ * of the targets, and the text that says what is held.
+ */
 export function mapObjects(
   hosts: Readonly<Record<string, readonly string[]>>,
   { targets = [], hold }: { readonly targets?: readonly TargetAddress[]; readonly hold?: string | undefined } = {},

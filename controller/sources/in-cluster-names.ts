@@ -1,5 +1,5 @@
 import { show } from "#hostmap/hostnames.ts";
-import { isPublicTld } from "#hostmap/public-tlds.ts";
+import { isPublicTld } from "#lib/config/public-tlds.ts";
 import { type ServiceName, serviceNameOf } from "#hostmap/service-names.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { KubeClient } from "#lib/kube/client.ts";

@@ -10,6 +10,8 @@ import { installSwitchback, SYSTEM, secretData } from "./switchback.ts";
 
 // Switches the serving certificate to the cluster's cert-manager and back while pods are created.
 
+export const needs = ["ipv4", "cert-manager"];
+
 const NAME = "switchback-webhook";
 const SETTLE_MS = 5_000;
 

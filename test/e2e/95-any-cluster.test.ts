@@ -11,6 +11,8 @@ import { installSwitchback, OPT_IN, publishedMap, SYSTEM } from "./switchback.ts
 // What every cluster can test with only the image of Switchback: a stand-in for an ingress controller that rejects
 // clients without a PROXY header, a pod that opted in, a pod that did not, and the uninstall.
 
+export const needs: string[] = [];
+
 const NAMESPACE = "switchback-e2e";
 const CLASS = "switchback-e2e";
 const HOST = "any.switchback-e2e.example.com";

@@ -6,7 +6,8 @@ import { STATUS_KEY_HEADER, STATUS_PATH, type StatusSecret, statusKeyIn } from "
 import { hostsText, OBJECTS, publishedIn } from "../published.ts";
 import { LineLog } from "./clock.ts";
 import { until } from "./kube-api.ts";
-import { type KubeObject, MemoryKube } from "./memory-kube.ts";
+import { MemoryKube } from "./memory-kube.ts";
+import type { KubeObject } from "./memory-objects.ts";
 
 export const OWN = "/api/v1/namespaces/switchback-system";
 export const INGRESSES = "/apis/networking.k8s.io/v1/ingresses";

@@ -131,8 +131,7 @@ describe("list and watch", () => {
     await admin.delete(ingresses(namespace, "new"));
     await until(() => seen.changes.length === 15, "three changes");
     assert.deepEqual(names(seen).slice(12), ["+new", "~new", "-new"]);
-    const { lists, watches, errors } = seen.watcher.state;
-    assert.deepEqual([lists, watches, errors], [1, 1, 0]);
+    assert.deepEqual(seen.calls, { lists: 1, watches: 1, failed: 0 });
   });
 
   it("of a label selector: an object that loses the label is gone", async () => {
@@ -160,7 +159,7 @@ describe("list and watch", () => {
     await until(() => seen.changes.length === 1, "the object");
     assert.deepEqual(names(seen), ["+hosts"]);
     const all = follow(client, { path });
-    await until(() => all.watcher.state.errors > 1, "refusals");
+    await until(() => all.calls.failed > 1, "refusals");
     assert.deepEqual([all.watcher.state.synced, all.watcher.state.problem?.code], [false, "forbidden"]);
     assert.match(all.watcher.state.problem?.text ?? "", /cannot list resource "configmaps"/);
   });
@@ -184,7 +183,7 @@ describe("list and watch", () => {
     const group = `${randomUUID().slice(0, 8)}.example.com`;
     const widgets = resourcePath({ group, version: "v1", resource: "widgets" });
     const seen = follow(admin, { path: widgets });
-    await until(() => seen.watcher.state.errors > 1, "refusals");
+    await until(() => seen.calls.failed > 1, "refusals");
     assert.deepEqual([seen.watcher.state.synced, seen.watcher.state.problem?.code], [false, "not-found"]);
     await admin.create(
       resourcePath({ group: "apiextensions.k8s.io", version: "v1", resource: "customresourcedefinitions" }),

@@ -239,7 +239,7 @@ interface Rule {
   verbs: string[];
 }
 
-/** One permission per verb, resource and name of the Roles. Of ConfigMaps for the same purpose, the first one counts. */
+/** One permission per verb, resource and name of the Roles. Of ConfigMaps for one purpose, the first one counts. */
 async function grantedRights(): Promise<string[]> {
   const args = ["get", "roles,clusterroles", "-l", "app.kubernetes.io/name=switchback"];
   const list = (namespace: string) =>

@@ -12,9 +12,8 @@ import { freePorts } from "../cluster/ports.ts";
 import { type Component, Processes } from "../cluster/processes.ts";
 import type { TcpProxy } from "../fakes/tcp-proxy.ts";
 import { AuditLog, credentialOf } from "./audit.ts";
-import { Installation } from "./installation.ts";
+import { containerOf, Installation } from "./installation.ts";
 import { INGRESS_CONTROLLER, type Status } from "./objects.ts";
-import { containerOf } from "./pod-container.ts";
 import { PodNetwork } from "./pod-network.ts";
 import type { ChartValues, ComponentName, Profile, Replica, SystemOptions } from "./system-options.ts";
 
