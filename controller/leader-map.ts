@@ -1,9 +1,8 @@
 import { compareNames } from "#hostmap/hostnames.ts";
-import type { HostLine } from "#hostmap/hosts-text.ts";
 import type { Plan, PlannedName } from "#hostmap/plan.ts";
 import { PublishedNames, type Wanted } from "#hostmap/published-names.ts";
 import type { RemovalRules } from "#hostmap/removal-guard.ts";
-import type { TargetAddress } from "#hostmap/types.ts";
+import type { HostLine, TargetAddress } from "#hostmap/types.ts";
 import { anyDepthOf, isWildcard, plannedNameOf } from "#hostmap/wildcards.ts";
 import { type RenderedMap, renderMap } from "#lib/documents/map-format.ts";
 

@@ -1,9 +1,9 @@
 import { show } from "#hostmap/hostnames.ts";
-import type { HostLine } from "#hostmap/hosts-text.ts";
 import { CONFIRM_KEY } from "#hostmap/metadata-keys.ts";
 import type { Plan, PlannedName } from "#hostmap/plan.ts";
 import type { PublishedNames } from "#hostmap/published-names.ts";
 import type { RemovalRules } from "#hostmap/removal-guard.ts";
+import type { HostLine } from "#hostmap/types.ts";
 import { MAP_VERSION, parseLines, textOfMap } from "#lib/documents/map-format.ts";
 import { isStale, type MapWriter } from "#lib/documents/map-writer.ts";
 import { describeError, hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { gzipSync } from "node:zlib";
-import type { HostLine } from "#hostmap/hosts-text.ts";
+import type { HostLine } from "#hostmap/types.ts";
 import { mapObject } from "#test/fakes/map-object.ts";
 import { fc } from "#test/property.ts";
 import { isPublished, type MapObject, mapAnnotations, parseMap, type RenderedMap, renderMap } from "./map-format.ts";
@@ -88,8 +88,8 @@ describe("a map that is full", () => {
     assert.ok(kept > 1_000 && kept < hostile.length, `${kept}`);
     assert.equal(rendered.leftOut, hostile.length - kept);
     for (const [holder, own] of Map.groupBy(hostile, (line) => line.holder)) {
-      const first = own.filter(({ name }) => map.lines.has(name));
-      assert.deepEqual(first, own.slice(0, first.length), `${holder} keeps the names that it had first`);
+      const earliest: HostLine[] = own.filter(({ name }) => map.lines.has(name));
+      assert.deepEqual(earliest, own.slice(0, earliest.length), `${holder} keeps the names that it had first`);
     }
   });
 

@@ -1,10 +1,10 @@
 import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
 import { shortHash } from "#hostmap/hash.ts";
-import { type HostLine, HostsParser, renderHosts } from "#hostmap/hosts-text.ts";
+import { HostsParser, renderHosts } from "#hostmap/hosts-text.ts";
 import { HOLD_KEY, MAP_REVISION_KEY, MAP_TIME_KEY, MAP_VERSION_KEY } from "#hostmap/metadata-keys.ts";
 import type { RemovalHold } from "#hostmap/removal-guard.ts";
-import type { PublishedMap, Reason } from "#hostmap/types.ts";
+import type { HostLine, PublishedMap, Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { timeSlices } from "#lib/kube/time.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
@@ -58,31 +58,31 @@ export interface RenderedMap extends Pick<MapObject, "data" | "binaryData"> {
  * nobody can fill the map for others. A name without a known namespace counts for a namespace "".
  */
 export async function renderMap(lines: readonly HostLine[], maxBytes = MAX_MAP_BYTES): Promise<RenderedMap> {
-  const whole = await valueOf(renderHosts(lines));
-  if (whole.size <= maxBytes) return { ...whole.rendered, leftOut: 0 };
+  const whole = await rendered(renderHosts(lines));
+  if (whole.size <= maxBytes) return { ...whole.value, leftOut: 0 };
   const parts = await partsOf(lines);
   // The parts are compressed one by one, so their sum is a little off.
   for (let roomBytes = maxBytes; ; roomBytes *= 0.97) {
     const kept = keptLines(lines, parts, roomBytes);
-    const { size, rendered } = await valueOf(renderHosts(kept));
-    if (size <= maxBytes) return { ...rendered, leftOut: lines.length - kept.length };
+    const { size, value } = await rendered(renderHosts(kept));
+    if (size <= maxBytes) return { ...value, leftOut: lines.length - kept.length };
   }
 }
 
-interface Value {
+interface Rendered {
   /** As the API server counts it. */
   readonly size: number;
-  readonly rendered: Omit<RenderedMap, "leftOut">;
+  readonly value: Omit<RenderedMap, "leftOut">;
 }
 
-async function valueOf(text: string): Promise<Value> {
+async function rendered(text: string): Promise<Rendered> {
   const revision = shortHash(text);
   // The text is ASCII, so its length is its size in bytes.
   if (text.length <= MAX_PLAIN_BYTES)
-    return { size: text.length, rendered: { revision, data: { [TEXT_KEY]: text }, bytes: text.length } };
+    return { size: text.length, value: { revision, data: { [TEXT_KEY]: text }, bytes: text.length } };
   const zipped = await promisify(gzip)(text);
-  const value = zipped.toString("base64");
-  return { size: zipped.length, rendered: { revision, binaryData: { [GZIP_KEY]: value }, bytes: value.length } };
+  const text64 = zipped.toString("base64");
+  return { size: zipped.length, value: { revision, binaryData: { [GZIP_KEY]: text64 }, bytes: text64.length } };
 }
 
 /** The lines of a namespace, and the bytes that they take in the map. */

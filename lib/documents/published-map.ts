@@ -1,5 +1,4 @@
-import type { HostLine } from "#hostmap/hosts-text.ts";
-import type { PublishedMap, Reason } from "#hostmap/types.ts";
+import type { HostLine, PublishedMap, Reason } from "#hostmap/types.ts";
 import { isWildcard } from "#hostmap/wildcards.ts";
 
 /** Whether a result is a map and not a Reason. */

@@ -3,7 +3,8 @@ import { test } from "node:test";
 import { goodNames } from "#test/arbitraries.ts";
 import { fc } from "#test/property.ts";
 import { compareNames } from "./hostnames.ts";
-import { type HostLine, HostsParser, parseHosts, renderHosts } from "./hosts-text.ts";
+import { HostsParser, parseHosts, renderHosts } from "./hosts-text.ts";
+import type { HostLine } from "./types.ts";
 
 const V4 = "198.51.100.9";
 const V6 = "2001:db8::9";

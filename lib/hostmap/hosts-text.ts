@@ -1,13 +1,6 @@
 import { parseHostname } from "./hostnames.ts";
+import type { HostLine } from "./types.ts";
 import { ANY_DEPTH, isWildcard } from "./wildcards.ts";
-
-/** A name and its addresses (one, or two when dual-stack). */
-export interface HostLine {
-  readonly name: string;
-  readonly addresses: readonly string[];
-  /** The namespace that has the name. Missing: unknown. */
-  readonly holder?: string | undefined;
-}
 
 /** A hosts file cannot contain a wildcard. So a wildcard is a comment, which writers of DNS read and resolvers skip. */
 const WILDCARD_PREFIX = "#wildcard ";

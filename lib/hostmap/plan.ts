@@ -1,11 +1,21 @@
 import type { ClaimPolicy, EvaluatedClaim } from "./claim-policy.ts";
-import { conflictOf, type IndexedClaim, keepsAway, oldestOfTwo, partOf, winnerOf } from "./conflict.ts";
+import {
+  conflictOf,
+  type IndexedClaim,
+  isDisputed,
+  keepsAway,
+  keptWarning,
+  LOST,
+  oldestOfTwo,
+  partOf,
+  winnerOf,
+} from "./conflict.ts";
 import { parentsOf } from "./hostnames.ts";
 import { addTo, getOrAdd, removeFrom } from "./multi-map.ts";
 import { NamespaceQuotas, UNPUBLISHED } from "./namespace-quotas.ts";
 import type { PublishedLine } from "./published-names.ts";
 import { SteadyTargets } from "./steady-targets.ts";
-import type { ClaimDecision, ObjectRef, Reason } from "./types.ts";
+import type { ClaimDecision, ObjectRef, Reason, ReportedClaim } from "./types.ts";
 import { isWildcard } from "./wildcards.ts";
 
 /** The target of a name, and the object that won it. */
@@ -20,25 +30,6 @@ export interface PlannedName {
   readonly anyDepth?: true;
 }
 
-/** A claim for the status: the name (as written, if invalid) and the decision. */
-export interface ReportedClaim {
-  readonly name: string;
-  readonly wildcard: boolean;
-  readonly from: ObjectRef;
-  /** creationTimestamp of the object. */
-  readonly since: string;
-  readonly decision: ClaimDecision;
-  /** A problem of a mapped name: a Service with that name was created later, or its target lacks something. */
-  readonly warning?: Reason | undefined;
-}
-
-const LOST: Reason = {
-  code: "map-lost",
-  text: "another namespace claims the name, too, and the map that named its holder is lost; wait ten minutes",
-};
-
-/** Code of the warning about a name that stays mapped although its object has no evidence of the target any more. */
-export const KEPT = "kept";
 /**
  * The desired mapping, updated incrementally: a change of one object costs only its own names.
  *
@@ -138,7 +129,7 @@ export class Plan {
    * Nobody knows any more which namespace has a name. Until `until`, a name is not planned if namespaces claim it for
    * different targets, unless DNS decides. `until` is in milliseconds, by the clock of `takeChanges`.
    */
-  loseHolders(until: number): void {
+  loseHolders(until: number | undefined): void {
     this.#lostUntil = until;
     for (const name of this.#contested.keys()) this.#dirtyNames.add(name);
   }
@@ -153,10 +144,7 @@ export class Plan {
       for (const each of this.#byName.get(name) ?? []) this.#followGuard(each, "add");
     }
     for (const name of this.#steady.takeDue(now)) this.#dirtyNames.add(name);
-    if (this.#lostUntil !== undefined && now >= this.#lostUntil) {
-      this.#lostUntil = undefined;
-      for (const name of this.#contested.keys()) this.#dirtyNames.add(name);
-    }
+    if (now >= (this.#lostUntil ?? Number.POSITIVE_INFINITY)) this.loseHolders(undefined);
     const changes = new Map<string, PlannedName | undefined>();
     for (const name of this.#dirtyNames) {
       const before = this.#planned.get(name);
@@ -388,17 +376,8 @@ export class Plan {
   #winner(name: string): IndexedClaim | undefined {
     const claims = this.#rivalsFor(name).filter((indexed) => this.#isWithinQuota(indexed));
     const winner = winnerOf(claims, this.#published(name), (indexed) => this.#counts(indexed));
-    return this.#isDisputed(winner, claims) ? undefined : winner;
-  }
-
-  /** Whether the name waits, because the map was lost and another namespace claims it for another target. */
-  #isDisputed(winner: IndexedClaim | undefined, claims: readonly IndexedClaim[]): boolean {
-    if (this.#lostUntil === undefined || winner === undefined || winner.claim.verified) return false;
-    if (this.#published(winner.name)?.holder !== undefined) return false;
-    const { from, target } = winner.claim;
-    return claims.some(
-      ({ part, claim }) => part === "wants" && claim.from.namespace !== from.namespace && claim.target !== target,
-    );
+    const waits = this.#lostUntil !== undefined && isDisputed(winner, claims, this.#published(name));
+    return waits ? undefined : winner;
   }
 
   /**
@@ -436,11 +415,6 @@ export class Plan {
     if (winner === undefined && this.#lostUntil !== undefined && indexed.part === "wants") return LOST;
     return conflictOf(indexed, winner, { claims: this.#rivalsFor(name), line: this.#published(name) });
   }
-}
-
-/** Returns the warning of the status about a kept name. */
-function keptWarning({ code, text }: Reason): Reason {
-  return { code: KEPT, text: `it stays mapped, and a fresh install would not map it: ${text} (${code})` };
 }
 
 function samePlan(a: PlannedName | undefined, b: PlannedName | undefined): boolean {

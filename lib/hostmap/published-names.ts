@@ -1,6 +1,5 @@
-import type { HostLine } from "./hosts-text.ts";
 import { RemovalGuard, type RemovalHold, type RemovalRules } from "./removal-guard.ts";
-import type { Reason } from "./types.ts";
+import type { HostLine, Reason } from "./types.ts";
 
 /** A name of the map. */
 export interface PublishedLine extends HostLine {

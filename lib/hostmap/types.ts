@@ -1,5 +1,3 @@
-import type { HostLine } from "./hosts-text.ts";
-
 /** The object that makes a claim. `file` is set for objects read from YAML files. */
 export interface ObjectRef {
   readonly kind: string;
@@ -71,6 +69,18 @@ export type ClaimDecision =
   | { readonly mapped: true; readonly target: string }
   | { readonly mapped: false; readonly reason: Reason };
 
+/** A claim for the status: the name (as written, if invalid) and the decision. */
+export interface ReportedClaim {
+  readonly name: string;
+  readonly wildcard: boolean;
+  readonly from: ObjectRef;
+  /** creationTimestamp of the object. */
+  readonly since: string;
+  readonly decision: ClaimDecision;
+  /** A problem of a mapped name: a Service with that name was created later, or its target lacks something. */
+  readonly warning?: Reason | undefined;
+}
+
 /**
  * The addresses to which the names of a target map: the ClusterIPs of the front Service, or with protocol `none`
  * those of the ingress controller.
@@ -85,6 +95,14 @@ export interface TargetAddress {
 export interface HostAlias {
   ip: string;
   hostnames: string[];
+}
+
+/** A name and its addresses (one, or two when dual-stack). */
+export interface HostLine {
+  readonly name: string;
+  readonly addresses: readonly string[];
+  /** The namespace that has the name. Missing: unknown. */
+  readonly holder?: string | undefined;
 }
 
 /** The published map as its consumers (webhook, agent, `inject`) read it: each name with its addresses. */

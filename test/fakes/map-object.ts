@@ -1,5 +1,6 @@
 import { shortHash } from "#hostmap/hash.ts";
-import { type HostLine, renderHosts } from "#hostmap/hosts-text.ts";
+import { renderHosts } from "#hostmap/hosts-text.ts";
+import type { HostLine } from "#hostmap/types.ts";
 import { type MapObject, mapAnnotations } from "#lib/documents/map-format.ts";
 
 /** The ConfigMap of a map with this text. */
