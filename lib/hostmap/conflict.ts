@@ -175,7 +175,7 @@ export function compareClaims(a: IndexedClaim, b: IndexedClaim): number {
 }
 
 /** Code of the warning about a name that stays mapped although its object has no evidence of the target any more. */
-const KEPT = "kept";
+export const KEPT = "kept";
 
 /** Returns the warning of the status about a kept name. */
 export function keptWarning({ code, text }: Reason): Reason {
