@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { gzipSync } from "node:zlib";
+import { shortHash } from "#hostmap/hash.ts";
 import type { HostLine } from "#hostmap/types.ts";
-import { mapObject } from "#test/fakes/map-object.ts";
 import { fc } from "#test/property.ts";
 import { isPublished, type MapObject, mapAnnotations, parseMap, type RenderedMap, renderMap } from "./map-format.ts";
 import { isMap } from "./published-map.ts";
@@ -17,6 +17,11 @@ function objectOf({ revision, data, binaryData }: RenderedMap): MapObject {
   const annotations = mapAnnotations(revision, undefined, "2026-01-01T00:00:00.000Z");
   const values = { ...(data && { data }), ...(binaryData && { binaryData }) };
   return { metadata: { name: "switchback-map", annotations }, ...values };
+}
+
+/** The ConfigMap of a map with this text. */
+function mapObject(text: string): MapObject {
+  return objectOf({ revision: shortHash(text), data: { hosts: text }, bytes: text.length, leftOut: 0 });
 }
 
 async function codeOf(object: MapObject | undefined): Promise<string | undefined> {

@@ -24,7 +24,7 @@ export const GZIP_KEY = "hosts.gz";
 /** People can read a text up to this size with kubectl. */
 const MAX_PLAIN_BYTES = 256 * 1024;
 /** The API server refuses more than 1 MiB of values (`core.MaxSecretSize`), counted without base64. */
-export const MAX_MAP_BYTES = 1_000_000;
+const MAX_MAP_BYTES = 1_000_000;
 /** Much more than fits into the map when it is not hostile. Names compress to a fifth of their text or less. */
 const MAX_TEXT_BYTES = 32 * 1024 * 1024;
 /**

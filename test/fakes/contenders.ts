@@ -12,7 +12,7 @@ let origin: number;
 let contenders: Contender[] = [];
 
 /** Seconds since the test began. */
-export const seconds = () => (Date.now() - origin) / 1000;
+const seconds = () => (Date.now() - origin) / 1000;
 
 /** Stops time for each test of the file. After each test, all contenders stop. */
 export function useContenders(): void {

@@ -37,7 +37,7 @@ export function frontPath(name: string): string {
 }
 
 /** Found targets that the test controls. */
-export class TestCatalog {
+class TestCatalog {
   config: readonly TargetConfig[] = [];
   readonly discovers = true;
   readonly others = new Map<string, FoundTarget>();

@@ -61,8 +61,6 @@ export function published({ current }: TestStore): Record<string, string> | stri
 }
 
 export const IP = "198.51.100.9";
-/** The signal of a term that does not end. */
-export const TERM: AbortSignal = new AbortController().signal;
 const START = 1_700_000_000_000;
 
 /** A source that the test controls. */
