@@ -91,7 +91,7 @@ const step = fc.oneof(
 
 type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 
-/** Runs the steps. `reads` are the addresses of the held name that a reader got, `later` the writes after all is calm. */
+/** Runs the steps. `reads`: the addresses of the held name that a reader got. `later`: writes after all is calm. */
 async function run(pass: (ms: number) => Promise<void>, steps: readonly Step[]) {
   const kube = new MemoryKube();
   const lease = { holder: undefined };

@@ -98,7 +98,7 @@ async function partsOf(lines: readonly HostLine[]): Promise<ReadonlyMap<string, 
   return parts;
 }
 
-/** Returns the lines that fit: each namespace gets the same number of bytes at most, for the names that it had first. */
+/** Returns the lines that fit: each namespace gets the same number of bytes at most, for its earliest names. */
 function keptLines(lines: readonly HostLine[], parts: ReadonlyMap<string, Part>, roomBytes: number): HostLine[] {
   const share = shareOf(
     parts

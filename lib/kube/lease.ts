@@ -194,7 +194,7 @@ class Contender implements Election {
     };
   }
 
-  /** Starts the work, renews the Lease until the term ends, waits for the work, and releases the Lease if that is safe. */
+  /** Does the work and renews the Lease until the term ends. Then waits for the work, and releases the Lease if safe. */
   async #lead(term: Term): Promise<void> {
     const { identity, log } = this.#options;
     const { control } = term;
@@ -314,7 +314,7 @@ class Contender implements Election {
     }
   }
 
-  /** Updates the Lease if it is unchanged since `basis` was read. Returns undefined if it has changed or was deleted. */
+  /** Updates the Lease if it is as it was read. Returns undefined if it has changed or was deleted. */
   async #swap({ metadata }: Lease, spec: Lease["spec"], options: CallOptions): Promise<Lease | undefined> {
     if (!metadata.resourceVersion)
       throw new SwitchbackError("data-corrupt", `GET ${this.#path}: a Lease without resourceVersion`);
