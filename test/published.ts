@@ -18,7 +18,7 @@ import { QUESTIONS_KEY, TARGETS_KEY, TARGETS_NAME } from "#lib/documents/targets
 
 /** The names of single objects. */
 export const OBJECTS = {
-  /** The ConfigMap that Events about the map name, and that `confirm` changes. */
+  /** The ConfigMap that Events about the map name. */
   map: MAP_NAME,
   /** The ConfigMap with whose dry run the controller checks that the API server calls the webhook. */
   reachable: TARGETS_NAME,
@@ -91,9 +91,6 @@ export function mapObjects(
 function portAt(index: number) {
   return { port: 443, listenPort: 15_000 + index, upstreamPort: 443, protocol: "v1" as const };
 }
-
-/** The annotations with which a person confirms a removal. */
-export const confirmation = (id: string) => ({ [CONFIRM_KEY]: id });
 
 /** Edits the lines of a small map by hand. Without a text, all data goes. Readers refuse the result as `EDITED`. */
 export function edited(

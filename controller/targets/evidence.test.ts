@@ -281,7 +281,7 @@ test("only ports that objects want are borrowed", async (t) => {
   assert.deepEqual(portsOf("edge/lb"), ["443", "80", "8443 10.96.0.7"]);
 });
 
-test("an older Service that has the address of a load balancer in its externalIPs takes no names from it", async (t) => {
+test("an older Service that has a load balancer's address in its externalIPs takes no names from it", async (t) => {
   const copy = service("tenant/copy", { external: ["203.0.113.1"], created: "2025-01-01T00:00:00Z" });
   const { resolve } = await cluster(t, NONE, service("edge/lb", { ips: ["203.0.113.1"] }), copy);
   assert.equal(resolve({ addresses: ["203.0.113.1"] }), EDGE);

@@ -1,5 +1,5 @@
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
-import { statusOf } from "#lib/errors/errors.ts";
+import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
@@ -83,14 +83,16 @@ export function readAs<M>(maps: MapReader, form: (map: PublishedMap) => M): MapR
 
 /**
  * Reads the published map once. The code `map-missing` means that nothing is published. Rejects if the API server
- * refuses.
+ * refuses, and throws `data-corrupt` if its answer is something else.
  */
 export async function readMap(client: Pick<KubeClient, "get">, namespace: string): Promise<PublishedMap | Reason> {
   const path = corePath("configmaps", namespace, MAP_NAME);
-  try {
-    return await parseMap(await client.get<MapObject>(path));
-  } catch (error) {
+  const object = await client.get<Partial<MapObject> | null>(path).catch((error: unknown) => {
     if (statusOf(error) !== 404) throw error;
-    return await parseMap(undefined);
-  }
+    return undefined;
+  });
+  if (object === undefined) return await parseMap(undefined);
+  if (object?.metadata?.name !== MAP_NAME)
+    throw new SwitchbackError("data-corrupt", `GET ${path}: the response is not the ConfigMap ${MAP_NAME}`);
+  return await parseMap(object as MapObject);
 }

@@ -66,7 +66,7 @@ for (const [what, entries, headers, tls] of [
   });
 }
 
-test("files of certificates are relative to the kubeconfig, and an exec plugin gives a token and a certificate", async () => {
+test("certificate files are relative to the kubeconfig; an exec plugin gives a token and a certificate", async () => {
   for (const name of ["ca", "cert", "key"]) writeFileSync(join(folder, `${name}.pem`), `the ${name}`);
   const path = write("a", {
     cluster: { "certificate-authority": "ca.pem" },

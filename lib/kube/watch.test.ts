@@ -94,7 +94,7 @@ describe("a watch", () => {
     assert.deepEqual([stream().query.resourceVersion, seen.synced], ["4", 1]);
   });
 
-  test("lists a namespace on request; an object with an event since the request stays as the event left it", async (t) => {
+  test("lists a namespace on request; an object with an event meanwhile stays as the event left it", async (t) => {
     const { rig, stream, seen, lists } = startWatch(t, { pathIn: (namespace) => `/ns/${namespace}` });
     rig.items = [object("changed"), object("gone"), object("same")];
     await settled();
