@@ -112,6 +112,7 @@ function objectsOf(api: MemoryKube) {
     publish(...names: string[]): string {
       const objects = mapObjects(Object.fromEntries(names.map((name) => [name, ["198.51.100.9"]])));
       for (const object of objects) put(api, `${CONFIG}/${object.metadata.name}`, object);
+      put(api, `${CONFIG}/${OBJECTS.reachable}`, {});
       return publishedIn(objects).revision ?? "";
     },
     /** Adds a Deployment that is rolled out, with its ReplicaSet. */
