@@ -1,5 +1,5 @@
+import { statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import type { Fence, FencedObject } from "#lib/kube/fence.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import type { JsonPatchOperation } from "#lib/kube/types.ts";
 import { watchObjects } from "#lib/kube/watch.ts";
@@ -14,18 +14,12 @@ interface RawConfiguration {
 /** Separate, so that `kubectl get --show-managed-fields` shows which component maintains the field. */
 const FIELD_MANAGER = "switchback-cabundle";
 const COLLECTION = { group: "admissionregistration.k8s.io", version: "v1", resource: "mutatingwebhookconfigurations" };
-const CONFIGURATION: FencedObject = {
-  apiVersion: "admissionregistration.k8s.io/v1",
-  kind: "MutatingWebhookConfiguration",
-  name: WEBHOOK_CONFIGURATION,
-  path: resourcePath({ ...COLLECTION, name: WEBHOOK_CONFIGURATION }),
-};
+const PATH = resourcePath({ ...COLLECTION, name: WEBHOOK_CONFIGURATION });
 
 interface BundleWriterDeps {
+  /** Writes only while this replica leads. */
   readonly client: KubeClient;
   readonly log: Logger;
-  /** The fence of the current leader term. */
-  readonly fence: Fence;
 }
 
 /** Maintains the caBundle of every entry of Switchback's MutatingWebhookConfiguration. */
@@ -37,14 +31,17 @@ export class KubeBundleWriter implements BundleWriter {
   }
 
   async read(): Promise<BundleView | undefined> {
-    const { client, fence } = this.#deps;
-    const found = await fence.read(CONFIGURATION, () => client.get<RawConfiguration>(CONFIGURATION.path));
-    if (found === undefined) return undefined;
-    const entries = (found.webhooks ?? []).map(({ name, clientConfig }) => ({
-      name,
-      bundle: Buffer.from(clientConfig?.caBundle ?? "", "base64").toString("utf8"),
-    }));
-    return { version: found.metadata.resourceVersion, entries };
+    try {
+      const found = await this.#deps.client.get<RawConfiguration>(PATH);
+      const entries = (found.webhooks ?? []).map(({ name, clientConfig }) => ({
+        name,
+        bundle: Buffer.from(clientConfig?.caBundle ?? "", "base64").toString("utf8"),
+      }));
+      return { version: found.metadata.resourceVersion, entries };
+    } catch (error) {
+      if (statusOf(error) === 404) return undefined;
+      throw error;
+    }
   }
 
   /**
@@ -59,7 +56,7 @@ export class KubeBundleWriter implements BundleWriter {
       { op: "replace", path: "/metadata/resourceVersion", value: view.version },
       ...view.entries.map((_, at) => ({ op: "add" as const, path: `/webhooks/${at}/clientConfig/caBundle`, value })),
     ];
-    await this.#deps.client.jsonPatch(CONFIGURATION.path, operations, { fieldManager: FIELD_MANAGER });
+    await this.#deps.client.jsonPatch(PATH, operations, { fieldManager: FIELD_MANAGER });
   }
 
   watch(changed: () => void, signal: AbortSignal): void {

@@ -5,7 +5,6 @@ import { KubeStatusError } from "#lib/kube/status.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled } from "#test/fakes/stopped-time.ts";
-import { endlessTerm } from "#test/fakes/term.ts";
 import { WEBHOOK_CONFIGURATION } from "./ca-bundle.ts";
 import { KubeBundleWriter } from "./ca-bundle-kube.ts";
 import { CA_SECRET, TLS_SECRET } from "./secret-store.ts";
@@ -18,18 +17,11 @@ const SECRETS = "/api/v1/namespaces/ns/secrets";
 const WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const base64 = (text: string) => Buffer.from(text).toString("base64");
 
-/**
- * Records its writes and responds to each read with the result of `read`. The write of a leader term
- * (`switchback-term`) returns version 9.
- */
+/** Records its writes and responds to each read with the result of `read`. */
 function writing(read: () => unknown = () => assert.fail("read")) {
   const writes: unknown[][] = [];
   const note = async (...call: unknown[]) => void writes.push(call);
-  const apply = async (path: string, object: object, options: { fieldManager: string }) => {
-    if (options.fieldManager === "switchback-term") return { metadata: { resourceVersion: "9" } };
-    return await note(path, object, options);
-  };
-  const client = { get: async () => read(), apply, mergePatch: note, jsonPatch: note };
+  const client = { get: async () => read(), apply: note, mergePatch: note, jsonPatch: note };
   return { client: client as unknown as KubeClient, writes };
 }
 
@@ -40,13 +32,9 @@ const failing = (status: number) => () => {
 for (const [what, of] of [
   [
     "Secret",
-    (client: KubeClient) =>
-      new KubeSecretStore({ client, namespace: "ns", log: silentLogger, fence: endlessTerm(client) }).read(TLS_SECRET),
+    (client: KubeClient) => new KubeSecretStore({ client, namespace: "ns", log: silentLogger }).read(TLS_SECRET),
   ],
-  [
-    "configuration",
-    (client: KubeClient) => new KubeBundleWriter({ client, log: silentLogger, fence: endlessTerm(client) }).read(),
-  ],
+  ["configuration", (client: KubeClient) => new KubeBundleWriter({ client, log: silentLogger }).read()],
 ] as const) {
   test(`a ${what} that does not exist is undefined; a failed read throws`, async () => {
     assert.equal(await of(writing(failing(404)).client), undefined);
@@ -56,16 +44,16 @@ for (const [what, of] of [
 
 test("a Secret is read as text, with its version", async () => {
   const { client } = writing(() => ({ metadata: { resourceVersion: "7" }, data: { "tls.crt": base64("päm") } }));
-  const store = new KubeSecretStore({ client, namespace: "ns", log: silentLogger, fence: endlessTerm(client) });
-  assert.deepEqual(await store.read(TLS_SECRET), { data: { "tls.crt": "päm" }, version: "9" });
+  const store = new KubeSecretStore({ client, namespace: "ns", log: silentLogger });
+  assert.deepEqual(await store.read(TLS_SECRET), { data: { "tls.crt": "päm" }, version: "7" });
   const empty = writing(() => ({ metadata: { resourceVersion: "8" } })).client;
-  const other = new KubeSecretStore({ client: empty, namespace: "ns", log: silentLogger, fence: endlessTerm(client) });
-  assert.deepEqual(await other.read(CA_SECRET), { data: {}, version: "9" });
+  const other = new KubeSecretStore({ client: empty, namespace: "ns", log: silentLogger });
+  assert.deepEqual(await other.read(CA_SECRET), { data: {}, version: "8" });
 });
 
 test("a new Secret is applied in a way that can only create it; a known one is patched at its version", async () => {
   const { client, writes } = writing();
-  const store = new KubeSecretStore({ client, namespace: "ns", log: silentLogger, fence: endlessTerm(client) });
+  const store = new KubeSecretStore({ client, namespace: "ns", log: silentLogger });
   await store.write(TLS_SECRET, { a: "1" }, undefined);
   await store.write(CA_SECRET, { a: "1" }, undefined);
   await store.write(CA_SECRET, { a: "2" }, { data: { a: "1", old: "x" }, version: "7" });
@@ -92,10 +80,10 @@ test("the caBundle is read from each entry, and written to each at the version t
     { name: "c" },
   ];
   const { client, writes } = writing(() => ({ metadata: { resourceVersion: "7" }, webhooks }));
-  const writer = new KubeBundleWriter({ client, log: silentLogger, fence: endlessTerm(client) });
+  const writer = new KubeBundleWriter({ client, log: silentLogger });
   const view = await writer.read();
   assert.deepEqual(view, {
-    version: "9",
+    version: "7",
     entries: [
       { name: "a", bundle: "pem" },
       { name: "b", bundle: "" },
@@ -105,7 +93,7 @@ test("the caBundle is read from each entry, and written to each at the version t
   await writer.write("new", view ?? assert.fail());
   const value = base64("new");
   const operations = [
-    { op: "replace", path: "/metadata/resourceVersion", value: "9" },
+    { op: "replace", path: "/metadata/resourceVersion", value: "7" },
     ...[0, 1, 2].map((at) => ({ op: "add", path: `/webhooks/${at}/clientConfig/caBundle`, value })),
   ];
   assert.deepEqual(writes, [
@@ -137,10 +125,7 @@ async function heardOf(t: TestContext, begin: (api: MemoryKube, changed: () => v
 
 test("both Secrets are watched, each list and change is reported, and the signal ends both watches", async (t) => {
   const { api, stop, take } = await heardOf(t, ({ client }, changed, signal) =>
-    new KubeSecretStore({ client, namespace: "ns", log: silentLogger, fence: endlessTerm(client) }).watch(
-      changed,
-      signal,
-    ),
+    new KubeSecretStore({ client, namespace: "ns", log: silentLogger }).watch(changed, signal),
   );
   assert.deepEqual([api.watched, take()], [[SECRETS, SECRETS], 2]);
   api.set(SECRETS, { metadata: { name: "another" } });
@@ -157,7 +142,7 @@ test("both Secrets are watched, each list and change is reported, and the signal
 
 test("the configuration is watched, its list and changes are reported, and the signal ends the watch", async (t) => {
   const { api, stop, take } = await heardOf(t, ({ client }, changed, signal) =>
-    new KubeBundleWriter({ client, log: silentLogger, fence: endlessTerm(client) }).watch(changed, signal),
+    new KubeBundleWriter({ client, log: silentLogger }).watch(changed, signal),
   );
   assert.deepEqual([api.watched, take()], [[WEBHOOKS], 1]);
   api.set(WEBHOOKS, { metadata: { name: "another" } });
@@ -187,9 +172,9 @@ test("the serving Secret is followed; its deletion is reported, and stopping end
 test("a rejected write throws", async () => {
   const refuse = async () => failing(409)();
   const client = { apply: refuse, mergePatch: refuse, jsonPatch: refuse } as unknown as KubeClient;
-  const store = new KubeSecretStore({ client, namespace: "ns", log: silentLogger, fence: endlessTerm(client) });
+  const store = new KubeSecretStore({ client, namespace: "ns", log: silentLogger });
   await assert.rejects(store.write(TLS_SECRET, {}, undefined), { status: 409 });
   await assert.rejects(store.write(TLS_SECRET, {}, { data: {}, version: "7" }), { status: 409 });
-  const writer = new KubeBundleWriter({ client, log: silentLogger, fence: endlessTerm(client) });
+  const writer = new KubeBundleWriter({ client, log: silentLogger });
   await assert.rejects(writer.write("new", { version: "7", entries: [] }), { status: 409 });
 });

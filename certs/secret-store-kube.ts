@@ -1,5 +1,6 @@
+import { statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { type Fence, type FencedObject, NO_VERSION } from "#lib/kube/fence.ts";
+import { NO_VERSION } from "#lib/kube/leader-client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
@@ -28,11 +29,10 @@ function encoded(data: Readonly<Record<string, string>>): Record<string, string>
 }
 
 interface SecretStoreDeps {
+  /** Writes only while this replica leads. */
   readonly client: KubeClient;
   readonly namespace: string;
   readonly log: Logger;
-  /** The fence of the current leader term. */
-  readonly fence: Fence;
 }
 
 /** The two Secrets, in Switchback's own namespace. */
@@ -44,10 +44,13 @@ export class KubeSecretStore implements SecretStore {
   }
 
   async read(name: SecretName): Promise<SecretContent | undefined> {
-    const { client, namespace, fence } = this.#deps;
-    const object: FencedObject = { apiVersion: "v1", kind: "Secret", namespace, name, path: this.#path(name) };
-    const secret = await fence.read(object, () => client.get<RawSecret>(object.path));
-    return secret && { data: secretTextOf(secret), version: secret.metadata.resourceVersion };
+    try {
+      const secret = await this.#deps.client.get<RawSecret>(this.#path(name));
+      return { data: secretTextOf(secret), version: secret.metadata.resourceVersion };
+    } catch (error) {
+      if (statusOf(error) === 404) return undefined;
+      throw error;
+    }
   }
 
   /**

@@ -20,11 +20,11 @@ import {
 import { ipv4Answers, startDnsServer } from "#test/fakes/dns-server.ts";
 import { until } from "#test/fakes/kube-api.ts";
 import { refusal } from "#test/fakes/memory-kube.ts";
-import { DELETABLE, OBJECTS, publishedIn, targetsIn } from "#test/published.ts";
+import { OBJECTS, publishedIn, targetsIn } from "#test/published.ts";
 
 const FRONT = `${OWN}/services/switchback-ingress-nginx`;
 
-const isOfMap = (path: string) => DELETABLE.some((name) => path.endsWith(`/${name}`));
+const isOfMap = (path: string) => path.endsWith(`/${OBJECTS.map}`);
 
 /** The value of a metric without labels. */
 function metric(text: string, name: string): number {

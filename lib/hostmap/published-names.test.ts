@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fc } from "#test/property.ts";
-import { type PublishedLine, PublishedNames } from "./published-names.ts";
+import { PublishedNames } from "./published-names.ts";
 import type { RemovalRules } from "./removal-guard.ts";
 
 const RULES: RemovalRules = { vanishMs: 60, guardNames: 10, holdMs: 300 };
 const IP = ["198.51.100.9"];
 
-function lineOf(line: Partial<PublishedLine> = {}): PublishedLine {
-  return { addresses: IP, order: 0, holder: undefined, target: undefined, ...line };
+function loaded(name: string) {
+  return { name, addresses: IP, holder: undefined, target: undefined };
 }
 
 function names(count: number): string[] {
@@ -39,24 +39,31 @@ test("a vanished name is removed after vanishMs, not before, and only once", () 
 
 test("names keep the order of their first publication, also under a new leader; removed names lose it", () => {
   const published = publishedOf(2);
-  const orderOf = (of: PublishedNames) =>
-    ["old", "n0", "n1", "late", "new"].map((name) => of.lineOf(`${name}.example.com`)?.order);
+  const order = (of: PublishedNames) => Array.from(of.lines.keys(), (name) => name.split(".", 1)[0]);
   published.want("late.example.com", { addresses: IP });
-  published.settle(1);
   published.want("n0.example.com", { addresses: ["198.51.100.1"] });
   published.settle(2);
-  assert.deepEqual(orderOf(published), [undefined, 1, 1, 2, undefined]);
-  const next = new PublishedNames(RULES);
-  next.load(
-    [0, 1, 1, 2].map((order, at) => [`${["old", "n0", "n1", "late"][at]}.example.com`, lineOf({ order })] as const),
-  );
+  assert.deepEqual(order(published), ["n0", "n1", "late"]);
+  const next = new PublishedNames(RULES, () => ({ addresses: IP, holder: "heir", target: "edge" }));
+  next.load(["old", "n0", "n1", "late"].map((label) => loaded(`${label}.example.com`)));
   next.want("new.example.com", { addresses: IP });
   next.release("n0.example.com", 0);
   next.settle(60);
-  assert.deepEqual(orderOf(next), [0, undefined, 1, 2, 3], "names without an order come first");
-  next.want("n0.example.com", { addresses: IP });
-  next.settle(61);
-  assert.equal(next.lineOf("n0.example.com")?.order, 4);
+  assert.equal(next.lineOf("n0.example.com")?.holder, "heir");
+  assert.deepEqual(order(next), ["old", "n0", "n1", "late", "new"], "an heir takes the place of the holder");
+  published.release("n0.example.com", 0);
+  published.settle(60);
+  published.want("n0.example.com", { addresses: IP });
+  published.settle(61);
+  assert.deepEqual(order(published), ["n1", "late", "n0"]);
+  const orders = published.lines
+    .values()
+    .map((line) => line.order)
+    .toArray();
+  assert.deepEqual(
+    orders,
+    orders.toSorted((a, b) => a - b),
+  );
 });
 
 test("a name that comes back in time is never removed", () => {
@@ -183,7 +190,7 @@ test("only the id of the current hold confirms it", () => {
 
 test("names of an earlier leader are loaded unchanged, and removed as slowly as any other name", () => {
   const published = new PublishedNames(RULES);
-  published.load([["old.example.com", lineOf()]]);
+  published.load([loaded("old.example.com")]);
   assert.equal(published.settle(0).size, 0);
   published.release("old.example.com", 0);
   assert.equal(published.settle(59).size, 0);

@@ -17,7 +17,6 @@ import { parseConfig } from "#lib/config/parse.ts";
 import { type ConnectedClient, connect } from "#lib/kube/connect.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
-import { endlessTerm } from "../fakes/term.ts";
 
 // install.yaml on a real API server. Certificate managers and webhook replicas have the rights of their
 // ServiceAccounts. The creation of a pod FAILS when the API server cannot call the webhook, so that no failed
@@ -94,8 +93,8 @@ export class CertsCluster {
       namespace: NAMESPACE,
       serviceName: "switchback-webhook",
       clusterDomain: "cluster.local",
-      store: new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger, fence: endlessTerm(client) }),
-      bundleWriter: new KubeBundleWriter({ client, log: silentLogger, fence: endlessTerm(client) }),
+      store: new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger }),
+      bundleWriter: new KubeBundleWriter({ client, log: silentLogger }),
       now: Date.now,
       log: silentLogger,
       signal: stop.signal,

@@ -4,7 +4,6 @@ import { issueAuthority, issueLeaf, servingNames } from "#certs/issue.ts";
 import { isSignedBy, parseCertificates } from "#certs/pem.ts";
 import { KubeSecretStore } from "#certs/secret-store-kube.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
-import { endlessTerm } from "../fakes/term.ts";
 import { OBJECTS } from "../published.ts";
 import { type CertsCluster, NAMESPACE, startCertsCluster, until } from "./certs-cluster.ts";
 
@@ -19,7 +18,7 @@ after(() => cluster.stop());
 /** Stores a CA whose lifetime is more than two thirds over, and a valid leaf of it for the replicas to serve. */
 async function seedOldCa(): Promise<{ ca: string }> {
   const client = await cluster.clientOf("controller");
-  const store = new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger, fence: endlessTerm(client) });
+  const store = new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger });
   const ca = await issueAuthority({ now: Date.now() - 70 * DAY, days: 100 });
   const names = servingNames("switchback-webhook", NAMESPACE, "cluster.local");
   const leaf = await issueLeaf(ca, names, { now: Date.now(), days: 10 });
@@ -133,7 +132,7 @@ it("if the API server is down during a rotation, the rotation continues when it 
  */
 async function certManagerTakesOver(): Promise<{ ca: string; leaf: string }> {
   const client = await cluster.clientOf("controller");
-  const store = new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger, fence: endlessTerm(client) });
+  const store = new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger });
   const ca = await issueAuthority({ now: Date.now(), days: 100 });
   const leaf = await issueLeaf(ca, [`switchback-webhook.${NAMESPACE}.svc`], { now: Date.now(), days: 10 });
   const data = { "tls.crt": leaf.cert, "tls.key": leaf.key, "ca.crt": ca.cert };

@@ -4,7 +4,6 @@ import { setTimeout as delay } from "node:timers/promises";
 import { KubeBundleWriter } from "#certs/ca-bundle-kube.ts";
 import { KubeSecretStore } from "#certs/secret-store-kube.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
-import { endlessTerm } from "../fakes/term.ts";
 import { OBJECTS } from "../published.ts";
 import {
   type CertsCluster,
@@ -187,7 +186,7 @@ describe("a webhook configuration that is deleted or loses entries", () => {
 describe("writes that come too late", () => {
   it("a bundle for a configuration that changed, lost an entry or is gone is refused and creates nothing", async () => {
     const client = await cluster.clientOf("controller");
-    const writer = new KubeBundleWriter({ client, log: silentLogger, fence: endlessTerm(client) });
+    const writer = new KubeBundleWriter({ client, log: silentLogger });
     const stale = (await writer.read())!;
     await writer.write("one\n", stale);
     await assert.rejects(writer.write("two\n", stale), { code: "kube-status", status: 409 });
@@ -205,7 +204,7 @@ describe("writes that come too late", () => {
 
   it("data for a Secret that someone else has created, changed or deleted is refused and creates nothing", async () => {
     const client = await cluster.clientOf("controller");
-    const store = new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger, fence: endlessTerm(client) });
+    const store = new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger });
     await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, OBJECTS.ca, "--ignore-not-found"]);
     await store.write(OBJECTS.ca, { a: "1", b: "2" }, undefined);
     await assert.rejects(store.write(OBJECTS.ca, { a: "9" }, undefined), { code: "kube-status", status: 409 });
