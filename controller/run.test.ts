@@ -161,7 +161,7 @@ test("a held removal is reported as an Event about the map", async (t) => {
   );
   assert.match(
     String(event?.note),
-    /^12 of 1[23] names would be removed at once; held back until 20\d\d-.*Z or `switchback confirm`$/,
+    /^12 of 1[23] names would be removed at once; held back until 20\d\d-.*Z$/,
   );
   const map = { apiVersion: "v1", kind: "ConfigMap", namespace: "switchback-system", name: OBJECTS.map };
   assert.deepEqual(event?.regarding, map);
