@@ -159,10 +159,7 @@ test("a held removal is reported as an Event about the map", async (t) => {
     [event?.type, event?.reason, event?.action, event?.reportingController, event?.reportingInstance],
     ["Warning", "RemovalHeld", "Publish", "switchback.dev/switchback-controller", "pod-0"],
   );
-  assert.match(
-    String(event?.note),
-    /^12 of 1[23] names would be removed at once; held back until 20\d\d-.*Z$/,
-  );
+  assert.match(String(event?.note), /^12 of 1[23] names would be removed at once; held back until 20\d\d-.*Z$/);
   const map = { apiVersion: "v1", kind: "ConfigMap", namespace: "switchback-system", name: OBJECTS.map };
   assert.deepEqual(event?.regarding, map);
   assert.equal((await rig.status()).hold?.names, 12);

@@ -77,10 +77,7 @@ test("a write is a compare-and-swap: a former leader's is refused once the next 
   await second.put(WEB, [restart()], never);
   const data = { "shop.Deployment.web": encodeRecord(WEB, [restart()]) };
   const { body, fieldManager } = kube.writes.at(-1) ?? {};
-  assert.deepEqual(
-    [body, fieldManager],
-    [{ metadata: { uid: PATH, resourceVersion }, data }, "switchback-controller"],
-  );
+  assert.deepEqual([body, fieldManager], [{ metadata: { uid: PATH, resourceVersion }, data }, "switchback-controller"]);
   const before = dataIn(kube);
   await assert.rejects(first.put(WEB, [restart(), restart()], never), { status: 409 });
   assert.deepEqual(dataIn(kube), before);
