@@ -201,7 +201,10 @@ export class FrontReconciler implements TargetAddresses {
     if (!isRelayed(target)) return this.#direct.get(name) ?? [];
     // Followers publish nothing and need not know which proxies listen.
     if (this.#leading !== undefined && !this.#listening.has(name)) return [];
-    return this.#services.addressesOf(name);
+    const addresses = this.#services.addressesOf(name);
+    // Names get the address after the document has it, so that the next leader knows whose address it is.
+    const isKnown = this.#store.published.targets.some((each) => each.name === name && each.clusterIPs.length > 0);
+    return this.#leading === undefined || isKnown ? addresses : [];
   }
 
   #watchUpstream(target: TargetConfig): void {

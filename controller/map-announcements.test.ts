@@ -45,7 +45,7 @@ test("names that do not fit are reported when their number changes, unless it dr
   const line = (names: number) => ({
     level: "error",
     fields: { code: "map-full", names },
-    message: "names do not fit into their shard",
+    message: "names do not fit into the map",
   });
   const reported = [0, 1, 1, 3, 0, 0, 1].map((names) => {
     announcements.overflow(names);

@@ -194,7 +194,7 @@ class Contender implements Election {
     };
   }
 
-  /** Does the work and renews the Lease until the term ends. Then waits for the work, and releases the Lease if safe. */
+  /** Does the work and renews the Lease until the term ends. Then waits for the work, and may release the Lease. */
   async #lead(term: Term): Promise<void> {
     const { identity, log } = this.#options;
     const { control } = term;
