@@ -3,8 +3,7 @@ import { CONFIRM_KEY } from "#hostmap/metadata-keys.ts";
 import type { Plan, PlannedName } from "#hostmap/plan.ts";
 import type { PublishedNames } from "#hostmap/published-names.ts";
 import type { RemovalRules } from "#hostmap/removal-guard.ts";
-import type { HostLine } from "#hostmap/types.ts";
-import { MAP_VERSION, parseLines, textOfMap } from "#lib/documents/map-format.ts";
+import { MAP_VERSION, recoverMap } from "#lib/documents/map-format.ts";
 import { isStale, type MapWriter } from "#lib/documents/map-writer.ts";
 import { describeError, hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
@@ -227,18 +226,15 @@ export class MapReconciler {
   /** A new leader starts from the published map, not from an empty one. */
   async #takeOver(term: Term): Promise<LeaderMap> {
     const { addresses, plan, source, store, now, removal, log, claimEvents } = this.#deps;
-    const text = await textOfMap(store.current);
-    const lines = typeof text === "string" ? await parseLines(text) : new Map<string, HostLine>();
+    const { lines, flaw } = await recoverMap(store.current);
     term.signal.throwIfAborted();
     const published = addresses.published();
-    if (typeof text !== "string") {
-      if (text.code === MAP_VERSION)
-        throw new SwitchbackError("data-corrupt", `the published map is left as it is: ${text.text}`);
-      // Without targets, this is a new installation.
-      if (published.length > 0) {
-        log.error({ code: "map-lost" }, `the map is published anew: ${text.text}`);
-        plan.loseHolders(now() + LOST_MS);
-      }
+    if (flaw?.code === MAP_VERSION)
+      throw new SwitchbackError("data-corrupt", `the published map is left as it is: ${flaw.text}`);
+    // Without targets, this is a new installation.
+    if (flaw !== undefined && published.length > 0) {
+      log.error({ code: "map-lost" }, `the map is written again from what can be read: ${flaw.text}`);
+      plan.loseHolders(now() + LOST_MS);
     }
     const map = new LeaderMap(removal, plan, lines, published);
     source.keep?.(map.names.lines);

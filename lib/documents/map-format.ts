@@ -196,10 +196,23 @@ export async function textOfMap(object: MapObject | undefined): Promise<string |
 export async function parseMap(object: MapObject | undefined, last?: PublishedMap): Promise<PublishedMap | Reason> {
   const text = await textOfMap(object);
   if (typeof text !== "string") return text;
-  const revision = shortHash(text);
-  if (revision !== object?.metadata.annotations?.[MAP_REVISION_KEY])
-    return malformed("is not as the leader wrote it: its revision is another one");
-  return mapOfLines(revision, await parseLines(text, last?.lines));
+  return editedText(object, text) ?? mapOfLines(shortHash(text), await parseLines(text, last?.lines));
+}
+
+/**
+ * Reads the map for a new leader: every line that parses, and the reason why readers refuse the map, if they do. Then
+ * lines may be missing.
+ */
+export async function recoverMap(object: MapObject | undefined) {
+  const text = await textOfMap(object);
+  if (typeof text !== "string") return { lines: new Map<string, HostLine>(), flaw: text };
+  return { lines: await parseLines(text), flaw: editedText(object, text) };
+}
+
+function editedText(object: MapObject | undefined, text: string): Reason | undefined {
+  return shortHash(text) === object?.metadata.annotations?.[MAP_REVISION_KEY]
+    ? undefined
+    : malformed("is not as the leader wrote it: its revision is another one");
 }
 
 /** Number of lines between two looks at the clock. */
