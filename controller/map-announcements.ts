@@ -6,7 +6,7 @@ export class MapAnnouncements {
   readonly #log: Logger;
   readonly #onHeld: ((names: number, of: number, until: number) => void) | undefined;
   /** The id of the last hold. */
-  #holdId: string | undefined;
+  #heldSince: number | undefined;
   #overflowing = 0;
 
   /** `onHeld` is called once for each hold. */
@@ -17,8 +17,8 @@ export class MapAnnouncements {
 
   /** Reports that removals are held back; undefined: no removal is held back. */
   hold(hold: RemovalHold | undefined): void {
-    if (hold?.id === this.#holdId) return;
-    this.#holdId = hold?.id;
+    if (hold?.since === this.#heldSince) return;
+    this.#heldSince = hold?.since;
     if (hold === undefined) return;
     this.#log.warn(
       { code: "removal-held", ...hold },

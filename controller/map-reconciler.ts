@@ -1,5 +1,4 @@
 import { show } from "#hostmap/hostnames.ts";
-import { CONFIRM_KEY } from "#hostmap/metadata-keys.ts";
 import type { Plan, PlannedName } from "#hostmap/plan.ts";
 import type { PublishedNames } from "#hostmap/published-names.ts";
 import type { RemovalRules } from "#hostmap/removal-guard.ts";
@@ -205,7 +204,6 @@ export class MapReconciler {
     term.map ??= await this.#takeOver(term);
     const { map, announcements } = term;
     map.update(this.#takePlan(), addresses.targets(), now());
-    this.#applyConfirmation(map.names);
     map.settle(now());
     const rendered = await map.render();
     const { hold } = map.names;
@@ -254,13 +252,6 @@ export class MapReconciler {
     // Before the sources have synced, it is not known which targets are no longer needed.
     if (this.#sourceSynced) addresses.use(plan.targets, (target, last) => plan.exampleOf(target, last));
     return changes;
-  }
-
-  #applyConfirmation(names: PublishedNames): void {
-    const id = this.#deps.store.current?.metadata.annotations?.[CONFIRM_KEY];
-    if (id === undefined || names.hold === undefined) return;
-    const refusal = names.confirm(id);
-    if (refusal === undefined) this.#deps.log.info({ hold: id }, "a held removal was confirmed");
   }
 }
 

@@ -43,7 +43,7 @@ test("all gauges of a scrape come from the same status document", async () => {
     leader: true,
     names: [name(), name(), name("conflict")],
     sources: [{ name: "ingresses", synced: false, problems: [{ place: "p", code: "c", text: "t" }] }],
-    hold: { id: "a", since: 0, until: 1, names: 7, of: 12 },
+    hold: { since: 0, until: 1, names: 7, of: 12 },
   };
   const registry = new MetricsRegistry();
   addStatusGauges(registry, () => status);

@@ -3,7 +3,7 @@ import { CA_SECRET, TLS_SECRET } from "#certs/secret-store.ts";
 import { RECORD_MAPS, RECORDS_NAME } from "#controller/rollout/record-map.ts";
 import { shortHash } from "#hostmap/hash.ts";
 import { HostsParser, renderHosts } from "#hostmap/hosts-text.ts";
-import { CONFIRM_KEY, HOLD_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
+import { HOLD_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import type { RemovalHold } from "#hostmap/removal-guard.ts";
 import type { TargetAddress } from "#hostmap/types.ts";
 import { type HeaderQuestion, parseQuestions, renderQuestions } from "#lib/documents/header-questions.ts";
@@ -39,8 +39,8 @@ export function firstLike(name: string): string {
 }
 
 /**
- * Reads the map: the addresses and the namespace of each name, the removal that is held, and the id of the one that was
- * confirmed last. The revision is missing while the map is missing or broken.
+ * Reads the map: the addresses and the namespace of each name, and the removal that is held. The revision is missing
+ * while the map is missing or broken.
  */
 export function publishedIn(configMaps: readonly object[]) {
   const { metadata, data, binaryData } = mapIn(configMaps) ?? {};
@@ -48,14 +48,13 @@ export function publishedIn(configMaps: readonly object[]) {
   const text = zipped === undefined ? data?.[TEXT_KEY] : gunzipSync(Buffer.from(zipped, "base64")).toString();
   const parser = new HostsParser();
   for (const line of text?.split("\n") ?? []) parser.read(line);
-  const { [HOLD_KEY]: hold, [CONFIRM_KEY]: confirmed, [MAP_REVISION_KEY]: revision } = metadata?.annotations ?? {};
+  const { [HOLD_KEY]: hold, [MAP_REVISION_KEY]: revision } = metadata?.annotations ?? {};
   const lines = [...parser.lines.values()];
   return {
     revision: text !== undefined && shortHash(text) === revision ? revision : undefined,
     hosts: new Map(lines.map(({ name, addresses }) => [name, addresses])),
     holders: new Map(lines.flatMap(({ name, holder }) => (holder === undefined ? [] : [[name, holder]]))),
     hold: hold === undefined ? undefined : (JSON.parse(hold) as RemovalHold),
-    confirmed,
   };
 }
 

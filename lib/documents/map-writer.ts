@@ -1,4 +1,4 @@
-import { CONFIRM_KEY, HOLD_KEY } from "#hostmap/metadata-keys.ts";
+import { HOLD_KEY } from "#hostmap/metadata-keys.ts";
 import type { RemovalHold } from "#hostmap/removal-guard.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { NO_VERSION } from "#lib/kube/leader-client.ts";
@@ -41,8 +41,6 @@ interface MapWriterDeps {
 }
 
 const FIELD_MANAGER = "switchback-controller";
-/** A write removes them. A confirmation holds for one hold. */
-const OWN_ANNOTATIONS: readonly string[] = [HOLD_KEY, CONFIRM_KEY];
 
 /** The map in the API server. */
 export class KubeMapWriter implements MapWriter {
@@ -122,7 +120,7 @@ function valuesOf({ data, binaryData }: Pick<MapObject, "data" | "binaryData">) 
   return { ...(data && { data }), ...(binaryData && { binaryData }) };
 }
 
-/** The annotations that are not the map's. */
+/** The annotations without those that only some publications have. */
 function others(annotations: MapObject["metadata"]["annotations"] = {}): Readonly<Record<string, string>> {
-  return Object.fromEntries(Object.entries(annotations).filter(([key]) => !OWN_ANNOTATIONS.includes(key)));
+  return Object.fromEntries(Object.entries(annotations).filter(([key]) => key !== HOLD_KEY));
 }

@@ -51,8 +51,6 @@ export const MAP_REVISION_KEY = "switchback.dev/map-revision";
 export const MAP_TIME_KEY = "switchback.dev/published";
 /** Written on the map: the current removal hold, as JSON. */
 export const HOLD_KEY = "switchback.dev/hold";
-/** Written on the map by `switchback confirm`: the id of the hold to release. */
-export const CONFIRM_KEY = "switchback.dev/confirm";
 
 interface UserKey {
   readonly on: "label" | "annotation";

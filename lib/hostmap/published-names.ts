@@ -1,5 +1,5 @@
 import { RemovalGuard, type RemovalHold, type RemovalRules } from "./removal-guard.ts";
-import type { HostLine, Reason } from "./types.ts";
+import type { HostLine } from "./types.ts";
 
 /** A name of the map. */
 export interface PublishedLine extends HostLine {
@@ -18,7 +18,7 @@ export type Wanted = Pick<PublishedLine, "addresses"> & Partial<Pick<PublishedLi
  * The published names, and those that are about to be removed:
  *
  *   wanted ──> line ──(vanished)──> leaving ──(vanishMs)──> gone
- *                └──────(back)────────┘  └─(more than half at once)─> held ──(holdMs or confirm)──> gone
+ *                └──────(back)────────┘  └─(more than half at once)─> held ──(holdMs)──> gone
  *
  * Additions and changed addresses are always published at once: a hold must not delay a new certificate.
  *
@@ -84,14 +84,6 @@ export class PublishedNames {
     const changed = this.#changed;
     this.#changed = new Set();
     return changed;
-  }
-
-  /** Executes a held removal at once, if `id` is that of the current hold. */
-  confirm(id: string): Reason | undefined {
-    const refusal = this.#guard.confirm(id);
-    if (refusal !== undefined) return refusal;
-    for (const name of this.#leaving.keys()) this.#end(name);
-    return undefined;
   }
 
   /** The line of a name, or undefined if it is not published. */

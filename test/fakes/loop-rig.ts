@@ -6,7 +6,7 @@ import type { ClaimSink } from "#controller/sources/types.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { shortHash } from "#hostmap/hash.ts";
 import { parseHosts } from "#hostmap/hosts-text.ts";
-import { CONFIRM_KEY, HOLD_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
+import { HOLD_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import { Plan } from "#hostmap/plan.ts";
 import type { RemovalHold, RemovalRules } from "#hostmap/removal-guard.ts";
 import type { TargetAddress } from "#hostmap/types.ts";
@@ -37,13 +37,6 @@ export class TestStore extends MemoryMap {
   edit(hosts: string | undefined): void {
     const { metadata = { name: "switchback-map" } } = this.current ?? {};
     this.current = hosts === undefined ? undefined : { metadata, data: { hosts } };
-  }
-
-  /** Does what `switchback confirm` does. */
-  confirm(id: string): void {
-    const { metadata, ...rest } = this.current ?? { metadata: { name: "switchback-map" } };
-    const annotations = { ...metadata.annotations, [CONFIRM_KEY]: id };
-    this.current = { ...rest, metadata: { ...metadata, annotations } };
   }
 
   /** The published hold, as JSON. */
