@@ -58,7 +58,7 @@ describe("the MutatingWebhookConfiguration", () => {
     namespaceSelector: { matchExpressions: [{ key: NAME_LABEL, operator: "In", values: [NAMESPACE] }] },
     matchConditions: [
       {
-        name: "dry-run-of-the-index",
+        name: "dry-run-of-the-targets",
         expression: `request.name == '${OBJECTS.reachable}' && has(request.dryRun) && request.dryRun`,
       },
     ],
