@@ -61,16 +61,23 @@ export async function renderMap(lines: readonly HostLine[], maxBytes = MAX_MAP_B
   const whole = await rendered(renderHosts(lines));
   if (whole.size <= maxBytes) return { ...whole.value, leftOut: 0 };
   const parts = await partsOf(lines);
-  // The parts are compressed one by one, so their sum is a little off.
-  for (let roomBytes = maxBytes; ; roomBytes *= 0.97) {
+  const sum = parts.values().reduce((bytes, part) => bytes + part.bytes, 0);
+  // The parts are compressed one by one. Together they can be much larger: a name is stored once for all that are like
+  // it within 32 KiB (RFC 1951), and a tenant decides which names of others lie between its own.
+  let roomBytes = (maxBytes * sum) / whole.size;
+  for (;;) {
     const kept = keptLines(lines, parts, roomBytes);
     const { size, value } = await rendered(renderHosts(kept));
     if (size <= maxBytes) return { ...value, leftOut: lines.length - kept.length };
+    roomBytes *= (0.97 * maxBytes) / size;
   }
 }
 
 interface Rendered {
-  /** As the API server counts it. */
+  /**
+   * As the API server counts it. A text that compresses very well counts for more, because readers unzip at most
+   * `MAX_TEXT_BYTES`.
+   */
   readonly size: number;
   readonly value: Omit<RenderedMap, "leftOut">;
 }
@@ -82,7 +89,8 @@ async function rendered(text: string): Promise<Rendered> {
     return { size: text.length, value: { revision, data: { [TEXT_KEY]: text }, bytes: text.length } };
   const zipped = await promisify(gzip)(text);
   const text64 = zipped.toString("base64");
-  return { size: zipped.length, value: { revision, binaryData: { [GZIP_KEY]: text64 }, bytes: text64.length } };
+  const size = Math.max(zipped.length, Math.ceil((text.length * MAX_MAP_BYTES) / MAX_TEXT_BYTES));
+  return { size, value: { revision, binaryData: { [GZIP_KEY]: text64 }, bytes: text64.length } };
 }
 
 /** The lines of a namespace, and the bytes that they take in the map. */
