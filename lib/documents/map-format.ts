@@ -54,23 +54,21 @@ export interface RenderedMap extends Pick<MapObject, "data" | "binaryData"> {
 }
 
 /**
- * Renders the map. If it does not fit into `maxBytes`, the namespaces with the most bytes lose their latest names, so
+ * Renders the map. If it does not fit into `maxBytes`, the namespaces with the most text lose their latest names, so
  * nobody can fill the map for others. A name without a known namespace counts for a namespace "".
  */
 export async function renderMap(lines: readonly HostLine[], maxBytes = MAX_MAP_BYTES): Promise<RenderedMap> {
-  const whole = await rendered(renderHosts(lines));
-  if (whole.size <= maxBytes) return { ...whole.value, leftOut: 0 };
-  const parts = await partsOf(lines);
-  const sum = parts.values().reduce((bytes, part) => bytes + part.bytes, 0);
-  // The parts are compressed one by one. Together they can be much larger: a name is stored once for all that are like
-  // it within 32 KiB (RFC 1951), and a tenant decides which names of others lie between its own.
-  let roomBytes = (maxBytes * sum) / whole.size;
-  for (;;) {
-    const kept = keptLines(lines, parts, roomBytes);
-    const { size, value } = await rendered(renderHosts(kept));
-    if (size <= maxBytes) return { ...value, leftOut: lines.length - kept.length };
+  let kept = lines;
+  let { size, value } = await rendered(renderHosts(lines));
+  const sizes = size <= maxBytes ? [] : lines.map((line) => renderHosts([line]).length);
+  let roomBytes = sumOf(sizes);
+  while (size > maxBytes) {
+    // A little less than in proportion, so that a few rounds are enough.
     roomBytes *= (0.97 * maxBytes) / size;
+    kept = keptLines(lines, sizes, roomBytes);
+    ({ size, value } = await rendered(renderHosts(kept)));
   }
+  return { ...value, leftOut: lines.length - kept.length };
 }
 
 interface Rendered {
@@ -93,36 +91,24 @@ async function rendered(text: string): Promise<Rendered> {
   return { size, value: { revision, binaryData: { [GZIP_KEY]: text64 }, bytes: text64.length } };
 }
 
-/** The lines of a namespace, and the bytes that they take in the map. */
-interface Part {
-  readonly lines: readonly HostLine[];
-  readonly bytes: number;
-}
-
-async function partsOf(lines: readonly HostLine[]): Promise<ReadonlyMap<string, Part>> {
-  const parts = new Map<string, Part>();
-  for (const [holder, own] of Map.groupBy(lines, holderOf))
-    parts.set(holder, { lines: own, bytes: (await promisify(gzip)(renderHosts(own))).length });
-  return parts;
-}
-
-/** Returns the lines that fit: each namespace gets the same number of bytes at most, for its earliest names. */
-function keptLines(lines: readonly HostLine[], parts: ReadonlyMap<string, Part>, roomBytes: number): HostLine[] {
-  const share = shareOf(
-    parts
-      .values()
-      .map(({ bytes }) => bytes)
-      .toArray(),
-    roomBytes,
-  );
-  const left = new Map<string, number>();
-  for (const [holder, { lines: own, bytes }] of parts)
-    left.set(holder, Math.floor(own.length * Math.min(1, share / bytes)));
-  return lines.filter((line) => {
-    const count = left.get(holderOf(line)) ?? 0;
-    left.set(holderOf(line), count - 1);
-    return count > 0;
+/**
+ * Returns the lines that fit: each namespace gets the same number of bytes of text at most, for its earliest names. The
+ * text counts, not what it has when it is compressed: a name takes little room beside names that are like it, and
+ * tenants decide whose names are next to each other (RFC 1951: within 32 KiB).
+ */
+function keptLines(lines: readonly HostLine[], sizes: readonly number[], roomBytes: number): HostLine[] {
+  const totals = new Map<string, number>();
+  const ends = lines.map((line, at) => {
+    const end = (totals.get(holderOf(line)) ?? 0) + (sizes[at] ?? 0);
+    totals.set(holderOf(line), end);
+    return end;
   });
+  const share = shareOf([...totals.values()], roomBytes);
+  return lines.filter((_, at) => (ends[at] ?? 0) <= share);
+}
+
+function sumOf(sizes: readonly number[]): number {
+  return sizes.reduce((sum, size) => sum + size, 0);
 }
 
 /** The largest share for which the sum of `min(size, share)` is at most `room`. */
