@@ -101,7 +101,7 @@ describe("a map that is full", () => {
 
   test("is compressed a few times, and only the tenants lose that publish their similar names far from each other", async (t) => {
     const tenants = Array.from({ length: 40 }, () => Array.from({ length: 5 }, () => random(0, 200)));
-    const lines = Array.from({ length: 100 }, (_, at) =>
+    const lines: HostLine[] = Array.from({ length: 100 }, (_, at) =>
       tenants.map((names, tenant) => ({
         name: `n${at}.${names[at % 5]}`,
         addresses: [IP],

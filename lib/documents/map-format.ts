@@ -190,7 +190,8 @@ export async function textOfMap(object: MapObject | undefined): Promise<string |
 export async function parseMap(object: MapObject | undefined, last?: PublishedMap): Promise<PublishedMap | Reason> {
   const text = await textOfMap(object);
   if (typeof text !== "string") return text;
-  return editedText(object, text) ?? mapOfLines(shortHash(text), await parseLines(text, last?.lines));
+  const revision = shortHash(text);
+  return editedText(object, revision) ?? mapOfLines(revision, await parseLines(text, last?.lines));
 }
 
 /**
@@ -200,11 +201,12 @@ export async function parseMap(object: MapObject | undefined, last?: PublishedMa
 export async function recoverMap(object: MapObject | undefined) {
   const text = await textOfMap(object);
   if (typeof text !== "string") return { lines: new Map<string, HostLine>(), flaw: text };
-  return { lines: await parseLines(text), flaw: editedText(object, text) };
+  return { lines: await parseLines(text), flaw: editedText(object, shortHash(text)) };
 }
 
-function editedText(object: MapObject | undefined, text: string): Reason | undefined {
-  return shortHash(text) === object?.metadata.annotations?.[MAP_REVISION_KEY]
+/** `revision`: that of the text. */
+function editedText(object: MapObject | undefined, revision: string): Reason | undefined {
+  return revision === object?.metadata.annotations?.[MAP_REVISION_KEY]
     ? undefined
     : malformed("is not as the leader wrote it: its revision is another one");
 }
