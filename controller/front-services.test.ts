@@ -211,6 +211,24 @@ test("a front that somebody changes or deletes is written again, with the addres
   assert.deepEqual(await ensure(), again);
 });
 
+test("a front that is deleted before the answer to its last write arrives is written again", async (t) => {
+  const { kube, ensure } = await followed(t);
+  await ensure();
+  await settled();
+  const { apply } = kube.client;
+  kube.client.apply = async (path, object, options) => {
+    const written = await apply(path, object, options);
+    await settled();
+    kube.remove(path);
+    await settled();
+    return written as never;
+  };
+  const changed = { ...EDGE, ports: EDGE.ports.slice(1) };
+  await ensure(changed);
+  kube.client.apply = apply;
+  assert.equal((await ensure(changed)).length, 1);
+});
+
 test("the order of a selector's labels does not matter; a port is its own default target port", async (t) => {
   const selector = { "a/part": "proxy", "b/name": "switchback" };
   const spec = { clusterIP: "198.51.100.7", clusterIPs: ["198.51.100.7"], selector, ports: [{ port: 80 }] };

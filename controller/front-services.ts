@@ -209,7 +209,9 @@ export class FrontServices {
   async #apply(target: PublishedTarget, addresses: readonly string[]): Promise<void> {
     const seen = this.#seen.get(target.name);
     try {
-      this.#see(viewFront(await this.#send(target, addresses, seen)));
+      const written = viewFront(await this.#send(target, addresses, seen));
+      // Once the watch has another version, it shows this write or a later one. The answer may be older than that.
+      if (this.#seen.get(target.name) === seen) this.#see(written);
     } catch (error) {
       if (statusOf(error) !== 409 || seen !== undefined) throw error;
       // The Service exists, but the watch does not show it: somebody removed its label.

@@ -152,3 +152,14 @@ test("a claim of another namespace keeps the line of an absent holder, and becom
   update(EDGE(A), 200);
   assert.deepEqual([text(260), holder(), map.names.leaving.size], [[`${A} a.com`], "tenant", 0]);
 });
+
+test("a name whose target is not known stays while its namespace is back with an undecided claim", () => {
+  const { plan, map, update, text } = rig({ "back.com": A });
+  map.names.load([{ name: "held.com", addresses: [A], holder: "shop", target: undefined }]);
+  map.releaseUnplanned(1_000);
+  const pending = { target: { code: "dns-pending", text: "waits" }, pending: "edge" };
+  plan.set("held.com", [claimOf("held.com", "shop/held.com", pending)]);
+  update(EDGE(B), 1_010);
+  assert.deepEqual(text(1_010), [`${A} back.com`, `${A} held.com`]);
+  assert.deepEqual(text(2_000), [`${A} held.com`]);
+});

@@ -72,8 +72,9 @@ export class LeaderMap {
   /** A name stops leaving if its holder is back with a claim that is not decided yet. */
   #keepUndecided(): void {
     for (const name of this.names.leaving.keys()) {
-      const isHeld = this.names.lineOf(name)?.holder !== undefined;
-      if (isHeld && this.#plan.isUndecided(plannedNameOf(name))) this.names.want(name, { addresses: [] });
+      const { holder, target } = this.names.lineOf(name) ?? {};
+      if (holder !== undefined && this.#plan.isUndecided(plannedNameOf(name)))
+        this.names.want(name, { addresses: [], holder, target });
     }
   }
 

@@ -51,6 +51,7 @@ function replica(kube: MemoryKube, lease: { holder: string | undefined }, identi
     /** The replica notices that its Lease is over. */
     end: () => term.abort(),
     stop: () => rig.loop.stop(),
+    hasTakenOver: () => rig.loop.publishedNames !== undefined,
   };
 }
 
@@ -119,8 +120,10 @@ async function run(pass: (ms: number) => Promise<void>, steps: readonly Step[]) 
     } else if (next.do === "wait") await pass(next.ms);
     else if (next.do === "slow") writes.state.slow = true;
     else if (next.do === "arrive") writes.arrive();
-    else if (next.do === "edit") kube.put(PATH, { ...kube.at(PATH), data: { hosts: next.text } });
-    else {
+    else if (next.do === "edit") {
+      kube.put(PATH, { ...kube.at(PATH), data: { hosts: next.text } });
+      lost ||= !both[leading as 0 | 1].hasTakenOver();
+    } else {
       if (next.noticed) both[leading as 0 | 1].end();
       leading = 1 - leading;
       lost ||= !isMap(await parseMap(kube.at(PATH)));

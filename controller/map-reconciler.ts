@@ -45,7 +45,7 @@ interface MapReconcilerDeps {
 /** Initial delay after a failed publication. It doubles up to `MAX_RETRY_MS`. */
 const RETRY_MS = 500;
 const MAX_RETRY_MS = 15_000;
-/** Delay after a write of another version than the current one. The watch shows that version soon. */
+/** Delay after a write that was based on another version than the current one. */
 const CONFLICT_MS = 100;
 /** How long a disputed name waits after the map was lost. */
 const LOST_MS = 10 * 60_000;
@@ -194,8 +194,9 @@ export class MapReconciler {
       this.#changedAt = since ?? this.#changedAt;
       // A former leader does not retry.
       if (term.signal.aborted || hasCode(error, "term-over")) return undefined;
-      if (statusOf(error) === 409) return { requeueAfter: CONFLICT_MS };
-      throw error;
+      if (statusOf(error) !== 409) throw error;
+      await this.#deps.store.refresh();
+      return { requeueAfter: CONFLICT_MS };
     }
   }
 
@@ -224,6 +225,8 @@ export class MapReconciler {
   /** A new leader starts from the published map, not from an empty one. */
   async #takeOver(term: Term): Promise<LeaderMap> {
     const { addresses, plan, source, store, now, removal, log, claimEvents } = this.#deps;
+    // The watch may not have the last write of the former leader yet, and with it the holders of its names.
+    await store.refresh();
     const { lines, flaw } = await recoverMap(store.current);
     term.signal.throwIfAborted();
     const published = addresses.published();

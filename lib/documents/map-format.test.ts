@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
+import { syncBuiltinESMExports } from "node:module";
 import { describe, test } from "node:test";
-import { gzipSync } from "node:zlib";
+import zlib, { gunzipSync, gzipSync } from "node:zlib";
 import { shortHash } from "#hostmap/hash.ts";
 import type { HostLine } from "#hostmap/types.ts";
 import { fc } from "#test/property.ts";
@@ -96,6 +97,37 @@ describe("a map that is full", () => {
       const earliest: HostLine[] = own.filter(({ name }) => map.lines.has(name));
       assert.deepEqual(earliest, own.slice(0, earliest.length), `${holder} keeps the names that it had first`);
     }
+  });
+
+  test("is compressed a few times, and only the tenants lose that publish their similar names far from each other", async (t) => {
+    const tenants = Array.from({ length: 40 }, () => Array.from({ length: 5 }, () => random(0, 200)));
+    const lines: HostLine[] = Array.from({ length: 100 }, (_, at) =>
+      tenants.map((names, tenant) => ({
+        name: `n${at}.${names[at % 5]}`,
+        addresses: [IP],
+        holder: `tenant-${tenant}`,
+      })),
+    ).flat();
+    const gzip = t.mock.method(zlib, "gzip");
+    syncBuiltinESMExports();
+    t.after(() => {
+      gzip.mock.restore();
+      syncBuiltinESMExports();
+    });
+    lines.push(...honest);
+    const rendered = await renderMap(lines, 200_000);
+    assert.ok(gzip.mock.callCount() <= 6, `${gzip.mock.callCount()} times`);
+    const map = await parseMap(objectOf(rendered));
+    assert.ok(isMap(map) && map.names.length > honest.length + 1_000);
+    const lost = honest.filter(({ name }) => !map.lines.has(name));
+    assert.deepEqual(lost, [], "their names take more room than they seem to alone");
+  });
+
+  test("has no more text than its readers unzip", async () => {
+    const lines = linesOf("shop", 8_000, (at) => `n${at}.${"a".repeat(60)}.${"b".repeat(60)}.${"c".repeat(60)}.com`);
+    const { leftOut, binaryData } = await renderMap(lines, 40_000);
+    const text = gunzipSync(Buffer.from(binaryData?.["hosts.gz"] ?? "", "base64"));
+    assert.ok(leftOut > 0 && text.length <= (40_000 * 32 * 1024 * 1024) / 1_000_000, `${text.length}`);
   });
 
   test("property: always fits, and a namespace with less than its share loses nothing", async () => {

@@ -54,23 +54,28 @@ export interface RenderedMap extends Pick<MapObject, "data" | "binaryData"> {
 }
 
 /**
- * Renders the map. If it does not fit into `maxBytes`, the namespaces with the most bytes lose their latest names, so
+ * Renders the map. If it does not fit into `maxBytes`, the namespaces with the most text lose their latest names, so
  * nobody can fill the map for others. A name without a known namespace counts for a namespace "".
  */
 export async function renderMap(lines: readonly HostLine[], maxBytes = MAX_MAP_BYTES): Promise<RenderedMap> {
-  const whole = await rendered(renderHosts(lines));
-  if (whole.size <= maxBytes) return { ...whole.value, leftOut: 0 };
-  const parts = await partsOf(lines);
-  // The parts are compressed one by one, so their sum is a little off.
-  for (let roomBytes = maxBytes; ; roomBytes *= 0.97) {
-    const kept = keptLines(lines, parts, roomBytes);
-    const { size, value } = await rendered(renderHosts(kept));
-    if (size <= maxBytes) return { ...value, leftOut: lines.length - kept.length };
+  let kept = lines;
+  let { size, value } = await rendered(renderHosts(lines));
+  const sizes = size <= maxBytes ? [] : lines.map((line) => renderHosts([line]).length);
+  let roomBytes = sumOf(sizes);
+  while (size > maxBytes) {
+    // A little less than in proportion, so that a few rounds are enough.
+    roomBytes *= (0.97 * maxBytes) / size;
+    kept = keptLines(lines, sizes, roomBytes);
+    ({ size, value } = await rendered(renderHosts(kept)));
   }
+  return { ...value, leftOut: lines.length - kept.length };
 }
 
 interface Rendered {
-  /** As the API server counts it. */
+  /**
+   * As the API server counts it. A text that compresses very well counts for more, because readers unzip at most
+   * `MAX_TEXT_BYTES`.
+   */
   readonly size: number;
   readonly value: Omit<RenderedMap, "leftOut">;
 }
@@ -82,39 +87,28 @@ async function rendered(text: string): Promise<Rendered> {
     return { size: text.length, value: { revision, data: { [TEXT_KEY]: text }, bytes: text.length } };
   const zipped = await promisify(gzip)(text);
   const text64 = zipped.toString("base64");
-  return { size: zipped.length, value: { revision, binaryData: { [GZIP_KEY]: text64 }, bytes: text64.length } };
+  const size = Math.max(zipped.length, Math.ceil((text.length * MAX_MAP_BYTES) / MAX_TEXT_BYTES));
+  return { size, value: { revision, binaryData: { [GZIP_KEY]: text64 }, bytes: text64.length } };
 }
 
-/** The lines of a namespace, and the bytes that they take in the map. */
-interface Part {
-  readonly lines: readonly HostLine[];
-  readonly bytes: number;
-}
-
-async function partsOf(lines: readonly HostLine[]): Promise<ReadonlyMap<string, Part>> {
-  const parts = new Map<string, Part>();
-  for (const [holder, own] of Map.groupBy(lines, holderOf))
-    parts.set(holder, { lines: own, bytes: (await promisify(gzip)(renderHosts(own))).length });
-  return parts;
-}
-
-/** Returns the lines that fit: each namespace gets the same number of bytes at most, for its earliest names. */
-function keptLines(lines: readonly HostLine[], parts: ReadonlyMap<string, Part>, roomBytes: number): HostLine[] {
-  const share = shareOf(
-    parts
-      .values()
-      .map(({ bytes }) => bytes)
-      .toArray(),
-    roomBytes,
-  );
-  const left = new Map<string, number>();
-  for (const [holder, { lines: own, bytes }] of parts)
-    left.set(holder, Math.floor(own.length * Math.min(1, share / bytes)));
-  return lines.filter((line) => {
-    const count = left.get(holderOf(line)) ?? 0;
-    left.set(holderOf(line), count - 1);
-    return count > 0;
+/**
+ * Returns the lines that fit: each namespace gets the same number of bytes of text at most, for its earliest names. The
+ * text counts, not what it has when it is compressed: a name takes little room beside names that are like it, and
+ * tenants decide whose names are next to each other (RFC 1951: within 32 KiB).
+ */
+function keptLines(lines: readonly HostLine[], sizes: readonly number[], roomBytes: number): HostLine[] {
+  const totals = new Map<string, number>();
+  const ends = lines.map((line, at) => {
+    const end = (totals.get(holderOf(line)) ?? 0) + (sizes[at] ?? 0);
+    totals.set(holderOf(line), end);
+    return end;
   });
+  const share = shareOf([...totals.values()], roomBytes);
+  return lines.filter((_, at) => (ends[at] ?? 0) <= share);
+}
+
+function sumOf(sizes: readonly number[]): number {
+  return sizes.reduce((sum, size) => sum + size, 0);
 }
 
 /** The largest share for which the sum of `min(size, share)` is at most `room`. */
@@ -196,7 +190,8 @@ export async function textOfMap(object: MapObject | undefined): Promise<string |
 export async function parseMap(object: MapObject | undefined, last?: PublishedMap): Promise<PublishedMap | Reason> {
   const text = await textOfMap(object);
   if (typeof text !== "string") return text;
-  return editedText(object, text) ?? mapOfLines(shortHash(text), await parseLines(text, last?.lines));
+  const revision = shortHash(text);
+  return editedText(object, revision) ?? mapOfLines(revision, await parseLines(text, last?.lines));
 }
 
 /**
@@ -206,11 +201,12 @@ export async function parseMap(object: MapObject | undefined, last?: PublishedMa
 export async function recoverMap(object: MapObject | undefined) {
   const text = await textOfMap(object);
   if (typeof text !== "string") return { lines: new Map<string, HostLine>(), flaw: text };
-  return { lines: await parseLines(text), flaw: editedText(object, text) };
+  return { lines: await parseLines(text), flaw: editedText(object, shortHash(text)) };
 }
 
-function editedText(object: MapObject | undefined, text: string): Reason | undefined {
-  return shortHash(text) === object?.metadata.annotations?.[MAP_REVISION_KEY]
+/** `revision`: that of the text. */
+function editedText(object: MapObject | undefined, revision: string): Reason | undefined {
+  return revision === object?.metadata.annotations?.[MAP_REVISION_KEY]
     ? undefined
     : malformed("is not as the leader wrote it: its revision is another one");
 }

@@ -26,6 +26,8 @@ export class MemoryMap implements MapWriter {
     this.#listeners.add(onChange);
   }
 
+  async refresh(): Promise<void> {}
+
   async write({ revision, data, binaryData }: RenderedMap, hold: RemovalHold | undefined): Promise<void> {
     const annotations = mapAnnotations(revision, hold, new Date(0).toISOString());
     this.current = {

@@ -33,15 +33,18 @@ export function kubeMapReader(deps: {
 }): MapReader {
   return {
     start(found) {
-      let newest: Held | undefined;
+      let newest: Held = { object: undefined };
+      let parsed: Held | undefined;
       let last: PublishedMap | undefined;
       let isGood = false;
       const reader = new Reconciler({
         reconcile: async () => {
           const held = newest;
-          const offer = await parseMap(held?.object, last);
+          if (held === parsed) return undefined;
+          const offer = await parseMap(held.object, last);
           if (held !== newest) return undefined;
-          if (held !== undefined) held.object = undefined;
+          parsed = held;
+          held.object = undefined;
           const isOffered = isGood && isMap(offer) && offer.revision === last?.revision;
           isGood = isMap(offer);
           if (isMap(offer)) last = offer;
@@ -55,7 +58,7 @@ export function kubeMapReader(deps: {
         fieldSelector: `metadata.name=${MAP_NAME}`,
         project: (object) => ({ object }),
         onChange: ({ after }) => {
-          newest = after;
+          newest = after ?? { object: undefined };
           reader.enqueue();
         },
         onSynced: () => reader.enqueue(),
@@ -71,7 +74,7 @@ export function kubeMapReader(deps: {
   };
 }
 
-/** The ConfigMap, until it is parsed: its text takes more memory than the map. */
+/** The ConfigMap, until it is parsed: its text takes more memory than the map. Without an object, it is missing. */
 interface Held {
   object: MapObject | undefined;
 }

@@ -17,6 +17,8 @@ export interface MapWriter {
   readonly inactiveMs?: number;
   /** The published map, as last read or written. Undefined: it is missing. */
   readonly current: MapObject | undefined;
+  /** Reads `current` from the API server, because the watch may be late. Throws the API server's errors. */
+  refresh(): Promise<void>;
   /**
    * Replaces the whole map. Throws the API server's errors: with status 409 if the map is not `current` any more.
    * A missing map is created, never overwritten.
@@ -41,6 +43,7 @@ interface MapWriterDeps {
 }
 
 const FIELD_MANAGER = "switchback-controller";
+const ONLY_MAP = `metadata.name=${MAP_NAME}`;
 
 /** The map in the API server. */
 export class KubeMapWriter implements MapWriter {
@@ -57,7 +60,7 @@ export class KubeMapWriter implements MapWriter {
     this.#watcher = watchObjects<MapObject, MapObject>({
       client,
       path: corePath("configmaps", namespace),
-      fieldSelector: `metadata.name=${MAP_NAME}`,
+      fieldSelector: ONLY_MAP,
       project: (raw) => this.#viewOf(raw),
       onChange: ({ after }) => {
         this.#current = after;
@@ -80,21 +83,29 @@ export class KubeMapWriter implements MapWriter {
     return this.#current;
   }
 
+  async refresh(): Promise<void> {
+    const { client, namespace } = this.#deps;
+    const { items } = await client.list<MapObject>(corePath("configmaps", namespace), { fieldSelector: ONLY_MAP });
+    this.#current = items[0] && this.#viewOf(items[0]);
+  }
+
   async write(map: RenderedMap, hold: RemovalHold | undefined): Promise<void> {
     const { client, namespace, now = Date.now } = this.#deps;
     const path = corePath("configmaps", namespace, MAP_NAME);
+    const base = this.#current;
     const missing: MapObject["metadata"] = { name: MAP_NAME, namespace, resourceVersion: NO_VERSION };
-    const before = this.#current?.metadata ?? missing;
+    const before = base?.metadata ?? missing;
     const annotations = mapAnnotations(map.revision, hold, new Date(now()).toISOString());
     const metadata = { ...before, annotations: { ...others(before.annotations), ...annotations } };
     const values = valuesOf(map);
     const object = { apiVersion: "v1", kind: "ConfigMap", metadata, ...values };
     const options = { fieldManager: FIELD_MANAGER };
     // An apply creates the object, so that RBAC can limit the right to this name.
-    const written = await (this.#current === undefined
+    const written = await (base === undefined
       ? client.apply<MapObject>(path, object, options)
       : client.replace<MapObject>(path, object, options));
-    this.#current = { metadata: metadataOf(written), ...values };
+    // Once the watch has another version, it shows this write or a later one. The answer may be older than that.
+    if (this.#current === base) this.#current = { metadata: metadataOf(written), ...values };
   }
 
   async stop(): Promise<void> {

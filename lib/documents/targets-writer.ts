@@ -89,13 +89,15 @@ export class TargetsWriter {
     const { text } = renderTargets(targets);
     const asked = questions && renderQuestions(questions);
     if (text === this.#seen?.text && asked === this.#seen.questions) return false;
-    const { uid, resourceVersion = NO_VERSION } = this.#seen ?? {};
+    const base = this.#seen;
+    const { uid, resourceVersion = NO_VERSION } = base ?? {};
     const metadata = { name: TARGETS_NAME, namespace, resourceVersion, ...(uid && { uid }) };
     const data = { [TARGETS_KEY]: text, ...(asked !== undefined && { [QUESTIONS_KEY]: asked }) };
     const object = { apiVersion: "v1", kind: "ConfigMap", metadata, data };
     const path = corePath("configmaps", namespace, TARGETS_NAME);
     const written = await client.apply<RawConfigMap>(path, object, { fieldManager: FIELD_MANAGER, force: true });
-    this.#take(viewTargets(written));
+    // Once the watch has another version, it shows this write or a later one. The answer may be older than that.
+    if (this.#seen === base) this.#take(viewTargets(written));
     return true;
   }
 

@@ -158,6 +158,12 @@ test("property: rendered lines are parsed back unchanged", () => {
   );
 });
 
+test("a name gets the first 16 addresses of a text", () => {
+  const addresses = Array.from({ length: 40 }, (_, at) => `198.51.100.${at}`);
+  const text = addresses.map((address) => `${address} a.example.com`).join("\n");
+  assert.deepEqual(parseHosts(text).get("a.example.com"), addresses.slice(0, 16));
+});
+
 test("property: the parser returns no name or address that is not in the text", () => {
   fc.assert(
     fc.property(

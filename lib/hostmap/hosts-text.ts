@@ -28,8 +28,8 @@ function commentOf({ holder }: Pick<HostLine, "holder">): string {
 
 /**
  * Parses hosts(5) text: the published map, or a user's file (several names per line, comments). Addresses of one name
- * are collected in line order. Invalid addresses and names are skipped, because the result ends up in a pod's hosts
- * file.
+ * are collected in line order, at most 16. Invalid addresses and names are skipped, because the result ends up in a
+ * pod's hosts file.
  */
 export function parseHosts(text: string): Map<string, readonly string[]> {
   const parser = new HostsParser();
@@ -82,8 +82,9 @@ export class HostsParser {
     const name = this.#nameOf(written, wildcard);
     if (name === undefined) return;
     const before = this.lines.get(name);
-    if (before?.addresses.includes(address)) return;
-    const addresses = this.#listOf(before === undefined ? address : `${before.addresses.join(" ")} ${address}`);
+    const has = before?.addresses ?? [];
+    if (has.length === MAX_ADDRESSES || has.includes(address)) return;
+    const addresses = this.#listOf([...has, address].join(" "));
     const known = this.#known.get(name);
     const isSame = known?.addresses === addresses && known.holder === holder;
     // A part of a text retains the whole text, so the name is copied.
@@ -115,6 +116,11 @@ export class HostsParser {
   }
 }
 
+/**
+ * Maximum number of addresses of one name. The map has two, a user's file may have some more. Each one takes time for
+ * all before it.
+ */
+const MAX_ADDRESSES = 16;
 /** Maximum number of lists of addresses that are kept for later lines. */
 const MAX_LISTS = 10_000;
 
