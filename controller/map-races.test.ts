@@ -63,7 +63,7 @@ test("an edit that the leader sees before the answer to its own write is reverte
   await loop.stop();
 });
 
-test("a leader whose watch is down reverts an edit with its next change, and does not repeat refused writes", async (t) => {
+test("without a watch, a leader reverts an edit with its next change, and repeats no refused write", async (t) => {
   const { source, loop, kube, pass } = await led(t);
   kube.onRead = () => {};
   kube.refuse(MAPS, 503);

@@ -99,7 +99,7 @@ describe("a map that is full", () => {
     }
   });
 
-  test("is compressed a few times, and only the tenants lose that publish their similar names far from each other", async (t) => {
+  test("is compressed a few times, and only tenants with similar names far apart lose some", async (t) => {
     const tenants = Array.from({ length: 40 }, () => Array.from({ length: 5 }, () => random(0, 200)));
     const lines: HostLine[] = Array.from({ length: 100 }, (_, at) =>
       tenants.map((names, tenant) => ({
