@@ -4,7 +4,7 @@ import { frontName } from "#lib/documents/listeners.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { describeError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { NO_VERSION } from "#lib/kube/leader-client.ts";
+import { FIELD_MANAGER, NO_VERSION } from "#lib/kube/leader-client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { pause } from "#lib/kube/time.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
@@ -56,7 +56,6 @@ interface FrontServicesDeps {
   readonly onChange: () => void;
 }
 
-const FIELD_MANAGER = "switchback-controller";
 /** Delays between requests for an address that pods hold: 3 s in total. */
 const ADDRESS_WAITS_MS = [100, 200, 400, 800, 1_500] as const;
 

@@ -2,8 +2,8 @@ import { show } from "#hostmap/hostnames.ts";
 import type { Plan, PlannedName } from "#hostmap/plan.ts";
 import type { PublishedNames } from "#hostmap/published-names.ts";
 import type { RemovalRules } from "#hostmap/removal-guard.ts";
-import { MAP_VERSION, recoverMap } from "#lib/documents/map-format.ts";
-import { isStale, type MapWriter } from "#lib/documents/map-writer.ts";
+import { isPublished, MAP_VERSION, recoverMap } from "#lib/documents/map-format.ts";
+import type { MapWriter } from "#lib/documents/map-writer.ts";
 import { describeError, hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
@@ -211,7 +211,8 @@ export class MapReconciler {
     announcements.hold(hold);
     announcements.overflow(rendered.leftOut);
     const { revision, bytes } = rendered;
-    if (isStale(store, rendered, hold)) {
+    // It differs after our own change, or because somebody edited it.
+    if (!isPublished(store.current, rendered, hold)) {
       term.signal.throwIfAborted();
       const begun = now();
       await store.write(rendered, hold);

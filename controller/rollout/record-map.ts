@@ -1,6 +1,6 @@
 import { statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { NO_VERSION } from "#lib/kube/leader-client.ts";
+import { FIELD_MANAGER, NO_VERSION } from "#lib/kube/leader-client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 
@@ -18,7 +18,6 @@ export const RECORD_MAPS: readonly string[] = [
  */
 export const MAX_MAP_BYTES = 900_000;
 export const FULL_MAP_BYTES = 800_000;
-const FIELD_MANAGER = "switchback-controller";
 
 interface RawRecordMap {
   readonly metadata: ObjectMeta;

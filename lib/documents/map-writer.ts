@@ -1,11 +1,11 @@
 import { HOLD_KEY } from "#hostmap/metadata-keys.ts";
 import type { RemovalHold } from "#hostmap/removal-guard.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { NO_VERSION } from "#lib/kube/leader-client.ts";
+import { FIELD_MANAGER, NO_VERSION } from "#lib/kube/leader-client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { isPublished, MAP_NAME, type MapObject, mapAnnotations, type RenderedMap } from "./map-format.ts";
+import { MAP_NAME, type MapObject, mapAnnotations, type RenderedMap } from "./map-format.ts";
 
 /** Where the leading controller publishes the map, and where it finds the earlier publication. */
 export interface MapWriter {
@@ -27,11 +27,6 @@ export interface MapWriter {
   stop(): Promise<void>;
 }
 
-/** Whether the published map differs: after our own change, or because somebody edited it. */
-export function isStale({ current }: MapWriter, map: RenderedMap, hold: RemovalHold | undefined): boolean {
-  return !isPublished(current, map, hold);
-}
-
 interface MapWriterDeps {
   /** Writes only while this replica leads. */
   readonly client: KubeClient;
@@ -42,7 +37,6 @@ interface MapWriterDeps {
   readonly now?: () => number;
 }
 
-const FIELD_MANAGER = "switchback-controller";
 const ONLY_MAP = `metadata.name=${MAP_NAME}`;
 
 /** The map in the API server. */

@@ -64,7 +64,7 @@ export interface PublishedTarget {
   readonly upstreamIPs?: readonly string[] | undefined;
   /** Empty: nobody relays the target. Its names lead to its own Service. */
   readonly ports: readonly PublishedPort[];
-  /** The addresses of its names: ClusterIPs of its front Service, when they are known, or of its own Service. */
+  /** The addresses of its names: the ClusterIPs of its front Service, if known, or of the target's Service. */
   readonly clusterIPs: readonly string[];
   /** Since when no name has been mapped to it, RFC 3339. Missing while a name is mapped to it. */
   readonly unusedSince?: string | undefined;

@@ -1,5 +1,5 @@
 import type { KubeClient } from "#lib/kube/client.ts";
-import { NO_VERSION } from "#lib/kube/leader-client.ts";
+import { FIELD_MANAGER, NO_VERSION } from "#lib/kube/leader-client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
@@ -28,8 +28,6 @@ interface TargetsWriterDeps {
   readonly namespace: string;
   readonly log: Logger;
 }
-
-const FIELD_MANAGER = "switchback-controller";
 
 /** Publishes the targets. They tell the proxies where to listen, and the next leader what this one decided. */
 export class TargetsWriter {

@@ -5,6 +5,8 @@ import type { KubeClient } from "./client.ts";
  * No object ever has this version. An apply with it creates the object, and is rejected (409) if the object exists.
  */
 export const NO_VERSION = "1";
+/** The field manager of the leader's writes: with server-side apply, it owns their fields. */
+export const FIELD_MANAGER = "switchback-controller";
 
 const WRITES = ["apply", "mergePatch", "jsonPatch", "create", "replace", "delete"] as const;
 
