@@ -54,10 +54,7 @@ export async function runFiles(files: string[], options: RunOptions): Promise<Ou
     if (isLeftOut(test)) outcome.skipped.push(test.name);
     else outcome.failed.push(`${test.name}: ${firstLine(test.details.error)}`);
   });
-  const silence = setTimeout(
-    () => silent.abort(new Error(`no news for ${Math.round(silenceMs / 1000)} s`)),
-    silenceMs,
-  );
+  const silence = setTimeout(() => silent.abort(new Error(`no news for ${Math.round(silenceMs / 1000)} s`)), silenceMs);
   for (const name of NEWS) events.on(name, () => silence.refresh());
   for await (const text of events.compose(new spec())) process.stdout.write(text);
   clearTimeout(silence);

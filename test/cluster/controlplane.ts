@@ -173,6 +173,15 @@ export class ControlPlane {
   }
 
   /**
+   * Variables of a program that reads pages of pods over HTTP. With them, the addresses of `runPod` and `routeAddress`
+   * lead to local ports.
+   */
+  get podNetwork(): Record<string, string> {
+    const proxy = `http://127.0.0.1:${this.#egress.port}`;
+    return { NODE_USE_ENV_PROXY: "1", HTTP_PROXY: proxy, NO_PROXY: "127.0.0.1,localhost" };
+  }
+
+  /**
    * Does the scheduler's and the kubelet's work for a pod (`<namespace>/<name>`). It binds the pod to a node and sets
    * its status to Running and Ready with this IP. Endpoints, EndpointSlices and a Deployment's availability then
    * follow. `ports` maps the pod's ports to local ones for connections of the API server.
