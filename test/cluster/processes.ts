@@ -4,24 +4,84 @@ import { closeSync, openSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import type { Socket } from "node:net";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { NotHere } from "./not-here.ts";
 
 /** Time that a component has to end by itself before it is killed. */
 const STOP_GRACE_MS = 10_000;
 const TAIL_LINES = 15;
+const POLL_MS = 50;
 
-/** A running program of the test cluster. */
-export interface Component {
+/** A program that a test has started. */
+export interface Program {
   readonly name: string;
   readonly pid: number;
   /** How it ended, as an exit code or a signal; undefined while it runs. */
   readonly exited: string | undefined;
+  /** The last lines of its log. */
+  logTail(): Promise<string>;
+}
+
+/** A running program of the test cluster. */
+export interface Component extends Program {
   /**
    * Sends SIGTERM or the given signal, then SIGKILL if the program does not end in time. Resolves when the program
    * has ended.
    */
   stop(signal?: "SIGTERM" | "SIGKILL"): Promise<void>;
-  /** The last lines of its log. */
-  logTail(): Promise<string>;
+}
+
+/** The last lines of a log; empty if the file is missing. */
+export async function logTail(path: string): Promise<string> {
+  const text = await readFile(path, "utf8").catch(() => "");
+  return text.trimEnd().split("\n").slice(-TAIL_LINES).join("\n");
+}
+
+/**
+ * Messages of Go's programs and of HAProxy if they cannot listen at an address. They contain the address and the
+ * reason.
+ */
+const REFUSED = [
+  /listen \w+ (?<address>\S+): bind: (?<why>address already in use|cannot assign requested address)/,
+  /cannot bind socket \((?<why>[^)]+)\) for \[(?<address>[^\]]+)\]/,
+];
+
+function addressRefused(log: string): string | undefined {
+  for (const pattern of REFUSED) {
+    const { address, why } = pattern.exec(log)?.groups ?? {};
+    if (address !== undefined) return `${address}: ${why?.toLowerCase()}`;
+  }
+  return undefined;
+}
+
+/**
+ * Polls until `check` has no objection. `check` returns or throws what is missing.
+ * @throws if a program has ended, or after `seconds`. The error has the last objection and the last lines of the
+ * programs' logs. It is NotHere if a log says that the program's address is taken.
+ */
+export async function until(
+  what: string,
+  seconds: number,
+  check: () => Promise<string | undefined>,
+  ...programs: Program[]
+): Promise<void> {
+  const deadline = Date.now() + seconds * 1000;
+  for (;;) {
+    const missing = await check().catch((error: unknown) => (error instanceof Error ? error.message : String(error)));
+    if (missing === undefined) return;
+    for (const { name, exited, logTail: tailOf } of programs) {
+      if (exited === undefined) continue;
+      const tail = await tailOf();
+      const taken = addressRefused(tail);
+      if (taken !== undefined) throw new NotHere(`${name} cannot listen at ${taken}`);
+      throw new Error(`${name} ended (${exited})\n${tail}`);
+    }
+    if (Date.now() > deadline) {
+      const tails = await Promise.all(programs.map((program) => program.logTail()));
+      throw new Error([`timeout after ${seconds} s, waiting for: ${what}: ${missing}`, ...tails].join("\n"));
+    }
+    await delay(POLL_MS);
+  }
 }
 
 /**
@@ -64,7 +124,7 @@ export class Processes {
         return exited;
       },
       stop: (signal = "SIGTERM") => stopChild(child, signal),
-      logTail: async () => (await readFile(logFile, "utf8")).trimEnd().split("\n").slice(-TAIL_LINES).join("\n"),
+      logTail: () => logTail(logFile),
     };
   }
 

@@ -1,14 +1,15 @@
 import { existsSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { binaries, Unavailable } from "../cluster/binaries.ts";
+import { binaries } from "../cluster/binaries.ts";
 import { Cluster } from "../cluster/cluster.ts";
 import { withProductImage } from "../cluster/images.ts";
 import { withLock } from "../cluster/lock.ts";
 import { collectLogs, summaryOf } from "../cluster/logs.ts";
 import { down } from "../cluster/node/down.ts";
 import { LOGS, STACK, STATE_FOLDER, TWO_NODES } from "../cluster/node/layout.ts";
-import { NotHere, requireRoot } from "../cluster/node/requirements.ts";
+import { requireRoot } from "../cluster/node/requirements.ts";
 import { enforcesNetworkPolicies, hasLayout, importImages, isTemporary } from "../cluster/node/up.ts";
+import { NotHere } from "../cluster/not-here.ts";
 import { elapsed, type Progress, progressLines } from "../cluster/progress.ts";
 import { wholeCluster, withMachine } from "../cluster/whole.ts";
 import { testFiles } from "../files.ts";
@@ -46,7 +47,7 @@ process.exit();
 
 /** Whether the error's message is enough, without a stack. */
 function isExpected(error: unknown): error is Error {
-  return error instanceof NotHere || error instanceof Unavailable;
+  return error instanceof NotHere;
 }
 
 async function main(args: string[], progress: Progress): Promise<number> {

@@ -2,14 +2,13 @@ import assert from "node:assert/strict";
 import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { STATUS_KEY_HEADER, STATUS_PATH } from "#lib/documents/status-page.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import { NODE } from "../cluster/kubelet.ts";
 import { type MemoryGroup, memoryGroup } from "../cluster/memory-group.ts";
 import { freePorts } from "../cluster/ports.ts";
-import { type Component, Processes } from "../cluster/processes.ts";
+import { type Component, Processes, until as untilRuns } from "../cluster/processes.ts";
 import type { TcpProxy } from "../fakes/tcp-proxy.ts";
 import { AuditLog, credentialOf } from "./audit.ts";
 import { containerOf, Installation } from "./installation.ts";
@@ -365,18 +364,7 @@ export async function until(
   condition: () => Promise<boolean> | boolean,
   timeoutMs = 30_000,
 ): Promise<void> {
-  const deadline = performance.now() + timeoutMs;
-  let last: unknown;
-  while (performance.now() < deadline) {
-    try {
-      if (await condition()) return;
-      last = undefined;
-    } catch (error) {
-      last = error;
-    }
-    await delay(50);
-  }
-  throw new Error(`waited ${timeoutMs / 1000} s for ${what}`, { cause: last });
+  await untilRuns(what, timeoutMs / 1000, async () => ((await condition()) ? undefined : "not yet"));
 }
 
 interface Ports {
@@ -386,16 +374,14 @@ interface Ports {
 
 /** Waits until a component has said which ports it listens on. */
 async function listening(child: Component, logFile: string, component: ComponentName): Promise<Ports> {
-  const log = () => readFile(logFile, "utf8");
-  let said: { port: number; healthPort?: number } | undefined;
-  await until(`${child.name} to listen`, async () => {
-    if (child.exited !== undefined) throw new Error(`it ended (${child.exited}): ${await log()}`);
-    const wanted = [`"component":"${component}"`, '"msg":"listening"'];
-    const lines = (await log()).split("\n").filter((line) => wanted.every((part) => line.includes(part)));
-    said = lines[0] === undefined ? undefined : JSON.parse(lines[0]);
-    return said !== undefined;
-  });
-  assert.ok(said);
-  const { port, healthPort = port } = said;
+  const wanted = [`"component":"${component}"`, '"msg":"listening"'];
+  const isWanted = (line: string) => wanted.every((part) => line.includes(part));
+  let said = "";
+  const missing = async () => {
+    said = (await readFile(logFile, "utf8")).split("\n").find(isWanted) ?? "";
+    return said === "" ? "no such line" : undefined;
+  };
+  await untilRuns(`${child.name} to listen`, 30, missing, child);
+  const { port, healthPort = port } = JSON.parse(said) as { port: number; healthPort?: number };
   return { port, healthPort };
 }

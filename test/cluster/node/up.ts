@@ -6,13 +6,15 @@ import type { ImageSpec } from "../image.ts";
 import { writeImage } from "../image.ts";
 import { IMAGES, pauseImage, programImage } from "../images.ts";
 import type { BinaryName } from "../modules.ts";
+import { NotHere } from "../not-here.ts";
+import { type Program, until } from "../processes.ts";
 import { elapsed, type Progress } from "../progress.ts";
 import { CALICO_BINARIES, CLUSTER_INFORMATION, calicoDefinitions, felixEnv } from "./calico.ts";
 import { createDaemonGroup } from "./cgroup.ts";
 import { apiServerArgs, controllerManagerArgs, etcdArgs, kubeProxyArgs, schedulerArgs } from "./components.ts";
 import { writeConfiguration } from "./configuration.ts";
 import { corednsObjects } from "./coredns.ts";
-import { type Daemon, startDaemon, until } from "./daemons.ts";
+import { startDaemon } from "./daemons.ts";
 import { down } from "./down.ts";
 import { kubectl } from "./kubectl.ts";
 import { startContainerd, startKubelet } from "./kubelet.ts";
@@ -32,7 +34,7 @@ import {
   UP_FILE,
 } from "./layout.ts";
 import { createNetwork } from "./network.ts";
-import { NotHere, requireMachine } from "./requirements.ts";
+import { requireMachine } from "./requirements.ts";
 import { run } from "./run.ts";
 
 export const NODE_BINARIES = [
@@ -113,7 +115,7 @@ export async function up(progress: Progress, options: UpOptions = {}): Promise<v
   await createNetwork();
   await writeConfiguration(networkPolicies);
   progress.say("network and configuration are ready; starting the control plane and containerd");
-  const daemon = async (name: BinaryName, args: string[]): Promise<Daemon> =>
+  const daemon = async (name: BinaryName, args: string[]): Promise<Program> =>
     startDaemon(name, await binary(name), args, { namespace: "node" });
   const etcd = await daemon("etcd", etcdArgs());
   const apiServer = await daemon("kube-apiserver", apiServerArgs());
@@ -147,7 +149,7 @@ export async function up(progress: Progress, options: UpOptions = {}): Promise<v
  * Must run before the kubelet starts. The plugin that creates pods' devices needs Calico's objects, and waits for
  * Felix.
  */
-async function startFelix(): Promise<Daemon> {
+async function startFelix(): Promise<Program> {
   await kubectl(["apply", "--server-side", "-f", "-"], await calicoDefinitions());
   await kubectl([
     "wait",
@@ -160,14 +162,14 @@ async function startFelix(): Promise<Daemon> {
   return startDaemon("calico-felix", await binary("calico-felix"), [], { namespace: "node", env: felixEnv() });
 }
 
-async function containerdAnswers(node: ClusterNode, progress: Progress): Promise<Daemon> {
+async function containerdAnswers(node: ClusterNode, progress: Progress): Promise<Program> {
   const containerd = await startContainerd(node);
   await until("containerd answers", 30, async () => void (await ctrOf(node, "version")), containerd);
   await importImages([await pauseImage(), await programImage(IMAGES.coredns, "coredns")], progress, [node]);
   return containerd;
 }
 
-async function startNode(node: ClusterNode, containerd: Daemon, ...others: Daemon[]): Promise<void> {
+async function startNode(node: ClusterNode, containerd: Program, ...others: Program[]): Promise<void> {
   const kubelet = await startKubelet(node, containerd);
   const { namespace } = node;
   startDaemon(daemonName("kube-proxy", node), await binary("kube-proxy"), kubeProxyArgs(node), { namespace });

@@ -1,8 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
-import { binary, Unavailable } from "../../cluster/binaries.ts";
+import { binary } from "../../cluster/binaries.ts";
 import { envoyProgram } from "../../cluster/envoy.ts";
+import { NotHere } from "../../cluster/not-here.ts";
 import type { Place, Start } from "./software.ts";
 
 /** Why Caddy is not available here, or undefined if it is. The first call builds it. */
@@ -11,7 +12,7 @@ export async function whyNoCaddy(): Promise<string | undefined> {
     await binary("caddy");
     return undefined;
   } catch (error) {
-    if (error instanceof Unavailable) return error.message;
+    if (error instanceof NotHere) return error.message;
     throw error;
   }
 }

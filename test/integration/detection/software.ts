@@ -1,11 +1,10 @@
 import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { dialOnce } from "#proxy/detection/dial.ts";
 import { createTestCa } from "../../cluster/pki.ts";
 import { freePorts } from "../../cluster/ports.ts";
-import { type Component, Processes } from "../../cluster/processes.ts";
+import { type Component, Processes, until } from "../../cluster/processes.ts";
 
 /** The name that the programs serve and have a certificate for. */
 export const NAME = "shop.example.com";
@@ -44,8 +43,7 @@ export interface Running<Mode extends string> {
 
 export const SPEAKS = ["http", "tls"] as const;
 const HEADERS = ["none", "v1", "v2"] as const;
-const WAIT_MS = 60_000;
-const POLL_MS = 100;
+const WAIT_SECONDS = 60;
 
 /** Starts a program, and waits until it answers on each of its ports. */
 export async function run<Mode extends string>(
@@ -96,13 +94,8 @@ async function placeIn(folder: string): Promise<Place> {
  * it listens.
  */
 async function untilAnswers(port: number, speaks: "http" | "tls", component: Component): Promise<void> {
-  const deadline = performance.now() + WAIT_MS;
-  while (!(await answers(port, speaks))) {
-    if (component.exited !== undefined || performance.now() > deadline) {
-      throw new Error(`${component.name} does not answer (${component.exited}): ${await component.logTail()}`);
-    }
-    await delay(POLL_MS);
-  }
+  const missing = async () => ((await answers(port, speaks)) ? undefined : "no answer");
+  await until(`${component.name} to answer`, WAIT_SECONDS, missing, component);
 }
 
 async function answers(port: number, speaks: "http" | "tls"): Promise<boolean> {
