@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
-import { laterRelease } from "#test/later-release.ts";
 import { AgentLeaseWriter } from "./lease-writer.ts";
+import { FORMAT_KEY } from "./metadata-keys.ts";
 import { AgentLeaseReader } from "./rollout/lease-reader.ts";
 
 // Agents of a later release, whose Leases have another version, with a controller of this release.
@@ -11,18 +11,25 @@ import { AgentLeaseReader } from "./rollout/lease-reader.ts";
 const NAMESPACE = "agents";
 
 test("with a Lease of a later version, an agent is alive, and its revisions are unknown", async () => {
-  const load = laterRelease("extras/agent/agent-lease-format.ts", /const VERSION = "1"/, 'const VERSION = "2"');
-  const { AgentLeaseWriter: Later } = await load<typeof import("./lease-writer.ts")>("extras/agent/lease-writer.ts");
   const kube = new MemoryKube();
+  /** Writes Leases of a later version. */
+  const later: typeof kube.client = {
+    ...kube.client,
+    apply(path, object, options) {
+      const text = JSON.stringify(object).replace(`"${FORMAT_KEY}":"1"`, `"${FORMAT_KEY}":"2"`);
+      assert.ok(text.includes(`"${FORMAT_KEY}":"2"`));
+      return kube.client.apply(path, JSON.parse(text), options);
+    },
+  };
   const now = () => Date.now();
   const deps = { client: kube.client, namespace: NAMESPACE, log: silentLogger, now };
   const reader = new AgentLeaseReader({ ...deps, silenceMs: 60_000, graceMs: 0, onChange: () => {} });
-  for (const [Writer, node] of [
-    [AgentLeaseWriter, "node-1"],
-    [Later, "node-2"],
+  for (const [client, node] of [
+    [kube.client, "node-1"],
+    [later, "node-2"],
   ] as const) {
     const own = { renewMs: 60_000, spreadMs: () => 0, random: () => 0, daemonSet: () => undefined };
-    const writer = new Writer({ ...deps, ...own, node, identity: node });
+    const writer = new AgentLeaseWriter({ ...deps, ...own, client, node, identity: node });
     writer.report({ applied: "r1", podRevisions: ["p1"], problems: [] });
     while (reader.of({ node }) === undefined || reader.of({ node }) === "unknown") {
       await new Promise(setImmediate);
