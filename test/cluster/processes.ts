@@ -1,8 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
-import { readFile } from "node:fs/promises";
-import type { Socket } from "node:net";
+import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { NotHere } from "./not-here.ts";
@@ -85,16 +84,16 @@ export async function until(
 }
 
 /**
- * Starts programs whose output goes to `<logs>/<name>.log`, and ends them by their own process ids. It ends them when
- * asked. If this process dies first, the watchdog ends them and removes `folder`.
+ * Starts programs whose output goes to `<logs>/<name>.log`, and ends them by their own process ids when asked. On Linux,
+ * they also end if this process dies first; then `folder` stays.
  */
 export class Processes {
   readonly #logs: string;
-  readonly #watchdog: ChildProcess;
+  readonly #folder: string;
 
   constructor(folder: string, logs: string) {
     this.#logs = logs;
-    this.#watchdog = startWatchdog(folder);
+    this.#folder = folder;
   }
 
   start(name: string, command: string, args: string[], env: Record<string, string> = {}): Component {
@@ -102,7 +101,8 @@ export class Processes {
     const log = openSync(logFile, "a");
     // The program has its own session. So Ctrl-C in the terminal reaches only this process, which then stops the
     // programs in order.
-    const child = spawn(command, args, {
+    const [program = "", ...all] = [...WITH_PARENT, command, ...args];
+    const child = spawn(program, all, {
       detached: true,
       stdio: ["ignore", log, log],
       env: { PATH: process.env.PATH, ...env },
@@ -111,11 +111,9 @@ export class Processes {
     child.unref();
     const pid = child.pid;
     if (pid === undefined) throw new Error(`${name}: ${command} could not be started`);
-    this.#watchdog.stdin?.write(`+ ${pid}\n`);
     let exited: string | undefined;
     child.once("exit", (code, signal) => {
       exited = signal ?? `code ${code}`;
-      this.#watchdog.stdin?.write(`- ${pid}\n`);
     });
     return {
       name,
@@ -128,45 +126,14 @@ export class Processes {
     };
   }
 
-  /** Ends the watchdog, after all components have stopped. The watchdog removes the folder unless `keepFolder`. */
+  /** Removes the folder unless `keepFolder`, after all components have stopped. */
   async close(keepFolder: boolean): Promise<void> {
-    if (keepFolder) this.#watchdog.stdin?.write("keep\n");
-    this.#watchdog.stdin?.end();
-    if (hasEnded(this.#watchdog)) return;
-    this.#watchdog.ref();
-    await once(this.#watchdog, "exit");
+    if (!keepFolder) await rm(this.#folder, { recursive: true, force: true, maxRetries: 3 });
   }
 }
 
-/**
- * A shell that reads which processes run. Its input ends when its parent dies, for whatever reason. Then it kills the
- * processes that still run, and removes the folder.
- */
-const WATCHDOG = `
-pids=""
-keep=""
-while read -r op pid; do
-  case "$op" in
-    +) pids="$pids $pid" ;;
-    -) rest=""; for p in $pids; do [ "$p" = "$pid" ] || rest="$rest $p"; done; pids="$rest" ;;
-    keep) keep=yes ;;
-  esac
-done
-for p in $pids; do kill -KILL "$p"; done
-[ -n "$keep" ] || rm -rf -- "$1" || { sleep 1; rm -rf -- "$1"; }
-`;
-
-function startWatchdog(folder: string): ChildProcess {
-  const watchdog = spawn("/bin/sh", ["-c", WATCHDOG, "switchback-test-watchdog", folder], {
-    detached: true,
-    stdio: ["pipe", "ignore", "ignore"],
-  });
-  // If a test forgets to stop its cluster, this child and its pipe do not keep the test's process alive. The process
-  // ends, and the watchdog cleans up.
-  watchdog.unref();
-  (watchdog.stdin as Socket).unref();
-  return watchdog;
-}
+/** Lets the kernel end a program when its parent dies, for whatever reason (prctl(2), PR_SET_PDEATHSIG). */
+const WITH_PARENT = process.platform === "linux" ? ["setpriv", "--pdeathsig", "KILL", "--"] : [];
 
 async function stopChild(child: ChildProcess, signal: "SIGTERM" | "SIGKILL"): Promise<void> {
   if (hasEnded(child)) return;

@@ -8,10 +8,10 @@ import { collectLogs, summaryOf } from "../cluster/logs.ts";
 import { down } from "../cluster/node/down.ts";
 import { LOGS, STACK, STATE_FOLDER, TWO_NODES } from "../cluster/node/layout.ts";
 import { requireRoot } from "../cluster/node/requirements.ts";
-import { enforcesNetworkPolicies, hasLayout, importImages, isTemporary } from "../cluster/node/up.ts";
+import { enforcesNetworkPolicies, hasLayout, importImages } from "../cluster/node/up.ts";
 import { NotHere } from "../cluster/not-here.ts";
 import { elapsed, type Progress, progressLines } from "../cluster/progress.ts";
-import { wholeCluster, withMachine } from "../cluster/whole.ts";
+import { isAsWanted, wholeCluster, withMachine } from "../cluster/whole.ts";
 import { testFiles } from "../files.ts";
 import { runFiles } from "../run-files.ts";
 import { chooseVersions, VERSION_OPTIONS } from "../versions.ts";
@@ -19,8 +19,8 @@ import { onArm64 } from "./arm64.ts";
 import { leftOut, type Need, programsFor } from "./needs.ts";
 
 // `npm run e2e [-- FILTER...]`: runs the files of this folder, and of each extra's folder `e2e`, in the order of their
-// numbers, on this machine's cluster. If the cluster is not up, the run starts it, and takes it down at the end. A run
-// also takes down a cluster that a killed run has left. It names each file whose needs it does not meet (needs.ts).
+// numbers, on this machine's cluster. If the cluster is not up, the run starts it, and takes it down at the end. It
+// names each file whose needs it does not meet (needs.ts).
 // --keep: the cluster stays.
 // --dual-stack, --ipv6: uses a cluster with both families, or with only IPv6.
 // --nodes 2: uses a cluster of two nodes, and runs only the files about two nodes.
@@ -115,11 +115,14 @@ interface Level {
  * Runs the files on a cluster of this machine. A cluster that this run started ends with the run, however the run ends.
  * An existing cluster stays, unless it does not match `level` or this run's layout.
  */
-async function onCluster(files: string[], level: Level, progress: Progress): Promise<number> {
+async function onCluster(files: string[], { keep, networkPolicies }: Level, progress: Progress): Promise<number> {
+  const stays = keep || (await isAsWanted(networkPolicies));
   try {
     await binaries(programsFor(files));
-    const cluster = await prepare(level, progress);
-    if (level.networkPolicies) progress.say("NetworkPolicies are enforced, and those of the chart are on");
+    const { cluster } = await wholeCluster(progress, { networkPolicies });
+    progress.say("importing the image of the product");
+    await withProductImage((image) => importImages([image], progress));
+    if (networkPolicies) progress.say("NetworkPolicies are enforced, and those of the chart are on");
     const code = await runTests(files, progress);
     if (code === 0) progress.say("all passed");
     else await keepLogs(cluster);
@@ -130,7 +133,7 @@ async function onCluster(files: string[], level: Level, progress: Progress): Pro
     await keepLogs(new Cluster());
     return 1;
   } finally {
-    if (await isTemporary()) {
+    if (!stays && existsSync(STATE_FOLDER)) {
       await withMachine(progress, down);
       progress.say("the cluster is gone");
     }
@@ -140,13 +143,6 @@ async function onCluster(files: string[], level: Level, progress: Progress): Pro
 async function keepLogs(cluster: Cluster): Promise<void> {
   process.stderr.write(`logs of every component and pod: ${await collectLogs(cluster)}\n`);
   if (process.env.CI === "true") process.stderr.write(await summaryOf(cluster));
-}
-
-async function prepare({ keep, networkPolicies }: Level, progress: Progress): Promise<Cluster> {
-  const { cluster } = await wholeCluster(progress, { temporary: !keep, networkPolicies });
-  progress.say("importing the image of the product");
-  await withProductImage((image) => importImages([image], progress));
-  return cluster;
 }
 
 /**

@@ -33,7 +33,7 @@ async function main(): Promise<number> {
   for (const flag of ["--dual-stack", "--ipv6"]) flags.delete(flag);
   if (TWO_NODES && flags.delete("--nodes")) flags.delete("2");
   if (command === "up" && flags.size === 0) {
-    const { fresh } = await wholeCluster(progress, { bare, networkPolicies, temporary: false });
+    const { fresh } = await wholeCluster(progress, { bare, networkPolicies });
     if (!fresh) progress.say("the node was up already");
     return 0;
   }

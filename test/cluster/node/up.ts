@@ -29,7 +29,6 @@ import {
   STATE_FOLDER,
   type Stack,
   statePath,
-  TEMPORARY_FILE,
   TWO_NODES,
   UP_FILE,
 } from "./layout.ts";
@@ -65,11 +64,6 @@ export async function isUp(): Promise<boolean> {
   );
 }
 
-/** Whether a run of tests started the cluster of this machine, so that it ends after a run. */
-export async function isTemporary(): Promise<boolean> {
-  return existsSync(TEMPORARY_FILE);
-}
-
 /** Whether the cluster of this machine enforces NetworkPolicies. */
 export async function enforcesNetworkPolicies(): Promise<boolean> {
   return (await upFile()).networkPolicies === true;
@@ -85,20 +79,12 @@ async function upFile(): Promise<{ networkPolicies?: boolean; stack?: Stack; nod
   return JSON.parse(await readFile(UP_FILE, "utf8").catch(() => "{}"));
 }
 
-export interface UpOptions {
-  /** The cluster ends with the run of tests that asked for it. */
-  temporary?: boolean;
-  /** Calico's Felix enforces NetworkPolicies. */
-  networkPolicies?: boolean;
-}
-
 /**
  * Starts a cluster and waits until its node is Ready and cluster DNS runs. It first removes the remains of an earlier
  * cluster. A second node is Ready too, but cordoned, so that pods run on the first node unless something binds them
- * to the second.
+ * to the second. With `networkPolicies`, Calico's Felix enforces NetworkPolicies.
  */
-export async function up(progress: Progress, options: UpOptions = {}): Promise<void> {
-  const { temporary = false, networkPolicies = false } = options;
+export async function up(progress: Progress, networkPolicies = false): Promise<void> {
   // Felix runs without IPv6 (calico.ts), so policies would not apply to pods' IPv6 traffic.
   if (networkPolicies && STACK !== "ipv4") throw new NotHere("--network-policies: works only on an IPv4-only cluster");
   if (TWO_NODES && (networkPolicies || STACK !== "ipv4")) {
@@ -110,7 +96,6 @@ export async function up(progress: Progress, options: UpOptions = {}): Promise<v
   if (existsSync(STATE_FOLDER)) progress.say("removing what is left of an earlier cluster");
   await down();
   await mkdir(statePath("home"), { recursive: true, mode: 0o700 });
-  if (temporary) await writeFile(TEMPORARY_FILE, "");
   await createDaemonGroup();
   await createNetwork();
   await writeConfiguration(networkPolicies);
