@@ -227,8 +227,7 @@ export class MapReconciler {
   async #takeOver(term: Term): Promise<LeaderMap> {
     const { addresses, plan, source, store, now, removal, log, claimEvents } = this.#deps;
     // The watch may not have the last write of the former leader yet, and with it the holders of its names.
-    await store.refresh();
-    const { lines, flaw } = await recoverMap(store.current);
+    const { lines, flaw } = await recoverMap(await store.refresh());
     term.signal.throwIfAborted();
     const published = addresses.published();
     if (flaw?.code === MAP_VERSION)

@@ -26,7 +26,9 @@ export class MemoryMap implements MapWriter {
     this.#listeners.add(onChange);
   }
 
-  async refresh(): Promise<void> {}
+  async refresh(): Promise<MapObject | undefined> {
+    return this.#current;
+  }
 
   async write({ revision, data, binaryData }: RenderedMap, hold: RemovalHold | undefined): Promise<void> {
     const annotations = mapAnnotations(revision, hold, new Date(0).toISOString());

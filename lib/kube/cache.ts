@@ -19,7 +19,7 @@ export interface ObjectCache<P> {
   readonly values: ReadonlyMap<string, P>;
   /** Stores an added or modified object. Returns undefined if it is unchanged. */
   put(object: ApiObject): ObjectChange<P> | undefined;
-  remove(object: ApiObject): ObjectChange<P> | undefined;
+  remove(key: string): ObjectChange<P> | undefined;
   /** Replaces a kept value by the result of `change`. Undefined: the object is no longer kept. */
   revise(key: string, change: (value: P) => P | undefined): ObjectChange<P> | undefined;
   beginRelist(): Relist<P>;
@@ -80,7 +80,7 @@ export function createCache<P>(
     return { key, ...(before ? { before: before.value } : {}), after: entry.value };
   }
 
-  function removeKey(key: string): ObjectChange<P> | undefined {
+  function remove(key: string): ObjectChange<P> | undefined {
     const before = entryAt(key);
     if (before === undefined) return undefined;
     values.delete(key);
@@ -89,7 +89,7 @@ export function createCache<P>(
   }
 
   function drop(key: string): ObjectChange<P> | undefined {
-    const change = removeKey(key);
+    const change = remove(key);
     return change && { ...change, dropped: true };
   }
 
@@ -102,7 +102,7 @@ export function createCache<P>(
   return {
     values,
     put,
-    remove: (object) => removeKey(cacheKey(object)),
+    remove,
     revise(key, change) {
       const before = entryAt(key);
       if (before === undefined) return undefined;
@@ -119,7 +119,7 @@ export function createCache<P>(
         restart: () => listed.clear(),
         *finish() {
           for (const key of [...values.keys()].filter((each) => !listed.has(each))) {
-            const change = removeKey(key);
+            const change = remove(key);
             if (change) yield change;
           }
         },

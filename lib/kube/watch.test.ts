@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
-import { describe, test } from "node:test";
+import { describe, type TestContext, test } from "node:test";
 import { settled } from "#test/fakes/stopped-time.ts";
 import { away, followedWatch, object, startWatch, status } from "#test/fakes/watch-rig.ts";
 import { METADATA_LIST, METADATA_WATCH } from "./accept.ts";
+import type { ApiObject } from "./types.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -150,6 +151,89 @@ describe("a watch", () => {
     assert.equal(streams.length, 101);
     assert.deepEqual(getEventListeners(streams[0]?.options.signal ?? assert.fail(), "abort").length, 1);
     assert.equal(streams[0]?.options.signal.aborted, true);
+  });
+});
+
+describe("the answer of an own request", () => {
+  /** A watch of the object `a`, and a request for it whose answer is still to come. */
+  async function requesting(t: TestContext) {
+    const parts = await followedWatch(t);
+    const answer = Promise.withResolvers<ApiObject | undefined>();
+    const answered = parts.seen.watcher.request("shop/a", () => answer.promise);
+    parts.seen.changes.length = 0;
+    return { ...parts, answer, answered, objects: () => [...parts.seen.watcher.objects().values()] };
+  }
+
+  test("counts before the watch shows it", async (t) => {
+    const { stream, seen, answer, answered, objects } = await requesting(t);
+    answer.resolve(object("a", "8"));
+    assert.equal(await answered, "a@8");
+    stream().line("MODIFIED", "a", "8");
+    assert.deepEqual([seen.changes, objects()], [["~a@1>8"], ["a@8"]]);
+  });
+
+  for (const [what, events, left] of [
+    ["an edit", [["MODIFIED", "9"]], ["a@9"]],
+    ["a deletion", [["DELETED", "9"]], []],
+    [
+      "a deletion and a new object",
+      [
+        ["DELETED", "9"],
+        ["ADDED", "10"],
+      ],
+      ["a@10"],
+    ],
+  ] as const) {
+    test(`does not hide ${what} that the watch showed since the request`, async (t) => {
+      const { stream, answer, answered, objects } = await requesting(t);
+      for (const [type, version] of events) stream().line(type, "a", version);
+      answer.resolve(object("a", "8"));
+      assert.equal(await answered, "a@8", "the answer itself is returned");
+      assert.deepEqual(objects(), left);
+    });
+  }
+
+  test("does not hide what a list showed since the request", async (t) => {
+    const { rig, pass, stream, answer, answered, objects } = await requesting(t);
+    rig.items = [object("a", "9")];
+    stream().fail(away);
+    await pass(3_000);
+    answer.resolve(object("a", "8"));
+    await answered;
+    assert.deepEqual(objects(), ["a@9"]);
+  });
+
+  test("counts although other objects have changed since", async (t) => {
+    const { stream, answer, answered, objects } = await requesting(t);
+    stream().line("ADDED", "b", "7");
+    answer.resolve(object("a", "8"));
+    await answered;
+    assert.deepEqual(objects(), ["a@8", "b@7"]);
+  });
+
+  test("that the object is missing counts, unless the watch showed a new one since", async (t) => {
+    const { stream, seen, answer, answered } = await requesting(t);
+    answer.resolve(undefined);
+    assert.equal(await answered, undefined);
+    assert.deepEqual(seen.changes, ["-a@1"]);
+    const gone = Promise.withResolvers<undefined>();
+    const second = seen.watcher.request("shop/a", () => gone.promise);
+    stream().line("ADDED", "a", "9");
+    gone.resolve(undefined);
+    await second;
+    assert.deepEqual(seen.changes, ["-a@1", "+a@9"]);
+  });
+
+  test("that is an error changes nothing and is passed on; after a stop, no handler is called", async (t) => {
+    const { seen, answer, answered } = await requesting(t);
+    answer.reject(status(409));
+    await assert.rejects(answered, { status: 409 });
+    const late = Promise.withResolvers<ApiObject>();
+    const second = seen.watcher.request("shop/a", () => late.promise);
+    await seen.watcher.stop();
+    late.resolve(object("a", "8"));
+    assert.equal(await second, "a@8");
+    assert.deepEqual(seen.changes, []);
   });
 });
 

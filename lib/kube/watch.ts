@@ -116,6 +116,12 @@ export interface Informer<P> {
   /** Replaces what is kept of an object by the result of `change`. Undefined: the object is no longer kept. */
   revise(key: string, change: (value: P) => P | undefined): void;
   /**
+   * Sends a request for one object, and takes the object of the answer for its state. So it counts before the watch
+   * shows it. Undefined: the object is missing. If the watch has shown anything of the object since the request, the
+   * answer does not count, because it may be older. Returns the projection of the answer, and passes errors on.
+   */
+  request(key: string, send: () => Promise<ApiObject | undefined>): Promise<P | undefined>;
+  /**
    * Lists the objects of one namespace, because `project` may now keep more of them. Needs `pathIn`. If the list fails,
    * it is repeated when the next watch begins.
    */
@@ -156,8 +162,8 @@ class Watch<P> implements Informer<P> {
   readonly #again = new Set<string>();
   /** Lists them. Undefined while no watch is open. */
   #listAgain: (() => void) | undefined;
-  /** While a namespace is listed: the keys of the objects with events since the request. */
-  #touched: Set<string> | undefined;
+  /** For each request in progress: the keys of the objects that the watch has shown since. */
+  readonly #shown = new Set<Set<string>>();
 
   constructor(options: WatchOptions<P>) {
     this.#options = options;
@@ -191,6 +197,16 @@ class Watch<P> implements Informer<P> {
 
   revise(key: string, change: (value: P) => P | undefined): void {
     this.#emit(this.#cache.revise(key, change));
+  }
+
+  async request(key: string, send: () => Promise<ApiObject | undefined>): Promise<P | undefined> {
+    return await this.#whileSent(async (shown) => {
+      const object = await send();
+      if (!shown.has(key) && !this.#stop.signal.aborted) {
+        this.#emit(object === undefined ? this.#cache.remove(key) : this.#cache.put(object));
+      }
+      return object && this.#options.project(object);
+    });
   }
 
   refresh(namespace: string): void {
@@ -230,7 +246,7 @@ class Watch<P> implements Informer<P> {
     let changes = 0;
     for (const change of relist.finish()) {
       if (signal.aborted) return;
-      this.#emit(change);
+      this.#show(change);
       if (++changes % PAGE_SIZE === 0) await yieldToLoop();
     }
     if (signal.aborted) return;
@@ -260,7 +276,7 @@ class Watch<P> implements Informer<P> {
         const sliceEnd = timeSlices(this.#now);
         for (const item of items) {
           if (signal.aborted) return;
-          this.#emit(add(item));
+          this.#show(add(item));
           const ended = sliceEnd();
           if (ended !== undefined) await ended;
         }
@@ -277,17 +293,15 @@ class Watch<P> implements Informer<P> {
     for (const namespace of this.#again) {
       const path = this.#options.pathIn?.(namespace);
       if (signal.aborted || path === undefined) return;
-      const touched = new Set<string>();
-      this.#touched = touched;
       this.#again.delete(namespace);
       try {
-        const add = (item: ApiObject) => (touched.has(cacheKey(item)) ? undefined : this.#cache.put(item));
-        await this.#readPages(path, false, signal, { add, restart() {} });
+        await this.#whileSent(async (shown) => {
+          const add = (item: ApiObject) => (shown.has(cacheKey(item)) ? undefined : this.#cache.put(item));
+          await this.#readPages(path, false, signal, { add, restart() {} });
+        });
       } catch {
         this.#again.add(namespace);
         return;
-      } finally {
-        this.#touched = undefined;
       }
     }
   }
@@ -353,11 +367,28 @@ class Watch<P> implements Informer<P> {
     const version = object.metadata?.resourceVersion;
     if (!version) throw new SwitchbackError("data-corrupt", `watch event ${type} without a resourceVersion`);
     if (type !== "BOOKMARK") {
-      this.#touched?.add(cacheKey(object));
-      this.#emit(type === "DELETED" ? this.#cache.remove(object) : this.#cache.put(object));
+      const key = cacheKey(object);
+      this.#show(type === "DELETED" ? this.#cache.remove(key) : this.#cache.put(object), key);
     }
     this.#version = version;
     return type !== "BOOKMARK";
+  }
+
+  /** Runs a request. It gets the keys of the objects that the watch or a list has shown since. */
+  async #whileSent<A>(run: (shown: ReadonlySet<string>) => Promise<A>): Promise<A> {
+    const shown = new Set<string>();
+    this.#shown.add(shown);
+    try {
+      return await run(shown);
+    } finally {
+      this.#shown.delete(shown);
+    }
+  }
+
+  /** What the watch or a list shows of an object. */
+  #show(change: ObjectChange<P> | undefined, key = change?.key): void {
+    if (key !== undefined) for (const shown of this.#shown) shown.add(key);
+    this.#emit(change);
   }
 
   #emit(change: ObjectChange<P> | undefined): void {
