@@ -40,8 +40,6 @@ interface PagedList<T> {
    * is read in pages anyway.
    */
   fromCache?: boolean;
-  /** Returns the objects of a page, or undefined if it is not a list. Default: `items`. */
-  itemsOf?: (page: ApiList<T>) => readonly T[] | undefined;
   onPage: (items: readonly T[]) => void | Promise<void>;
   restart: () => void;
 }
@@ -67,7 +65,6 @@ async function onePass<T>({
   query = {},
   options,
   fromCache = false,
-  itemsOf = itemsOfList,
   onPage,
 }: PagedList<T>): Promise<string> {
   const { limit: given = PAGE_SIZE, ...selectors } = query;
@@ -92,7 +89,7 @@ async function onePass<T>({
     isCached = false;
     limit = Math.min(most, limit * 2);
     const version = page.metadata?.resourceVersion;
-    const items = itemsOf(page);
+    const items = itemsOfList(page);
     // Without this check, another object or a page of another server would count as an empty list and clear the cache.
     if (!version || items === undefined) {
       throw new SwitchbackError("data-corrupt", `GET ${path}: the response is not a list`);

@@ -74,10 +74,10 @@ describe("pauses", () => {
   });
 
   for (const code of [403, 404]) {
-    test(`are a second after ${code}, then twice the last, up to 30 s; then the resource is followed`, async (t) => {
+    test(`are 250 ms after ${code}, then twice the last, up to 30 s; then the resource is followed`, async (t) => {
       const { rig, delays, pass, state } = startWatch(t);
       rig.refusesLists = status(code);
-      assert.deepEqual(await delays(93_000, 500), [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+      assert.deepEqual(await delays(93_000, 250), [250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
       assert.deepEqual([state().synced, state().problem?.code], [false, code === 403 ? "forbidden" : "not-found"]);
       rig.refusesLists = undefined;
       await pass(31_000, 1_000);
