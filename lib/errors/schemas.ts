@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { nearest } from "./nearest.ts";
-import { describe, SETTINGS, type Schema } from "./validation.ts";
+import { describe, type Schema, SETTINGS } from "./validation.ts";
 
 /** An integer from `min` to `max`. */
 export function integer(min = Number.MIN_SAFE_INTEGER, max = Number.MAX_SAFE_INTEGER) {
