@@ -114,16 +114,6 @@ describe("the cache of a watch", () => {
     assert.deepEqual([...cache.values.keys()].sort(), ["shop/changed", "shop/new", "shop/same"]);
   });
 
-  it("a relist that starts over removes what only its first part had", () => {
-    const { cache } = cacheOf();
-    const relist = cache.beginRelist();
-    relist.add(object("ghost", "1"));
-    relist.restart();
-    relist.add(object("web", "1"));
-    assert.deepEqual([...relist.finish()], [{ key: "shop/ghost", before: "uid-ghost@1" }]);
-    assert.deepEqual([...cache.values.keys()], ["shop/web"]);
-  });
-
   it("keeps the value of an object that cannot be projected, and retries at the next list", () => {
     const bad: string[] = [];
     let broken = false;

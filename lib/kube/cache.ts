@@ -32,7 +32,6 @@ export interface ObjectCache<P> {
  */
 export interface Relist<P> {
   add(object: ApiObject): ObjectChange<P> | undefined;
-  restart(): void;
   /** Removes each object that the list did not have, as the iterator yields it. */
   finish(): Iterable<ObjectChange<P>>;
 }
@@ -116,7 +115,6 @@ export function createCache<P>(
           listed.add(cacheKey(object));
           return put(object);
         },
-        restart: () => listed.clear(),
         *finish() {
           for (const key of [...values.keys()].filter((each) => !listed.has(each))) {
             const change = remove(key);

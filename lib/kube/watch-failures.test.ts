@@ -46,14 +46,16 @@ describe("a watch that fails lists everything again, and misses nothing", () => 
     assert.equal(state().problem?.code, "server-error");
   });
 
-  test("a list whose pages expire starts over, and forgets the objects of the earlier pages", async (t) => {
-    const { rig, seen, state } = startWatch(t);
+  test("a list whose pages expire is repeated, and forgets the objects of the earlier pages", async (t) => {
+    const { rig, pass, seen, state } = startWatch(t);
     const pages = [{ metadata: { resourceVersion: "5", continue: "more" }, items: [object("ghost")] }, undefined];
     rig.page = ({ query }) => {
       if (query.continue === "more") throw status(410);
       return pages.shift();
     };
     await settled();
+    assert.equal(state().problem?.code, "expired");
+    await pass(1_250);
     assert.deepEqual([seen.changes, state().problem], [["+ghost@1", "+a@1", "-ghost@1"], undefined]);
   });
 

@@ -4,7 +4,7 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { METADATA_LIST, METADATA_WATCH } from "./accept.ts";
 import { createBackoff } from "./backoff.ts";
-import { cacheKey, createCache, type ObjectCache, type ObjectChange, type Relist } from "./cache.ts";
+import { cacheKey, createCache, type ObjectCache, type ObjectChange } from "./cache.ts";
 import type { KubeClient } from "./client.ts";
 import { listPages, PAGE_SIZE } from "./list.ts";
 import type { Query } from "./paths.ts";
@@ -231,7 +231,7 @@ class Watch<P> implements Informer<P> {
   async #list(): Promise<void> {
     const relist = this.#cache.beginRelist();
     const { signal } = this.#stop;
-    const version = await this.#readPages(this.#options.path, this.#options.fromCache === true, signal, relist);
+    const version = await this.#readPages(this.#options.path, this.#options.fromCache === true, signal, relist.add);
     let changes = 0;
     for (const change of relist.finish()) {
       if (signal.aborted) return;
@@ -247,30 +247,28 @@ class Watch<P> implements Informer<P> {
   }
 
   /** Reads a list, and emits the change of each object. Returns the resourceVersion of the list. */
-  #readPages(
+  async #readPages(
     path: string,
     fromCache: boolean,
     signal: AbortSignal,
-    { add, restart }: Pick<Relist<P>, "add" | "restart">,
+    add: (item: ApiObject) => ObjectChange<P> | undefined,
   ): Promise<string> {
-    return listPages<ApiObject>({
-      fromCache,
-      client: this.#options.client,
-      path,
-      query: { limit: this.#options.pageSize ?? PAGE_SIZE, ...this.#selection },
-      options: { timeoutMs: PAGE_MS, signal, ...this.#accepting(METADATA_LIST) },
-      onPage: async (items) => {
-        this.#activeAt = this.#now();
-        const sliceEnd = timeSlices(this.#now);
-        for (const item of items) {
-          if (signal.aborted) return;
-          this.#show(add(item));
-          const ended = sliceEnd();
-          if (ended !== undefined) await ended;
-        }
-      },
-      restart,
-    });
+    const { client, pageSize: limit = PAGE_SIZE } = this.#options;
+    const query = { limit, ...this.#selection };
+    const options = { timeoutMs: PAGE_MS, signal, ...this.#accepting(METADATA_LIST) };
+    let version = "";
+    for await (const { items, resourceVersion } of listPages<ApiObject>({ client, path, query, options, fromCache })) {
+      version = resourceVersion;
+      this.#activeAt = this.#now();
+      const sliceEnd = timeSlices(this.#now);
+      for (const item of items) {
+        if (signal.aborted) break;
+        this.#show(add(item));
+        const ended = sliceEnd();
+        if (ended !== undefined) await ended;
+      }
+    }
+    return version;
   }
 
   /**
@@ -285,7 +283,7 @@ class Watch<P> implements Informer<P> {
       try {
         await this.#whileSent(async (shown) => {
           const add = (item: ApiObject) => (shown.has(cacheKey(item)) ? undefined : this.#cache.put(item));
-          await this.#readPages(path, false, signal, { add, restart() {} });
+          await this.#readPages(path, false, signal, add);
         });
       } catch {
         this.#again.add(namespace);
