@@ -256,7 +256,7 @@ test("a list reads all pages", async () => {
   const { client, sent } = start([page(["a", "b"], "9", "more"), page(["c"], "9")]);
   const list = await client.list<{ metadata: { name: string } }>(PATH, { labelSelector: "x" });
   assert.deepEqual([namesOf(list), list.resourceVersion], [["a", "b", "c"], "9"]);
-  const query = "limit=500&labelSelector=x";
+  const query = "labelSelector=x&limit=500";
   assert.deepEqual(
     sent.map(({ path }) => path.split("?")[1]),
     [query, `${query}&continue=more`],

@@ -42,6 +42,8 @@ interface Page<T> {
   items: readonly T[];
   /** The version of the list, the same for all pages. */
   resourceVersion: string;
+  /** The token of the next page. Empty or undefined: this page is the last one. */
+  next: string | undefined;
 }
 
 /**
@@ -50,36 +52,40 @@ interface Page<T> {
  * pages before.
  */
 export async function* listPages<T>(list: PagedList): AsyncGenerator<Page<T>, void> {
-  const { client, path, query = {}, options, fromCache = false } = list;
-  const { limit: given = PAGE_SIZE, ...selectors } = query;
-  const most = Number(given);
+  const most = Number(list.query?.limit ?? PAGE_SIZE);
   let limit = most;
-  let token: string | undefined;
-  let isCached = fromCache;
+  let from: Query = list.fromCache ? { resourceVersion: "0" } : { continue: undefined };
   for (;;) {
-    const maxBytes = limit === 1 ? {} : { maxBytes: PAGE_BYTES };
-    const from = isCached ? { resourceVersion: "0" } : { continue: token };
-    const request = client.get<ApiList<T>>(path, { limit, ...selectors, ...from }, { ...options, ...maxBytes });
-    const page = await (limit === 1 ? request : request.catch(ignoreTooLong));
+    const page = await readPage<T>(list, limit, from);
     if (page === undefined) {
       // The API server ignores the limit when it answers from memory.
-      limit = Math.max(1, Math.floor(limit / (isCached ? FIRST_PART : 2)));
-      isCached = false;
+      const isWhole = from.resourceVersion !== undefined;
+      limit = Math.max(1, Math.floor(limit / (isWhole ? FIRST_PART : 2)));
+      if (isWhole) from = { continue: undefined };
       continue;
     }
-    isCached = false;
     limit = Math.min(most, limit * 2);
-    const { resourceVersion } = page.metadata ?? {};
-    const items = itemsOfList(page);
-    // Without this check, another object or a page of another server would count as an empty list and clear the cache.
-    if (!resourceVersion || items === undefined) {
-      throw new SwitchbackError("data-corrupt", `GET ${path}: the response is not a list`);
-    }
-    yield { items, resourceVersion };
-    token = page.metadata?.continue;
-    if (!token) return;
+    yield page;
+    if (!page.next) return;
+    from = { continue: page.next };
     await yieldToLoop();
   }
+}
+
+/** Reads one page, or returns undefined if it is too long and could be shorter. */
+async function readPage<T>(list: PagedList, limit: number, from: Query): Promise<Page<T> | undefined> {
+  const { client, path, query, options } = list;
+  const maxBytes = limit === 1 ? {} : { maxBytes: PAGE_BYTES };
+  const request = client.get<ApiList<T>>(path, { ...query, limit, ...from }, { ...options, ...maxBytes });
+  const page = await (limit === 1 ? request : request.catch(ignoreTooLong));
+  if (page === undefined) return undefined;
+  const { resourceVersion, continue: next } = page.metadata ?? {};
+  const items = itemsOfList(page);
+  // Without this check, another object or a page of another server would count as an empty list and clear the cache.
+  if (!resourceVersion || items === undefined) {
+    throw new SwitchbackError("data-corrupt", `GET ${path}: the response is not a list`);
+  }
+  return { items, resourceVersion, next };
 }
 
 function ignoreTooLong(error: unknown): undefined {
