@@ -69,6 +69,9 @@ describe("in a pod", () => {
     await get("/version");
     assert.deepEqual([namespace, server], ["own", api.url.href]);
     assert.equal(api.calls[0]?.headers["user-agent"], "switchback/test");
+    const ipv6 = await connect({ inCluster: { ...pod, host: "fd00::1", port: "6443" } });
+    assert.equal(ipv6.server, "https://[fd00::1]:6443/");
+    ipv6.close();
   });
 
   it("reloads a rejected token without an error for the caller", async () => {
