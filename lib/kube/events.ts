@@ -44,26 +44,11 @@ interface EventRecorderOptions {
   now?: () => number;
 }
 
-/** Counters. They never decrease. */
-interface EventStats {
-  /** Accepted by the API server. */
-  readonly sent: number;
-  /** Refused by the API server, because it still has the same Event, perhaps from an earlier process. */
-  readonly repeated: number;
-  /** Dropped, because the budget of the namespace was used up. */
-  readonly dropped: number;
-  /** Rejected by the API server, or the API server was unreachable. */
-  readonly failed: number;
-}
-
 export interface EventRecorder {
-  /** Never throws and never blocks: Events are best effort. */
+  /** Never throws and never blocks: Events are best effort. Beyond the budget of the namespace they are dropped. */
   record(event: EventRecord): void;
   /** How long an Event of a namespace should wait if it can, milliseconds. */
   waitMs(namespace: string): number;
-  readonly stats: EventStats;
-  /** Resolves when all recorded Events are sent or have failed. */
-  flush(): Promise<void>;
 }
 
 /** Limits of events.k8s.io/v1, bytes. */
@@ -87,8 +72,6 @@ export function eventReason(code: string): string {
  */
 export function createEventRecorder(options: EventRecorderOptions): EventRecorder {
   const { client, log = silentLogger, now = steadyNow } = options;
-  const stats = { sent: 0, repeated: 0, dropped: 0, failed: 0 };
-  const pending = new Set<Promise<void>>();
   /** By namespace: when it has its whole burst again. */
   const fullAt = new Map<string, number>();
 
@@ -101,45 +84,21 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
     fullAt.set(namespace, Math.max(now(), fullAt.get(namespace) ?? 0) + INTERVAL_MS);
   }
 
-  async function send(event: ReturnType<typeof toEvent>): Promise<void> {
+  async function send(record: EventRecord): Promise<void> {
     try {
+      const event = toEvent(options, record);
+      const { namespace = options.namespace } = record.regarding;
+      if (waitMs(namespace) > 0) return;
+      spend(namespace);
       await client.create(eventsPath(event.metadata.namespace), event);
-      stats.sent++;
     } catch (error) {
-      if (statusOf(error) === 409) {
-        stats.repeated++;
-        return;
-      }
-      stats.failed++;
-      log.debug({ reason: event.reason, error: describeError(error) }, "an Event could not be written");
+      // The API server still has the same Event, perhaps from an earlier process.
+      if (statusOf(error) === 409) return;
+      log.debug({ error: describeError(error) }, "an Event could not be written");
     }
   }
 
-  return {
-    record(record) {
-      try {
-        const event = toEvent(options, record);
-        const { namespace = options.namespace } = record.regarding;
-        if (waitMs(namespace) > 0) {
-          stats.dropped++;
-          return;
-        }
-        spend(namespace);
-        const sending = send(event).finally(() => pending.delete(sending));
-        pending.add(sending);
-      } catch (error) {
-        stats.failed++;
-        log.debug({ error: describeError(error) }, "an Event could not be built");
-      }
-    },
-    waitMs,
-    get stats() {
-      return { ...stats };
-    },
-    async flush() {
-      await Promise.all(pending);
-    },
-  };
+  return { record: (record) => void send(record), waitMs };
 }
 
 function eventsPath(namespace: string): string {
