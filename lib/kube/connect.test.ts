@@ -11,7 +11,7 @@ import { describeError, hasCode } from "#lib/errors/errors.ts";
 import { createTestCa, type TestCa } from "#test/cluster/pki.ts";
 import { type FakeApi, type FakeCall, fakeApi, json, type Responder, refuse } from "#test/fakes/kube-api.ts";
 import { type ConnectedClient, connect } from "./connect.ts";
-import type { InCluster } from "./incluster.ts";
+import type { InCluster } from "./credentials.ts";
 
 let folder: string;
 let ca: TestCa;
