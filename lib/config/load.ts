@@ -38,19 +38,8 @@ export async function loadConfig(input: ConfigInput): Promise<LoadedConfig> {
 function invalid(flaws: readonly Flaw[], place: string, set: ReadonlySet<string>): SwitchbackError {
   const lines = flaws.map(({ path, message }) => {
     const text = renderPath(path);
-    return `${flagsOf(text, set) ?? place}: ${text || "(top)"}: ${message}`;
+    const flag = [...set].find((setting) => text.startsWith(setting) && /^([.[]|$)/.test(text.slice(setting.length)));
+    return `${flag === undefined ? place : `--set ${flag}`}: ${text || "(top)"}: ${message}`;
   });
   return new SwitchbackError("config-invalid", lines.join("\n"));
-}
-
-/** Returns the flags that set the invalid value or a parent of it. Without such flags: those that set a part of it. */
-function flagsOf(path: string, set: ReadonlySet<string>): string | undefined {
-  const parents = [...set].filter((setting) => isWithin(path, setting));
-  const children = [...set].filter((setting) => isWithin(setting, path));
-  const found = parents.length > 0 ? parents : children;
-  return found.length === 0 ? undefined : found.map((setting) => `--set ${setting}`).join(", ");
-}
-
-function isWithin(path: string, parent: string): boolean {
-  return path === parent || path.startsWith(`${parent}.`) || path.startsWith(`${parent}[`);
 }
