@@ -4,7 +4,7 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { METADATA_LIST, METADATA_WATCH } from "./accept.ts";
 import { createBackoff } from "./backoff.ts";
-import { cacheKey, createCache, type ObjectCache, type ObjectChange } from "./cache.ts";
+import { cacheKey, ObjectCache, type ObjectChange } from "./cache.ts";
 import type { KubeClient } from "./client.ts";
 import { listPages, PAGE_SIZE } from "./list.ts";
 import type { Query } from "./paths.ts";
@@ -162,7 +162,7 @@ class Watch<P> implements Informer<P> {
     this.#random = options.random ?? Math.random;
     this.#timings = { ...WATCH_TIMINGS, ...options.timings };
     this.#selection = { labelSelector: options.labelSelector, fieldSelector: options.fieldSelector };
-    this.#cache = createCache(
+    this.#cache = new ObjectCache(
       options.project,
       (key, error) => this.#handlerFailed(`projection of ${key}`, error),
       options.isPartial,
@@ -228,15 +228,22 @@ class Watch<P> implements Informer<P> {
     }
   }
 
+  /**
+   * Lists everything. Additions and updates apply at once, so that no list is in memory as a whole. Deletions follow
+   * when the list is complete, so that a moved name never disappears, and a list that fails halfway deletes nothing.
+   */
   async #list(): Promise<void> {
-    const relist = this.#cache.beginRelist();
+    const listed = new Set<string>();
     const { signal } = this.#stop;
-    const version = await this.#readPages(this.#options.path, this.#options.fromCache === true, signal, relist.add);
-    let changes = 0;
-    for (const change of relist.finish()) {
+    const version = await this.#readPages(this.#options.path, signal, (item) => {
+      listed.add(cacheKey(item));
+      return this.#cache.put(item);
+    });
+    const sliceEnd = timeSlices(this.#now);
+    for (const key of this.#cache.values.keys()) {
       if (signal.aborted) return;
-      this.#show(change);
-      if (++changes % PAGE_SIZE === 0) await yieldToLoop();
+      if (!listed.has(key)) this.#show(this.#cache.remove(key));
+      await sliceEnd();
     }
     if (signal.aborted) return;
     this.#version = version;
@@ -249,11 +256,10 @@ class Watch<P> implements Informer<P> {
   /** Reads a list, and emits the change of each object. Returns the resourceVersion of the list. */
   async #readPages(
     path: string,
-    fromCache: boolean,
     signal: AbortSignal,
     add: (item: ApiObject) => ObjectChange<P> | undefined,
   ): Promise<string> {
-    const { client, pageSize: limit = PAGE_SIZE } = this.#options;
+    const { client, fromCache = false, pageSize: limit = PAGE_SIZE } = this.#options;
     const query = { limit, ...this.#selection };
     const options = { timeoutMs: PAGE_MS, signal, ...this.#accepting(METADATA_LIST) };
     let version = "";
@@ -283,7 +289,7 @@ class Watch<P> implements Informer<P> {
       try {
         await this.#whileSent(async (shown) => {
           const add = (item: ApiObject) => (shown.has(cacheKey(item)) ? undefined : this.#cache.put(item));
-          await this.#readPages(path, false, signal, add);
+          await this.#readPages(path, signal, add);
         });
       } catch {
         this.#again.add(namespace);
@@ -419,12 +425,10 @@ class Watch<P> implements Informer<P> {
   }
 }
 
-const EVENT_TYPES = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"];
-
 function parseEvent(line: string): WatchEvent {
   try {
     const event = JSON.parse(line) as Partial<WatchEvent> | null;
-    if (event?.type && EVENT_TYPES.includes(event.type) && event.object) return event as WatchEvent;
+    if (event?.object && /^(ADDED|MODIFIED|DELETED|BOOKMARK|ERROR)$/.test(event.type ?? "")) return event as WatchEvent;
   } catch {
     // reported below
   }
