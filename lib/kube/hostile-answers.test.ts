@@ -35,6 +35,18 @@ test("status 101 ends a call and a watch at once, with an error that names it", 
   }
 });
 
+test("half a body ends a call at once, and the next call has a new connection", LIMITED, async () => {
+  let isFirst = true;
+  api = await fakeApi((call) => {
+    if (!isFirst) return json({ kind: "List" })(call);
+    isFirst = false;
+    call.socket.end('HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"kind":');
+  });
+  const { client } = api;
+  await assert.rejects(client.get(PATH, {}, { timeoutMs: 60_000 }), { code: "kube-unreachable" });
+  assert.deepEqual(await client.get(PATH), { kind: "List" });
+});
+
 test(
   "a call that waits for a connection ends at its own deadline, not at those of earlier calls",
   LIMITED,

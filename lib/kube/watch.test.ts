@@ -346,16 +346,17 @@ describe("the state of a watch", () => {
     assert.equal(state().inactiveMs, 0);
   });
 
-  for (const [what, refusal] of [
-    ["watch", { refusesWatches: status(410) }],
-    ["list", { refusesLists: status(410), refusesWatches: status(410) }],
+  for (const [what, code, refusal] of [
+    ["410 at every watch", "expired", { refusesWatches: status(410) }],
+    ["410 at every list", "expired", { refusesLists: status(410), refusesWatches: status(410) }],
+    ["429 at every request", "throttled", { refusesLists: status(429, 1_000), refusesWatches: status(429, 1_000) }],
   ] as const) {
-    test(`410 at every ${what} for an hour: attempts stay few, and one line is logged`, async (t) => {
+    test(`${what} for an hour: attempts stay few, and one line is logged`, async (t) => {
       const { rig, pass, stream, seen, state, order } = await followedWatch(t);
       Object.assign(rig, refusal);
       stream().end("closed");
       await pass(HOUR, 2_500);
-      assert.deepEqual([seen.changes, state().problem?.code, seen.logs.length], [["+a@1"], "expired", 1]);
+      assert.deepEqual([seen.changes, state().problem?.code, seen.logs.length], [["+a@1"], code, 1]);
       // There is an attempt every 5 s, and each pass of a list has four attempts.
       assert.ok(order.length > 500 && order.length < 5 * 800, String(order.length));
       assert.ok(state().inactiveMs < 3 * MINUTE, "no reason for a restart");
