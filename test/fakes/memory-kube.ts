@@ -1,9 +1,9 @@
+import { parseObjectPath } from "#cli/dump/stored-objects.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { METADATA_LIST, METADATA_WATCH } from "#lib/kube/accept.ts";
 import type { KubeClient, WriteOptions } from "#lib/kube/client.ts";
 import type { Query } from "#lib/kube/paths.ts";
 import { KubeStatusError } from "#lib/kube/status.ts";
-import { parseObjectPath } from "#lib/kube/stored-objects.ts";
 import type { StreamOptions } from "#lib/kube/stream.ts";
 import type { ApiObject, JsonPatchOperation, ObjectMeta, ReadOptions } from "#lib/kube/types.ts";
 import { inCollection, type KubeObject, memberPath, patched, selecting, sent } from "./memory-objects.ts";

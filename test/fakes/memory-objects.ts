@@ -1,6 +1,6 @@
+import { parseObjectPath, selectedBy } from "#cli/dump/stored-objects.ts";
 import { METADATA_LIST, METADATA_WATCH } from "#lib/kube/accept.ts";
 import type { Query } from "#lib/kube/paths.ts";
-import { parseObjectPath, selectedBy } from "#lib/kube/stored-objects.ts";
 import type { ApiObject, ObjectMeta } from "#lib/kube/types.ts";
 
 // What the API servers in memory do with objects.
