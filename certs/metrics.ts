@@ -1,4 +1,4 @@
-import type { MetricsRegistry, Sample } from "#lib/telemetry/metrics.ts";
+import type { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import type { CertStatus } from "./manager.ts";
 
 /** Registers the certificate metrics. Each scrape calls `status`. It is undefined if this replica is not the leader. */
@@ -7,8 +7,9 @@ export function registerCertMetrics(registry: MetricsRegistry, status: () => Cer
     "switchback_certificate_expiry_timestamp_seconds",
     "Expiry of the CA and of the current serving certificate, Unix seconds.",
     () => {
-      const { caNotAfter, leafNotAfter } = status() ?? {};
-      return [...expiry("ca", caNotAfter), ...expiry("serving", leafNotAfter)];
+      const { caNotAfter: ca, leafNotAfter: serving } = status() ?? {};
+      const known = Object.entries({ ca, serving }).filter(([, notAfter]) => notAfter !== undefined);
+      return known.map(([certificate, notAfter = 0]) => [{ certificate }, notAfter / 1000]);
     },
   );
   registry.gauge(
@@ -25,13 +26,8 @@ export function registerCertMetrics(registry: MetricsRegistry, status: () => Cer
     () => (status()?.lastError === undefined ? 0 : 1),
   );
   registry.counterOf(
-    "switchback_cabundle_restored_total",
-    "How often another writer's change to the caBundle was reverted.",
-    () => status()?.bundleRestored ?? 0,
+    "switchback_cabundle_writes_total",
+    "How often this leader wrote the caBundle.",
+    () => status()?.bundleWrites ?? 0,
   );
-}
-
-/** `notAfter` is in Unix milliseconds, or undefined if unknown. */
-function expiry(certificate: string, notAfter: number | undefined): Sample[] {
-  return notAfter === undefined ? [] : [[{ certificate }, notAfter / 1000]];
 }

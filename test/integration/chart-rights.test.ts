@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { WEBHOOK_CONFIGURATION } from "#certs/ca-bundle.ts";
-import { CA_SECRET, TLS_SECRET } from "#certs/secret-store.ts";
+import { CA_SECRET, TLS_SECRET, WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
 import { RECORD_MAPS } from "#controller/rollout/record-map.ts";
 import { PRESETS } from "#controller/sources/custom/presets.ts";
 import { ISTIO_KINDS } from "#controller/sources/istio.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { TLS_SECRET } from "#certs/secret-store.ts";
+import { TLS_SECRET } from "#certs/objects.ts";
 import { GATEWAY_GROUP } from "#controller/sources/gateway/view.ts";
 import { isShardName } from "#lib/documents/map-format.ts";
 import { readStatusKey, STATUS_KEY_HEADER } from "#lib/documents/status-page.ts";
