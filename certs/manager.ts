@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import type { Reason } from "#hostmap/types.ts";
 import type { CertsConfig } from "#lib/config/schema.ts";
 import { describeError } from "#lib/errors/errors.ts";
@@ -6,6 +7,7 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
 import { startPromptTimer, steadyNow } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import type { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import { issueAuthority, issueLeaf, type MakeKey } from "./issue.ts";
 import { type BundleView, CA_SECRET, certObjects, type SecretContent, TLS_SECRET } from "./objects.ts";
 import { type Certificate, chainsTo, loadPair, parseCertificates, readableAuthorities } from "./pem.ts";
@@ -36,12 +38,6 @@ export interface CertStatus {
   readonly bundleWrites: number;
   /** The last failure, until a turn succeeds. */
   readonly lastError?: { readonly text: string; readonly at: number } | undefined;
-}
-
-export interface CertManager {
-  status(): CertStatus;
-  /** Settles once the signal has aborted; never rejects. */
-  readonly done: Promise<void>;
 }
 
 /** Limits how late a step is, or less with a short overlap. A recheck costs three small reads. */
@@ -81,101 +77,139 @@ function leafIn(tls: SecretContent | undefined, names: readonly string[]): Facts
  * Maintains CA, serving certificate and caBundle while this process is the leader, by the rules in `rules.ts`. In the
  * modes `cert-manager` and `files` it changes nothing and only reports the mode.
  */
-export function runCertManager(options: CertManagerOptions): CertManager {
-  const { config, names, now, log, signal, makeKey } = options;
-  const { mode } = config;
-  if (mode !== "self-signed") {
-    return { status: () => ({ mode, state: ELSEWHERE, bundleWrites: 0 }), done: Promise.resolve() };
+export class CertManager {
+  /** Settles once the signal has aborted; never rejects. */
+  readonly done: Promise<void>;
+  readonly #options: CertManagerOptions;
+  readonly #objects: ReturnType<typeof certObjects>;
+  #status: CertStatus;
+  #sights: Sights = {};
+  #pauseMs = GAP_MS;
+
+  constructor(options: CertManagerOptions) {
+    const { client, namespace, signal, config } = options;
+    this.#options = options;
+    this.#objects = certObjects(client, namespace, signal);
+    const isOurs = config.mode === "self-signed";
+    this.#status = { mode: config.mode, state: isOurs ? STARTING : ELSEWHERE, bundleWrites: 0 };
+    this.done = isOurs ? this.#run() : Promise.resolve();
   }
-  const objects = certObjects(options.client, options.namespace, signal);
-  const overlapMs = config.overlapSeconds * 1000;
-  const recheckMs = Math.min(RECHECK_MS, Math.max(overlapMs, 1_000));
-  let status: CertStatus = { mode, state: STARTING, bundleWrites: 0 };
-  let sights: Sights = {};
-  let pauseMs = 0;
 
-  /** `bundleError` is why the bundle is unknown. The facts are what the rules need of the objects. */
-  const read = async (writeError: unknown) => {
-    let view: BundleView | undefined;
-    let bundleError = writeError;
-    try {
-      view = await objects.readBundle();
-    } catch (error) {
-      bundleError = error;
-    }
-    const [tls, ca] = [await objects.readSecret(TLS_SECRET), await objects.readSecret(CA_SECRET)];
-    const bundles = bundleError === undefined ? (view?.bundles ?? []) : undefined;
-    const signer = pairIn(ca, "ca");
-    const facts: Facts = {
-      signer: signer?.x509.ca ? signer : undefined,
-      leaf: leafIn(tls, names),
-      offered: readableAuthorities(tls?.data["ca.crt"] ?? ""),
-      entries: bundles?.map((text) => ({ text, authorities: readableAuthorities(text) })),
-    };
-    return { view, tls, ca, facts, bundleError };
-  };
+  status(): CertStatus {
+    return this.#status;
+  }
 
-  const carryOut = async ({ write, bundle }: Decision, { view, tls, ca }: Awaited<ReturnType<typeof read>>) => {
+  async #run(): Promise<void> {
+    const { signal, log, now } = this.#options;
+    if (signal.aborted) return;
+    const reconciler = new Reconciler({
+      reconcile: () => this.#turn(),
+      retry: {
+        backoff: createBackoff(FIRST_RETRY_MS, RECHECK_MS),
+        onError: (error) => {
+          const text = describeError(error);
+          if (signal.aborted) return;
+          if (this.#status.lastError?.text !== text) log.error({ error: text }, "certificates: failed, will retry");
+          this.#status = { ...this.#status, lastError: { text, at: now() } };
+        },
+        hold: true,
+      },
+      pauseMs: () => this.#pauseMs,
+      startTimer: startPromptTimer,
+    });
+    this.#objects.watch(() => reconciler.enqueue(), log);
+    reconciler.enqueue();
+    await once(signal, "abort");
+    await reconciler.stop();
+  }
+
+  /** Writes at most once. */
+  async #turn(): Promise<ReconcileResult> {
+    const { config, names, now, makeKey } = this.#options;
+    const { tls, ca, view, facts, bundleError } = await this.#read();
+    const overlapMs = config.overlapSeconds * 1000;
+    const decision = decide(facts, this.#sights, { wall: now(), steady: steadyNow() }, overlapMs);
+    const { write, bundle } = decision;
+    this.#sights = decision.sights;
     if (write === "signer") {
       const { cert, key } = await issueAuthority({ now: now(), days: config.caDays }, makeKey);
-      await objects.writeSecret(CA_SECRET, { "ca.crt": cert, "ca.key": key }, ca);
+      await this.#objects.writeSecret(CA_SECRET, { "ca.crt": cert, "ca.key": key }, ca);
     } else if (write === "leaf") {
       const signer = { cert: ca?.data["ca.crt"] ?? "", key: ca?.data["ca.key"] ?? "" };
       const { cert, key } = await issueLeaf(signer, names, { now: now(), days: config.leafDays }, makeKey);
-      await objects.writeSecret(TLS_SECRET, { "tls.crt": cert, "tls.key": key, "ca.crt": bundle }, tls);
+      await this.#objects.writeSecret(TLS_SECRET, { "tls.crt": cert, "tls.key": key, "ca.crt": bundle }, tls);
     } else if (write === "bundle" && view !== undefined) {
-      await objects.writeBundle(bundle, view);
+      await this.#objects.writeBundle(bundle, view);
     }
-  };
-
-  /** Writes at most once. If the bundle cannot be written, only what relies on it waits. */
-  const turn = async (writeError?: unknown): Promise<ReconcileResult> => {
-    pauseMs = GAP_MS;
-    const found = await read(writeError);
-    const clocks = { wall: now(), steady: steadyNow() };
-    const decision = decide(found.facts, sights, clocks, overlapMs);
-    const { write, reason } = decision;
-    sights = decision.sights;
-    try {
-      await carryOut(decision, found);
-    } catch (error) {
-      if (write !== "bundle" || signal.aborted) throw error;
-      return await turn(error);
-    }
-    if (write !== undefined || status.state.code !== reason.code) log.info({ write, ...reason }, "certificates");
-    status = {
-      ...status,
-      state: reason,
-      caNotAfter: found.facts.signer?.notAfter,
-      leafNotAfter: found.facts.leaf?.notAfter,
-      bundleWrites: status.bundleWrites + (write === "bundle" ? 1 : 0),
-    };
-    if (found.bundleError !== undefined) throw found.bundleError;
-    status = { ...status, lastError: undefined };
-    if (write !== undefined) pauseMs = write === "bundle" ? BUNDLE_GAP_MS : 0;
-    return { requeueAfter: write === undefined ? recheckMs : 0 };
-  };
-
-  const onError = (error: unknown): void => {
-    const text = describeError(error);
-    if (signal.aborted) return;
-    if (status.lastError?.text !== text) log.error({ error: text }, "certificates: failed, will retry");
-    status = { ...status, lastError: { text, at: now() } };
-  };
-
-  const reconciler = new Reconciler({
-    reconcile: () => turn(),
-    retry: { backoff: createBackoff(FIRST_RETRY_MS, RECHECK_MS), onError, hold: true },
-    pauseMs: () => pauseMs,
-    startTimer: startPromptTimer,
-  });
-  const ended = Promise.withResolvers<void>();
-  const end = () => ended.resolve(reconciler.stop());
-  signal.addEventListener("abort", end, { once: true });
-  if (signal.aborted) end();
-  else {
-    objects.watch(() => reconciler.enqueue(), log);
-    reconciler.enqueue();
+    this.#report(decision, facts);
+    if (bundleError !== undefined) throw bundleError;
+    this.#status = { ...this.#status, lastError: undefined };
+    this.#pauseMs = write === undefined ? GAP_MS : write === "bundle" ? BUNDLE_GAP_MS : 0;
+    return { requeueAfter: write === undefined ? Math.min(RECHECK_MS, Math.max(overlapMs, 1_000)) : 0 };
   }
-  return { status: () => status, done: ended.promise };
+
+  /** The objects, and the facts in them. If there is a `bundleError`, the bundle is unknown. */
+  async #read() {
+    let view: BundleView | undefined;
+    let bundleError: unknown;
+    try {
+      view = await this.#objects.readBundle();
+    } catch (error) {
+      bundleError = error;
+    }
+    const tls = await this.#objects.readSecret(TLS_SECRET);
+    const ca = await this.#objects.readSecret(CA_SECRET);
+    const signer = pairIn(ca, "ca");
+    const entries = (view?.bundles ?? []).map((text) => ({ text, authorities: readableAuthorities(text) }));
+    const facts: Facts = {
+      signer: signer?.x509.ca ? signer : undefined,
+      leaf: leafIn(tls, this.#options.names),
+      offered: readableAuthorities(tls?.data["ca.crt"] ?? ""),
+      entries: bundleError === undefined ? entries : undefined,
+    };
+    return { tls, ca, view, facts, bundleError };
+  }
+
+  #report({ write, reason }: Decision, { signer, leaf }: Facts): void {
+    const { state, bundleWrites } = this.#status;
+    if (write !== undefined || state.code !== reason.code) this.#options.log.info({ write, ...reason }, "certificates");
+    this.#status = {
+      ...this.#status,
+      state: reason,
+      caNotAfter: signer?.notAfter,
+      leafNotAfter: leaf?.notAfter,
+      bundleWrites: bundleWrites + (write === "bundle" ? 1 : 0),
+    };
+  }
+}
+
+/** Registers the certificate metrics. Each scrape calls `status`. It is undefined if this replica is not the leader. */
+export function registerCertMetrics(registry: MetricsRegistry, status: () => CertStatus | undefined): void {
+  registry.gauge(
+    "switchback_certificate_expiry_timestamp_seconds",
+    "Expiry of the CA and of the current serving certificate, Unix seconds.",
+    () => {
+      const { caNotAfter: ca, leafNotAfter: serving } = status() ?? {};
+      const known = Object.entries({ ca, serving }).filter(([, notAfter]) => notAfter !== undefined);
+      return known.map(([certificate, notAfter = 0]) => [{ certificate }, notAfter / 1000]);
+    },
+  );
+  registry.gauge(
+    "switchback_certificates_state",
+    "1 for the current state of the rotation of certificates, by code.",
+    () => {
+      const code = status()?.state.code;
+      return code === undefined ? [] : [[{ code }, 1]];
+    },
+  );
+  registry.gauge(
+    "switchback_certificates_failing",
+    "1 if the last attempt to maintain the certificates or the caBundle failed.",
+    () => (status()?.lastError === undefined ? 0 : 1),
+  );
+  registry.counterOf(
+    "switchback_cabundle_writes_total",
+    "How often this leader wrote the caBundle.",
+    () => status()?.bundleWrites ?? 0,
+  );
 }

@@ -43,7 +43,7 @@ export interface Facts {
   readonly offered: readonly CertFacts[];
   /**
    * The caBundle of each webhook entry. Empty if there is no configuration, so that no API server calls. Undefined if
-   * the configuration cannot be read or written.
+   * the configuration cannot be read.
    */
   readonly entries: readonly { readonly text: string; readonly authorities: readonly CertFacts[] }[] | undefined;
 }
@@ -121,7 +121,7 @@ function mustStay({ signer, leaf, entries }: Facts, others: readonly CertFacts[]
 /** The state in which nothing is due. */
 function rest({ entries }: Facts, fault: string | undefined, others: number): Reason {
   if (entries === undefined) {
-    return { code: "bundle-unreadable", text: "the webhook configuration cannot be read or written" };
+    return { code: "bundle-unreadable", text: "the webhook configuration cannot be read" };
   }
   if (entries.length === 0) {
     return { code: "bundle-absent", text: "there is no webhook configuration: no API server calls the webhook" };

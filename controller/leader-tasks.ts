@@ -1,5 +1,5 @@
 import { servingNames } from "#certs/issue.ts";
-import { type CertManager, runCertManager } from "#certs/manager.ts";
+import { CertManager } from "#certs/manager.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { EventRecorder } from "#lib/kube/events.ts";
@@ -67,7 +67,7 @@ export class LeaderTasks {
   #manageCertificates(signal: AbortSignal): CertManager {
     const { client, config, clusterDomain, log, now } = this.#deps;
     const { namespace, certs } = config;
-    return runCertManager({
+    return new CertManager({
       config: certs,
       namespace,
       names: servingNames(WEBHOOK_SERVICE, namespace, clusterDomain ?? DEFAULT_DOMAIN),
