@@ -1,8 +1,5 @@
 import assert from "node:assert/strict";
-import { before, test } from "node:test";
-import { KubeBundleWriter } from "#certs/ca-bundle-kube.ts";
-import { runTurn, type TurnContext } from "#certs/reconcile.ts";
-import { KubeSecretStore } from "#certs/secret-store-kube.ts";
+import { test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
@@ -12,7 +9,6 @@ import { silentLogger } from "#lib/telemetry/log.ts";
 import { restartWorkload } from "#lib/workloads/restart.ts";
 import { type RawWorkload, workloadState } from "#lib/workloads/workload-state.ts";
 import { TestCatalog, target } from "#test/fakes/fronts-rig.ts";
-import { KEY_POOL, pooledKey } from "#test/fakes/keys.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { SuspendedClient } from "#test/fakes/suspended-client.ts";
@@ -90,53 +86,6 @@ async function suspendEverywhere(suspension: Suspension): Promise<number> {
   }
   return tries;
 }
-
-const DAYS = { caDays: 100, leafDays: 10, overlapMs: 0 };
-const ENTRIES = [{ name: "pod.switchback.dev", clientConfig: {} }];
-const CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook";
-const SECRETS = ["switchback-ca", "switchback-webhook-tls"].map(
-  (name) => `/api/v1/namespaces/${NAMESPACE}/secrets/${name}`,
-);
-
-before(() => Promise.all(Array.from({ length: KEY_POOL }, pooledKey)));
-
-/** Each leader configures a different domain, so each issues its own certificate. */
-const leadCertificates: Lead = async (client, fence, which) => {
-  const context: TurnContext = {
-    ...DAYS,
-    store: new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger, fence }),
-    bundleWriter: new KubeBundleWriter({ client, log: silentLogger, fence }),
-    names: [`${which}.svc`],
-    now: Date.now,
-    makeKey: pooledKey,
-    log: silentLogger,
-  };
-  await runTurn(context, never);
-  return settled;
-};
-
-test("certificates: no write of a suspended leader succeeds, wherever it was suspended", async (t) => {
-  const seeds = new Map<string, object>();
-  const seeded = new MemoryKube();
-  seeded.put(CONFIGURATION, { webhooks: ENTRIES });
-  const fence = new Fence({ client: seeded.client, log: silentLogger, term: { confirm: async () => {} } });
-  await leadCertificates(seeded.client, fence, "second");
-  for (const path of [CONFIGURATION, ...SECRETS]) seeds.set(path, seeded.at(path) ?? {});
-  const state = (kube: MemoryKube) => [kube.at(CONFIGURATION)?.webhooks, ...SECRETS.map((path) => kube.at(path)?.data)];
-  const certificates = { lead: leadCertificates, state, watchesFirst: [true] };
-  const empty = await suspendEverywhere({
-    ...certificates,
-    prepare: (kube) => kube.put(CONFIGURATION, { webhooks: ENTRIES }),
-  });
-  const kept = await suspendEverywhere({
-    ...certificates,
-    prepare: (kube) => {
-      for (const [path, object] of seeds) kube.put(path, object);
-    },
-  });
-  t.diagnostic(`${empty} tries with nothing there, ${kept} where the second leader has nothing to write`);
-  assert.ok(empty >= 30 && kept >= 30);
-});
 
 const WEB = "/apis/apps/v1/namespaces/shop/deployments/web";
 const RECORDS = `/api/v1/namespaces/${NAMESPACE}/configmaps/switchback-restarts`;
