@@ -1,7 +1,6 @@
 import express, { type ErrorRequestHandler, type Express, type RequestHandler, type Response } from "express";
 import { BY_HOSTS } from "#hostmap/delivery.ts";
 import { describeError, hasCode } from "#lib/errors/errors.ts";
-import { type ByteBudget, chargeAnswer, createByteBudget } from "#lib/http/byte-budget.ts";
 import { steadyNow } from "#lib/kube/time.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { type AnswerOptions, answerReview, type Path } from "./admission-response.ts";
@@ -14,25 +13,8 @@ export interface AppOptions extends Omit<AnswerOptions, "throttle"> {
   readonly maxBodyBytes: number;
 }
 
-/** Limits of the memory for requests in flight. */
-interface Buffers {
-  readonly read: BodyReader;
-  /** Answers that their clients have not read. */
-  readonly unread: ByteBudget;
-}
-
-/**
- * Maximum bytes of all unread answers together. Beyond it, the connection with the oldest answer is closed. An answer
- * with 500 names has about 40 KB.
- */
-const UNREAD_BUDGET_BYTES = 8 * 1024 * 1024;
 /** Within this time, one line is logged for each namespace and reason. */
 const LOG_PERIOD_MS = 60_000;
-/**
- * Answers up to this size are not counted. At most 640 connections (MAX_CONNECTIONS in server.ts) hold one each, which
- * is less than the budget.
- */
-const SMALL_ANSWER_BYTES = 12 * 1024;
 
 /**
  * A path states what opted the pod in. It may end with the value of the label `switchback.dev/via` of the pod's
@@ -57,16 +39,16 @@ export function createApp(appOptions: AppOptions): Express {
   const app = express();
   app.disable("x-powered-by");
   app.disable("etag");
-  const buffers = { read: createBodyReader(options.maxBodyBytes), unread: createByteBudget(UNREAD_BUDGET_BYTES) };
+  const read = createBodyReader(options.maxBodyBytes);
   for (const [path, about] of pathsOf(options.delivery?.deliveries ?? [])) {
     app.post(
       path,
-      answerWith((request, receivedAt) => answerReview(request, about, options, receivedAt), buffers, options),
+      answerWith((request, receivedAt) => answerReview(request, about, options, receivedAt), read, options),
     );
   }
   app.post(
     "/reachable",
-    answerWith(({ uid }) => encodeAnswer(uid, { warnings: [] }), buffers, options),
+    answerWith(({ uid }) => encodeAnswer(uid, { warnings: [] }), read, options),
   );
   app.use(notFound);
   app.use(onError(options));
@@ -75,7 +57,7 @@ export function createApp(appOptions: AppOptions): Express {
 
 function answerWith(
   answerTo: (request: AdmissionRequest, receivedAt: number) => string,
-  { read, unread }: Buffers,
+  read: BodyReader,
   options: AnswerOptions,
 ): RequestHandler {
   const answer = (body: Buffer | Refusal, res: Response): void => {
@@ -86,7 +68,6 @@ function answerWith(
       return;
     }
     const text = answerTo(request, receivedAt);
-    if (text.length > SMALL_ANSWER_BYTES) chargeAnswer(unread, res, text.length);
     res.writeHead(200, { "content-type": "application/json", "content-length": text.length });
     // The answer is ASCII. Writing it as UTF-8 would scan every byte of the patch once more.
     res.end(text, "latin1");

@@ -1,5 +1,4 @@
 import type { IncomingMessage } from "node:http";
-import { createByteBudget } from "#lib/http/byte-budget.ts";
 
 /** Why a request is refused before it is parsed: an HTTP status and a sentence. */
 export interface Refusal {
@@ -33,7 +32,9 @@ export function createBodyReader(
   budgetBytes: number = Math.max(2 * maxBytes, MIN_BUDGET_BYTES),
 ): BodyReader {
   const tooLarge: Refusal = { status: 413, text: `the body is larger than ${maxBytes} bytes (webhook.maxBodyBytes)` };
-  const budget = createByteBudget(budgetBytes);
+  /** The bytes of each body in flight, oldest first. An API server sends a body at once, so it is not the oldest. */
+  const held = new Map<(refusal: Refusal) => void, number>();
+  let total = 0;
   return (request, done) => {
     const announced = Number(request.headers["content-length"] ?? Number.NaN);
     const refusal = refusalOf(request, announced > maxBytes ? tooLarge : undefined);
@@ -49,17 +50,25 @@ export function createBodyReader(
       isDone = true;
       // The listeners stay as long as the client is connected, and would keep the chunks in memory.
       chunks = [];
-      budget.release(holder);
+      total -= held.get(finish) ?? 0;
+      held.delete(finish);
       done(body);
     };
-    const holder = { evict: () => finish(BUSY) };
+    const charge = (bytes: number): void => {
+      held.set(finish, (held.get(finish) ?? 0) + bytes);
+      total += bytes;
+      for (const oldest of held.keys()) {
+        if (total <= budgetBytes) break;
+        oldest(BUSY);
+      }
+    };
     const append = (chunk: Buffer): void => {
       if (isDone) return;
       chunks.push(chunk);
       size += chunk.length;
       if (size > maxBytes) finish(tooLarge);
       // A complete body is not charged, because its end follows at once.
-      else if (size !== announced) budget.charge(holder, chunk.length + CHUNK_BYTES);
+      else if (size !== announced) charge(chunk.length + CHUNK_BYTES);
     };
     const abort = (): void => finish(ABORTED);
     request
