@@ -1,6 +1,6 @@
 import { statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { NO_VERSION } from "#lib/kube/fence.ts";
+import { NO_VERSION } from "#lib/kube/leader-client.ts";
 import { corePath, resourcePath } from "#lib/kube/paths.ts";
 import type { JsonPatchOperation } from "#lib/kube/types.ts";
 import { watchObjects } from "#lib/kube/watch.ts";

@@ -3,7 +3,6 @@ import { CertManager } from "#certs/manager.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { EventRecorder } from "#lib/kube/events.ts";
-import type { Fence } from "#lib/kube/fence.ts";
 import { steadyNow } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { RestartCounters } from "./rollout/event-reporter.ts";
@@ -39,11 +38,11 @@ export class LeaderTasks {
   }
 
   /** Works until `signal` aborts. Resolves when all tasks have ended. */
-  async run(signal: AbortSignal, fence: Fence): Promise<void> {
+  async run(signal: AbortSignal): Promise<void> {
     const { client, config, log, events, counters, updaters, now } = this.#deps;
     const certificates = this.#manageCertificates(signal);
     const rollouts = new RolloutController(
-      { client, config, log, events, counters, updaters, fence, now: steadyNow, wallClock: now },
+      { client, config, log, events, counters, updaters, now: steadyNow, wallClock: now },
       signal,
     );
     this.#certificates = certificates;

@@ -41,7 +41,7 @@ export function createInjectionCache(map: PublishedMap, maxNames: number): Injec
   };
   return {
     revision: map.revision,
-    names: map.size,
+    names: map.names.length,
     select(annotation) {
       if (annotation === undefined) return everything;
       const cached = selections.get(annotation);

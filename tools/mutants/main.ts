@@ -260,7 +260,7 @@ function sampleOf(all: readonly Mutant[], size: number, seed: string, sources: T
 const ROOT = process.cwd();
 const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "switchback", "mutants");
 const AROUND = /\.test\.ts$|^(test|tools\/release|examples|manifests)\/|\/(?:bench|conformance|integration|e2e)\//;
-/** Milliseconds that a test file may take without a mutant; with one, at least, and as a multiple of its own time. */
+/** Milliseconds that a test file may take without a mutant; with one: at least, and as a multiple of that time. */
 const [BASELINE_MS, MIN_TIMEOUT_MS, TIMEOUT_FACTOR] = [300_000, 30_000, 8];
 /** Texts by the path of a file: its source, or its hash in git. */
 type Texts = ReadonlyMap<string, string>;

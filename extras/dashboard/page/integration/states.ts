@@ -35,7 +35,7 @@ export const BROKEN = fullStatus(
         warning: { code: "dns-elsewhere", text: "it resolves to 203.0.113.9" },
       },
     ],
-    hold: { id: "x", since: 0, until: 1_900_000_000_000, names: 30, of: 40 },
+    hold: { since: 0, until: 1_900_000_000_000, names: 30, of: 40 },
     warnings: [{ code: "many-names", text: "a pod without a selection gets all 400 names" }],
     sources: [
       { name: "HTTPRoute", synced: false, problems: [{ place: "a.yaml", code: "yaml-invalid", text: "line 3" }] },
