@@ -156,21 +156,21 @@ export function decide(facts: Facts, last: Sights, now: { wall: number; steady: 
   const isSpread = isOver(sights.ofLeaf);
   const others = isSpread ? [] : othersToTrust(facts, now.wall);
   const bundle = [...others, ...(signer ? [signer] : [])].map(({ pem }) => pem).join("");
-  const write = (what: Decision["write"], code: string, text: string): Decision => {
-    return { write: what, reason: { code, text }, bundle, sights };
-  };
+  const write = (what: Decision["write"], reason: Reason): Decision => ({ write: what, reason, bundle, sights });
 
   const signerFault = faultOf(signer, now.wall);
   const isUsable = isValid(signer, now.wall);
   if (isUsable && entries?.some(({ text }) => text !== bundle)) {
-    return write("bundle", "bundle-written", "the caBundle does not have the desired CAs");
+    return write("bundle", { code: "bundle-written", text: "the caBundle does not have the desired CAs" });
   }
   const fault = isUsable ? leafFault(facts, signer, isSpread, now.wall) : undefined;
   const isKnown = entries !== undefined && isOver(sights.inBundle);
   if (isUsable && fault !== undefined && (isKnown || !mustStay(facts, others, now.wall))) {
-    return write("leaf", "issued", `the leaf ${fault}`);
+    return write("leaf", { code: "issued", text: `the leaf ${fault}` });
   }
   // After the others, so that an old signer that goes is in the bundle and has a leaf.
-  if (signerFault !== undefined && entries !== undefined) return write("signer", "issued", `the CA ${signerFault}`);
+  if (signerFault !== undefined && entries !== undefined) {
+    return write("signer", { code: "issued", text: `the CA ${signerFault}` });
+  }
   return { reason: rest(facts, fault, others.length), bundle, sights };
 }
