@@ -28,7 +28,7 @@ const MAX_OTHERS = 3;
 
 export type CertFacts = Omit<Certificate, "x509">;
 
-export interface LeafFacts extends CertFacts {
+interface LeafFacts extends CertFacts {
   /** Whether it is valid for every name of the webhook's Service. */
   readonly coversNames: boolean;
   /** Whether a client that trusts `authority` accepts the stored chain. Ignores times. */
