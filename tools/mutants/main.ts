@@ -353,9 +353,14 @@ type Covered = { readonly url: string; readonly functions: readonly { readonly r
 function readCoverage(folder: string, tree: string): Baseline["ran"] {
   const painted = new Map<string, Uint8Array>();
   const size = ({ startOffset, endOffset }: Range) => endOffset - startOffset;
-  const texts = fs.readdirSync(folder).map((name) => fs.readFileSync(join(folder, name), "utf8"));
-  // A killed process may have left an empty file.
-  const covered: Covered[] = texts.filter(Boolean).flatMap((text) => JSON.parse(text).result);
+  const covered: Covered[] = fs.readdirSync(folder).flatMap((name) => {
+    try {
+      return JSON.parse(fs.readFileSync(join(folder, name), "utf8")).result;
+    } catch {
+      // A killed process has left a part of its file.
+      return [];
+    }
+  });
   for (const { url, functions } of covered.filter((each) => each.url.startsWith(`file://${tree}/`))) {
     // Ranges are nested, and the innermost range has the count of an offset.
     const ranges = functions.flatMap((each) => each.ranges).sort((a, b) => size(b) - size(a));
