@@ -111,6 +111,11 @@ export class FrontServices {
     return this.#known;
   }
 
+  /** The targets of the front Services that exist. */
+  get existing(): Iterable<string> {
+    return this.#seen.keys();
+  }
+
   /** Remembers addresses that pods may already hold. */
   remember(target: string, addresses: readonly string[]): void {
     if (addresses.length > 0 && !this.#known.has(target)) this.#known.set(target, addresses);
