@@ -3,7 +3,6 @@ import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { MAP_VERSION_KEY } from "#hostmap/metadata-keys.ts";
 import type { MapObject } from "#lib/documents/map-format.ts";
-import { claimOf } from "#test/arbitraries.ts";
 import { IP, leader, loopRig, mapped, names, published, stopClock, TestStore } from "#test/fakes/loop-rig.ts";
 import { fc } from "#test/property.ts";
 
@@ -151,37 +150,6 @@ test("a new leader takes every line that parses, and corrects those that somebod
   await pass(61_000);
   assert.deepEqual(published(store), mapped(names(3)));
 });
-
-for (const [what, harm] of [
-  ["missing", () => undefined],
-  ["broken", (map) => ({ ...map, binaryData: { "hosts.gz": "" } })],
-] as const satisfies ReadonlyArray<readonly [string, (map: MapObject) => MapObject | undefined]>) {
-  test(`a new leader whose map is ${what} reports it, and disputed names wait ten minutes`, async (t) => {
-    const { store, pass, leadership } = await leader(t, names(3));
-    leadership.abort();
-    store.current = harm(store.current as MapObject);
-    const next = loopRig(store);
-    next.addresses.earlier = next.addresses.list;
-    next.addresses.list = [...next.addresses.list, { name: "other", clusterIPs: ["198.51.100.7"] }];
-    next.loop.start();
-    for (const name of names(3)) next.source.set(`shop/${name}`, name);
-    next.source.sink("edge/n0", [claimOf("n0.example.com", "edge/n0", { target: "other" })]);
-    next.source.sync();
-    next.loop.lead(next.leadership.signal);
-    await pass(20);
-    assert.deepEqual(next.logged.filter((code) => code === "map-lost").length, 1);
-    assert.deepEqual(published(store), mapped(names(2, 1)));
-    const codes = [...next.plan.report()].flatMap(({ name, decision }) =>
-      decision.mapped ? [] : [[name, decision.reason.code]],
-    );
-    assert.deepEqual(codes, [
-      ["n0.example.com", "map-lost"],
-      ["n0.example.com", "map-lost"],
-    ]);
-    await pass(601_000, 1_000);
-    assert.deepEqual(Object.keys(published(store)), names(3));
-  });
-}
 
 test("a map of a later version is left as it is", async (t) => {
   const { store, pass, leadership } = await leader(t, names(3));

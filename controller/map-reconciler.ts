@@ -47,7 +47,7 @@ const RETRY_MS = 500;
 const MAX_RETRY_MS = 15_000;
 /** Delay after a write that was based on another version than the current one. */
 const CONFLICT_MS = 100;
-/** How long a disputed name waits after the map was lost. */
+/** How long a disputed name waits after the map was lost, also if the leader changes meanwhile. */
 const LOST_MS = 10 * 60_000;
 
 /**
@@ -208,14 +208,15 @@ export class MapReconciler {
     map.settle(now());
     const rendered = await map.render();
     const { hold } = map.names;
+    const notes = { hold, lostAt: now() < (term.lostAt ?? 0) + LOST_MS ? term.lostAt : undefined };
     announcements.hold(hold);
     announcements.overflow(rendered.leftOut);
     const { revision, bytes } = rendered;
     // It differs after our own change, or because somebody edited it.
-    if (!isPublished(store.current, rendered, hold)) {
+    if (!isPublished(store.current, rendered, notes)) {
       term.signal.throwIfAborted();
       const begun = now();
-      await store.write(rendered, hold);
+      await store.write(rendered, notes);
       pacer.spend(begun, bytes);
       onPublished?.({ mapRevision: revision, bytes }, since === undefined ? 0 : now() - since);
     }
@@ -228,16 +229,18 @@ export class MapReconciler {
     const { addresses, plan, source, store, now, removal, log, claimEvents } = this.#deps;
     // The watch may not have the last write of the former leader yet, and with it the holders of its names.
     await store.refresh();
-    const { lines, flaw } = await recoverMap(store.current);
+    const { lines, flaw, lostAt } = await recoverMap(store.current, now());
     term.signal.throwIfAborted();
     const published = addresses.published();
     if (flaw?.code === MAP_VERSION)
       throw new SwitchbackError("data-corrupt", `the published map is left as it is: ${flaw.text}`);
+    term.lostAt = lostAt;
     // Without targets, this is a new installation.
     if (flaw !== undefined && published.length > 0) {
       log.error({ code: "map-lost" }, `the map is written again from what can be read: ${flaw.text}`);
-      plan.loseHolders(now() + LOST_MS);
+      term.lostAt = now();
     }
+    if (term.lostAt !== undefined) plan.loseHolders(term.lostAt + LOST_MS);
     const map = new LeaderMap(removal, plan, lines, published);
     source.keep?.(map.names.lines);
     addresses.lead(map.targetsInUse(), term.signal);
@@ -264,4 +267,6 @@ interface Term {
   readonly signal: AbortSignal;
   readonly announcements: MapAnnouncements;
   map: LeaderMap | undefined;
+  /** When the map was lost. */
+  lostAt?: number | undefined;
 }

@@ -4,6 +4,7 @@ import { statusSchema as doctorStatus } from "#doctor/install-documents.ts";
 import { ANNOUNCED, PROVIDERS } from "#doctor/providers.ts";
 import {
   HOLD_KEY,
+  MAP_LOST_KEY,
   MAP_REVISION_KEY,
   MAP_TIME_KEY,
   MAP_VERSION_KEY,
@@ -86,7 +87,7 @@ export function knownWords(sections: readonly Section[]): ReadonlySet<string> {
     ...EXTERNAL_DNS_PREFIXES,
     ...PROVIDERS.flatMap(({ annotations }) => annotations),
     ...ANNOUNCED,
-    ...[...Object.keys(USER_KEYS), ...WRITTEN_KEYS, RESTARTED_KEY, HOLD_KEY],
+    ...[...Object.keys(USER_KEYS), ...WRITTEN_KEYS, RESTARTED_KEY, HOLD_KEY, MAP_LOST_KEY],
     ...[MAP_VERSION_KEY, MAP_REVISION_KEY, MAP_TIME_KEY],
     ...Array.from(SCHEMAS.keys(), (type) => type.replace(".", " ")),
     ...schemas.flatMap((schema) => [...namesIn(schema)]),

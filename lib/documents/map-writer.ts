@@ -1,11 +1,9 @@
-import { HOLD_KEY } from "#hostmap/metadata-keys.ts";
-import type { RemovalHold } from "#hostmap/removal-guard.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { FIELD_MANAGER, NO_VERSION } from "#lib/kube/leader-client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { MAP_NAME, type MapObject, mapAnnotations, type RenderedMap } from "./map-format.ts";
+import { MAP_NAME, type MapNotes, type MapObject, mapAnnotations, type RenderedMap } from "./map-format.ts";
 
 /** Where the leading controller publishes the map, and where it finds the earlier publication. */
 export interface MapWriter {
@@ -23,7 +21,7 @@ export interface MapWriter {
    * Replaces the whole map. Throws the API server's errors: with status 409 if the map is not `current` any more.
    * A missing map is created, never overwritten.
    */
-  write(map: RenderedMap, hold: RemovalHold | undefined): Promise<void>;
+  write(map: RenderedMap, notes: MapNotes): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -83,14 +81,14 @@ export class KubeMapWriter implements MapWriter {
     this.#current = items[0] && this.#viewOf(items[0]);
   }
 
-  async write(map: RenderedMap, hold: RemovalHold | undefined): Promise<void> {
+  async write(map: RenderedMap, notes: MapNotes): Promise<void> {
     const { client, namespace, now = Date.now } = this.#deps;
     const path = corePath("configmaps", namespace, MAP_NAME);
     const base = this.#current;
     const missing: MapObject["metadata"] = { name: MAP_NAME, namespace, resourceVersion: NO_VERSION };
     const before = base?.metadata ?? missing;
-    const annotations = mapAnnotations(map.revision, hold, new Date(now()).toISOString());
-    const metadata = { ...before, annotations: { ...others(before.annotations), ...annotations } };
+    const annotations = mapAnnotations(map.revision, notes, new Date(now()).toISOString(), before.annotations);
+    const metadata = { ...before, annotations };
     const values = valuesOf(map);
     const object = { apiVersion: "v1", kind: "ConfigMap", metadata, ...values };
     const options = { fieldManager: FIELD_MANAGER };
@@ -123,9 +121,4 @@ function metadataOf({ metadata }: MapObject): MapObject["metadata"] {
 
 function valuesOf({ data, binaryData }: Pick<MapObject, "data" | "binaryData">) {
   return { ...(data && { data }), ...(binaryData && { binaryData }) };
-}
-
-/** The annotations without those that only some publications have. */
-function others(annotations: MapObject["metadata"]["annotations"] = {}): Readonly<Record<string, string>> {
-  return Object.fromEntries(Object.entries(annotations).filter(([key]) => key !== HOLD_KEY));
 }
