@@ -2,6 +2,7 @@ import { show } from "#hostmap/hostnames.ts";
 import type { Plan, PlannedName } from "#hostmap/plan.ts";
 import type { PublishedNames } from "#hostmap/published-names.ts";
 import type { RemovalRules } from "#hostmap/removal-guard.ts";
+import type { HostLine } from "#hostmap/types.ts";
 import { isPublished, MAP_VERSION, recoverMap } from "#lib/documents/map-format.ts";
 import type { MapWriter } from "#lib/documents/map-writer.ts";
 import { describeError, hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
@@ -124,6 +125,12 @@ export class MapReconciler {
     this.enqueue();
   }
 
+  /** Lets a replica that never leads decide as a leader that finds the published map. */
+  async observe(): Promise<void> {
+    const { store, now } = this.#deps;
+    this.#decideFrom((await recoverMap(store.current, now())).lines);
+  }
+
   /** True once every source, the store and the addresses have synced. */
   get synced(): boolean {
     return this.#sourceSynced && this.#deps.store.synced && this.#deps.addresses.synced;
@@ -226,7 +233,7 @@ export class MapReconciler {
 
   /** A new leader starts from the published map, not from an empty one. */
   async #takeOver(term: Term): Promise<LeaderMap> {
-    const { addresses, plan, source, store, now, removal, log, claimEvents } = this.#deps;
+    const { addresses, plan, store, now, log, claimEvents } = this.#deps;
     // The watch may not have the last write of the former leader yet, and with it the holders of its names.
     await store.refresh();
     const { lines, flaw, lostAt } = await recoverMap(store.current, now());
@@ -241,12 +248,19 @@ export class MapReconciler {
       term.lostAt = now();
     }
     if (term.lostAt !== undefined) plan.loseHolders(term.lostAt + LOST_MS);
-    const map = new LeaderMap(removal, plan, lines, published);
-    source.keep?.(map.names.lines);
+    const map = this.#decideFrom(lines);
     addresses.lead(map.targetsInUse(), term.signal);
     this.#takePlan();
     map.releaseUnplanned(now());
     claimEvents?.begin(term.signal, (name) => lines.has(name));
+    return map;
+  }
+
+  /** Lets the plan and the sources decide with what is published. */
+  #decideFrom(lines: ReadonlyMap<string, HostLine>): LeaderMap {
+    const { removal, plan, addresses, source } = this.#deps;
+    const map = new LeaderMap(removal, plan, lines, addresses.published());
+    source.keep?.(map.names.lines);
     return map;
   }
 
