@@ -2,6 +2,7 @@ import { SOFTWARE_WORDS } from "#controller/targets/known-software.ts";
 import { PROTOCOL_ANNOTATIONS } from "#controller/targets/proxy-protocol-annotations.ts";
 import { statusSchema as doctorStatus } from "#doctor/install-documents.ts";
 import { ANNOUNCED, PROVIDERS } from "#doctor/providers.ts";
+import { stateSchema as publisherState } from "#extras/publishers/publisher-state.ts";
 import {
   HOLD_KEY,
   MAP_LOST_KEY,
@@ -17,7 +18,6 @@ import { EXTERNAL_DNS_PREFIXES } from "#lib/config/defaults.ts";
 import { configSchemaWith } from "#lib/config/schema.ts";
 import type { Section } from "#lib/config/sections.ts";
 import { questionSchema, documentSchema as questionsSchema } from "#lib/documents/header-questions.ts";
-import { stateSchema as publisherState } from "#lib/documents/publisher-state.ts";
 import { targetSchema, documentSchema as targetsSchema } from "#lib/documents/targets-format.ts";
 import type { Schema } from "#lib/errors/validation.ts";
 import { statusSchema } from "../status-shape.ts";
