@@ -1,19 +1,15 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { type TestContext, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
 import { controllerRig, NAME, untilPublished } from "#test/fakes/controller-rig.ts";
 import type { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { observe } from "./observe.ts";
 
-/** Two targets, with an Ingress of each of two namespaces for one name. */
+/** A target of a namespace, and its Ingress for the name. */
 function put(kube: MemoryKube, namespace: string, ip: string, created: string): void {
   const metadata = { creationTimestamp: created };
   const loadBalancer = { ingress: [{ ip, ipMode: "VIP" }] };
-  kube.put(`/apis/networking.k8s.io/v1/namespaces/${namespace}/ingresses/web`, {
-    metadata,
-    spec: { ingressClassName: namespace, rules: [{ host: NAME }] },
-    status: { loadBalancer },
-  });
+  putIngress(kube, namespace, { metadata, status: { loadBalancer } });
   kube.put(`/api/v1/namespaces/${namespace}/services/edge`, {
     metadata,
     spec: { type: "LoadBalancer", clusterIPs: [`198.51.100.${namespace.length}`], ports: [{ port: 443 }] },
@@ -21,22 +17,39 @@ function put(kube: MemoryKube, namespace: string, ip: string, created: string): 
   });
 }
 
-test("an observer that never leads gives a published name to its holder, and not to an older object", async (t) => {
+function putIngress(kube: MemoryKube, namespace: string, rest: { metadata: object; status: object }): void {
+  const spec = { ingressClassName: namespace, rules: [{ host: NAME }] };
+  kube.put(`/apis/networking.k8s.io/v1/namespaces/${namespace}/ingresses/web`, { spec, ...rest });
+}
+
+/** The cluster of a controller that has published the name for the namespace `shop`, and runs no more. */
+async function published(t: TestContext): Promise<MemoryKube> {
   const prepare = (kube: MemoryKube) => put(kube, "shop", "192.0.2.80", "2026-01-01T00:00:00Z");
   const rig = await controllerRig(t, { prepare, upstream: false });
   await untilPublished(rig);
   await rig.stop();
-  put(rig.kube, "tenant", "192.0.2.90", "2020-01-01T00:00:00Z");
-  const writes = rig.kube.writes.length;
+  return rig.kube;
+}
+
+async function namesIn(kube: MemoryKube) {
   const config = parseConfig({ policy: { verifyDns: "off" }, discovery: { detect: false } });
-  const { names } = await observe(config, {
-    client: rig.kube.client,
-    clusterDomain: "cluster.local",
-    identity: "observer",
-    withinMs: 10_000,
-    stuckMs: 1_000,
-  });
-  const codes = names.map(({ from, reason }) => [from.namespace, reason?.code]);
+  const within = { withinMs: 10_000, stuckMs: 1_000 };
+  const { client } = kube;
+  return (await observe(config, { client, clusterDomain: "cluster.local", identity: "observer", ...within })).names;
+}
+
+test("an observer that never leads gives a published name to its holder, and not to an older object", async (t) => {
+  const kube = await published(t);
+  put(kube, "tenant", "192.0.2.90", "2020-01-01T00:00:00Z");
+  const writes = kube.writes.length;
+  const codes = (await namesIn(kube)).map(({ from, reason }) => [from.namespace, reason?.code]);
   assert.deepEqual(Object.fromEntries(codes), { shop: undefined, tenant: "conflict" });
-  assert.equal(rig.kube.writes.length, writes);
+  assert.equal(kube.writes.length, writes);
+});
+
+test("an observer that never leads keeps a published name whose object lost its evidence, with a warning", async (t) => {
+  const kube = await published(t);
+  putIngress(kube, "shop", { metadata: { creationTimestamp: "2026-01-01T00:00:00Z" }, status: {} });
+  const [name] = await namesIn(kube);
+  assert.deepEqual([name?.reason, name?.warning?.code], [undefined, "kept"]);
 });
