@@ -28,6 +28,7 @@ for (const [what, harm] of [
     store.current = harm(store.current as MapObject);
     const first = leadWithDispute(store);
     await pass(20);
+    assert.deepEqual(first.addresses.inUse, new Set(["ingress-nginx"]), "names do not wait for the proxies");
     assert.deepEqual(first.logged.filter((code) => code === "map-lost").length, 1);
     assert.deepEqual(published(store), mapped(names(2, 1)));
     store.edit(undefined);

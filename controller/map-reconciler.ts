@@ -249,7 +249,9 @@ export class MapReconciler {
     }
     if (term.lostAt !== undefined) plan.loseHolders(term.lostAt + LOST_MS);
     const map = this.#decideFrom(lines);
-    addresses.lead(map.targetsInUse(), term.signal);
+    // Without the map it is not known which targets have names. All proxies already listen for those of the document.
+    const inUse = flaw === undefined ? map.targetsInUse() : new Set(published.map(({ name }) => name));
+    addresses.lead(inUse, term.signal);
     this.#takePlan();
     map.releaseUnplanned(now());
     claimEvents?.begin(term.signal, (name) => lines.has(name));
