@@ -77,15 +77,6 @@ describe("Pacer", () => {
     assert.equal(pacer.delay(11_010), 0);
   });
 
-  test("a clock that is set back delays nothing", () => {
-    const pacer = new PublishPacer(RULES);
-    pacer.spend(3_600_000, 0);
-    pacer.spend(3_600_000, 0);
-    assert.equal(pacer.delay(3_600_000), 1_000);
-    assert.equal(pacer.delay(0), 1_000);
-    assert.equal(pacer.delay(1_000), 0);
-  });
-
   test("property: all but the last two publications stay within both average limits", () => {
     const write = fc.record({ wait: fc.nat(3_000), bytes: fc.nat(900_000) });
     fc.assert(
