@@ -150,6 +150,7 @@ test("a leader restores an edited, deleted or broken map at once", async (t) => 
   const faults = [
     () => store.edit(`${text}203.0.113.66 bank.example.com\n`),
     () => store.edit(text.slice(0, 20)),
+    () => store.edit("203.0.113.66 bank.example.com\n".repeat(35_000)),
     () => store.edit(undefined),
     () => {
       store.current = { ...good, binaryData: gzipped };

@@ -31,7 +31,7 @@ async function codeOf(object: MapObject | undefined): Promise<string | undefined
 }
 
 describe("a rendered map", () => {
-  for (const count of [0, 1, 5_000, 20_000]) {
+  for (const count of [0, 1, 5_000, 50_000]) {
     test(`of ${count} names is read as it was written, names in their order`, async () => {
       const lines = linesOf("shop", count).reverse();
       const rendered = await renderMap(lines);
@@ -170,6 +170,7 @@ describe("a reader refuses a map", () => {
     ["that is gzipped twice", { metadata, binaryData: gz(gzipSync(gzipSync(text))) }, "map-malformed"],
     ["that is no gzip", { metadata, binaryData: gz("x") }, "map-malformed"],
     ["that grows too large", { metadata, binaryData: gz(gzipSync("x".repeat(40_000_000))) }, "map-malformed"],
+    ["that somebody made 1 MiB large", { metadata, data: { hosts: text.repeat(30_000) } }, "map-malformed"],
     ["that somebody edited", { metadata, data: { hosts: `${text}${IP} b.example.com\n` } }, "map-malformed"],
   ] as const satisfies ReadonlyArray<readonly [string, MapObject | undefined, string]>) {
     test(what, async () => assert.equal(await codeOf(object), code));
