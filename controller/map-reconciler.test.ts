@@ -3,8 +3,7 @@ import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { MAP_VERSION_KEY } from "#hostmap/metadata-keys.ts";
 import type { MapObject } from "#lib/documents/map-format.ts";
-import { IP, leader, loopRig, mapped, names, published, stopClock, TestStore } from "#test/fakes/loop-rig.ts";
-import { fc } from "#test/property.ts";
+import { IP, leader, loopRig, mapped, names, published, stopClock } from "#test/fakes/loop-rig.ts";
 
 for (const missing of ["source", "addresses", "store"] as const) {
   test(`nothing is published before the ${missing} has delivered its first full view`, async (t) => {
@@ -233,62 +232,6 @@ test("many changes request only one run, and do not delay it", async (t) => {
   assert.deepEqual(published(store), mapped(["n999.example.com"]));
   leadership.abort();
   await loop.stop();
-});
-
-const step = fc.oneof(
-  fc.record({ do: fc.constant("set" as const), object: fc.nat(15), hosts: fc.array(fc.nat(30), { maxLength: 3 }) }),
-  fc.record({ do: fc.constant("wait" as const), ms: fc.constantFrom(0, 10, 400, 3_000) }),
-  fc.record({
-    do: fc.constant("edit" as const),
-    text: fc.constantFrom(undefined, "", "203.0.113.66 bank.example.com\n"),
-  }),
-  fc.record({ do: fc.constant("fail" as const), times: fc.integer({ min: 1, max: 3 }) }),
-  fc.record({ do: fc.constant("move" as const), ip: fc.constantFrom("198.51.100.1", "198.51.100.2") }),
-  fc.record({ do: fc.constant("depose" as const) }),
-);
-
-test("property: after any sequence of events, the map finally has the wanted names", async (t) => {
-  const pass = stopClock(t);
-  await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
-      const store = new TestStore();
-      const rig = loopRig(store);
-      let term = rig.leadership;
-      let ip = IP;
-      const wanted = new Map<string, readonly string[]>();
-      rig.loop.start();
-      rig.source.sync();
-      rig.loop.lead(term.signal);
-      for (const next of steps) {
-        if (next.do === "set") {
-          const hosts = next.hosts.map((host) => `n${host}.example.com`);
-          wanted.set(`shop/${next.object}`, hosts);
-          rig.source.set(`shop/${next.object}`, ...hosts);
-        } else if (next.do === "wait") await pass(next.ms);
-        else if (next.do === "edit") store.edit(next.text);
-        else if (next.do === "move") {
-          ip = next.ip;
-          rig.addresses.move(ip);
-        } else if (next.do === "depose") {
-          term.abort();
-          term = new AbortController();
-          rig.loop.lead(term.signal);
-        } else {
-          let left = next.times;
-          store.onWrite = () => {
-            left -= 1;
-            if (left >= 0) throw new Error("503");
-          };
-        }
-      }
-      await pass(20_000, 100);
-      await pass(362_000, 100);
-      assert.deepEqual(published(store), mapped([...new Set([...wanted.values()].flat())], ip));
-      term.abort();
-      await rig.loop.stop();
-    }),
-    { numRuns: 40 },
-  );
 });
 
 test("the targets in use are reported on every run, also on followers, once the sources have been read", async (t) => {
