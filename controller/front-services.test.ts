@@ -291,6 +291,17 @@ test("a front is deleted and forgotten, also if it is already gone, but not if t
   assert.deepEqual(services.addressesOf("edge"), before);
 });
 
+test("a front that somebody has recreated meanwhile is not deleted", async (t) => {
+  const { kube, services, ensure } = await followed(t);
+  await ensure();
+  kube.onWrite = ({ path }) => {
+    kube.remove(path);
+    kube.put(path, { metadata: { uid: "later", labels: { "switchback.dev/target": "edge" } } });
+  };
+  await assert.rejects(services.remove("edge"), { status: 409 });
+  assert.ok(kube.at(`${PATH}/switchback-edge`));
+});
+
 test("stopping ends the watch, whose inactivity is measured until then", async (t) => {
   const { kube, services } = await followed(t);
   const { now } = performance;

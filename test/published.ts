@@ -79,7 +79,7 @@ export function mapObjects(
   { targets = [], hold }: { readonly targets?: readonly TargetAddress[]; readonly hold?: string | undefined } = {},
 ) {
   const text = renderHosts(Object.entries(hosts).map(([name, addresses]) => ({ name, addresses })));
-  const annotations = mapAnnotations(shortHash(text), undefined, "2026-01-01T00:00:00.000Z");
+  const annotations = mapAnnotations(shortHash(text), {}, "2026-01-01T00:00:00.000Z");
   const relayed = targets.map((target, at) => ({ ...target, upstream: "192.0.2.1", ports: [portAt(at)] }));
   return [
     configMap(MAP_NAME, { [TEXT_KEY]: text }, { ...annotations, ...(hold === undefined ? {} : { [HOLD_KEY]: hold }) }),

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { addConfig, addHolder, CONFIG_NAME, FRONT_IP, installed, NAMESPACE, ours } from "#test/fakes/installed.ts";
+import { CONFIG_NAME } from "#lib/documents/installed-config.ts";
+import { addConfig, addHolder, FRONT_IP, installed, NAMESPACE, ours } from "#test/fakes/installed.ts";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { mapObjects, OBJECTS, targetsObject } from "#test/published.ts";
 import { type Installation, readHolders, readInstallation } from "./installation.ts";
@@ -60,7 +61,7 @@ describe("the configuration", () => {
     test(`that is ${JSON.stringify(yaml)} is an error, not a guess`, async () => {
       await assert.rejects(read(installed(yaml)), {
         code: "data-corrupt",
-        message: /^the ConfigMap switchback-config-0123456789 holds no configuration/,
+        message: /^the ConfigMap switchback-config holds no configuration/,
       });
     });
   }
@@ -69,14 +70,13 @@ describe("the configuration", () => {
     await assert.rejects(readInstallation(installed().client, "elsewhere"), {
       code: "input-invalid",
       message:
-        "there is no configuration of Switchback in the namespace elsewhere; is Switchback installed there? " +
+        "there is no ConfigMap switchback-config in the namespace elsewhere; is Switchback installed there? " +
         "(--namespace)",
     });
   });
 
   for (const status of [403, 409, 500]) {
     for (const [what, fails] of [
-      ["Deployment that names the configuration", "switchback-controller"],
       ["configuration", CONFIG_NAME],
       ["targets", OBJECTS.targets],
       ["front Services", "services"],

@@ -4,7 +4,7 @@ import { READ_ANNOTATIONS } from "#cli/dump/public-fields.ts";
 import { SCHEMAS } from "#cli/dump/schemas.ts";
 import { type StoredAnswer, storedClient } from "#cli/dump/stored-client.ts";
 import { StoredObjects } from "#cli/dump/stored-objects.ts";
-import { emptyPublisherState } from "#lib/documents/publisher-state.ts";
+import { emptyPublisherState } from "#extras/publishers/publisher-state.ts";
 import type { Schema } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
@@ -99,8 +99,8 @@ export async function nastyCluster(
   const ours = (name: string, labels: object, data: Record<string, string>) =>
     put("configmaps", { metadata: { namespace, name, labels, annotations: { [make.word()]: make.next() } }, data });
   ours(
-    `switchback-config-${make.word()}`,
-    { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "config" },
+    "switchback-config",
+    {},
     {
       "config.yaml": `
         # password: ${make.word()}
