@@ -50,6 +50,11 @@ const MAX_RETRY_MS = 15_000;
 const CONFLICT_MS = 100;
 /** How long a disputed name waits after the map was lost, also if the leader changes meanwhile. */
 const LOST_MS = 10 * 60_000;
+/**
+ * How long readers keep their last map after it was lost. Meanwhile DNS gives its first answers (2 s), because what is
+ * not decided yet is not in the first new map.
+ */
+const LOST_QUIET_MS = 5_000;
 
 /**
  * Observe, plan, publish.
@@ -112,7 +117,13 @@ export class MapReconciler {
   lead(signal: AbortSignal): void {
     if (signal.aborted) return;
     const { log, onHeld, plan } = this.#deps;
-    const term: Term = { signal, announcements: new MapAnnouncements(log, onHeld), map: undefined };
+    const term: Term = {
+      signal,
+      announcements: new MapAnnouncements(log, onHeld),
+      map: undefined,
+      lostAt: undefined,
+      quietUntil: 0,
+    };
     this.#term = term;
     signal.addEventListener("abort", () => {
       if (this.#term !== term) return;
@@ -195,7 +206,9 @@ export class MapReconciler {
     try {
       const { names } = await this.#publishChanges(term, since);
       if (this.#failures.end("map") !== undefined) this.#deps.log.info({ code: "publish-failed" }, "it works again");
-      const deadlines = [names.nextDeadline(), this.#deps.plan.nextDeadline()].filter((time) => time !== undefined);
+      const quietUntil = term.quietUntil > now() ? term.quietUntil : undefined;
+      const times = [quietUntil, names.nextDeadline(), this.#deps.plan.nextDeadline()];
+      const deadlines = times.filter((time) => time !== undefined);
       return { requeueAfter: deadlines.length === 0 ? undefined : Math.min(...deadlines) - now() };
     } catch (error) {
       this.#changedAt = since ?? this.#changedAt;
@@ -213,6 +226,7 @@ export class MapReconciler {
     const { map, announcements } = term;
     map.update(this.#takePlan(), addresses.targets(), now());
     map.settle(now());
+    if (now() < term.quietUntil) return map;
     const rendered = await map.render();
     const { hold } = map.names;
     const notes = { hold, lostAt: now() < (term.lostAt ?? 0) + LOST_MS ? term.lostAt : undefined };
@@ -246,6 +260,7 @@ export class MapReconciler {
     if (flaw !== undefined && published.length > 0) {
       log.error({ code: "map-lost" }, `the map is written again from what can be read: ${flaw.text}`);
       term.lostAt = now();
+      term.quietUntil = now() + LOST_QUIET_MS;
     }
     if (term.lostAt !== undefined) plan.loseHolders(term.lostAt + LOST_MS);
     const map = this.#decideFrom(lines);
@@ -284,5 +299,7 @@ interface Term {
   readonly announcements: MapAnnouncements;
   map: LeaderMap | undefined;
   /** When the map was lost. */
-  lostAt?: number | undefined;
+  lostAt: number | undefined;
+  /** Nothing is published before this time. */
+  quietUntil: number;
 }
