@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { MAP_VERSION_KEY } from "#hostmap/metadata-keys.ts";
+import { shortHash } from "#hostmap/hash.ts";
+import { MAP_REVISION_KEY, MAP_VERSION_KEY } from "#hostmap/metadata-keys.ts";
 import type { MapObject } from "#lib/documents/map-format.ts";
 import { IP, leader, loopRig, mapped, names, published, stopClock } from "#test/fakes/loop-rig.ts";
 
@@ -141,12 +142,17 @@ test("a map of a later version is left as it is", async (t) => {
   assert.match(String(next.failures[0]), /left as it is: .* has version 2; this release reads version 1/);
 });
 
-test("a leader restores an edited, deleted or broken map at once", async (t) => {
+test("a leader restores a map at once that somebody edited, deleted, broke or replaced by a backup", async (t) => {
   const { store, pass } = await leader(t, names(3));
   const good = store.current as MapObject;
   const text = good.data?.hosts ?? "";
   const gzipped = { "hosts.gz": Buffer.from("x").toString("base64") };
+  const earlier = `${text.split("\n")[0]}\n`;
+  const annotations = { ...good.metadata.annotations, [MAP_REVISION_KEY]: shortHash(earlier) };
   const faults = [
+    () => {
+      store.current = { metadata: { ...good.metadata, annotations }, data: { hosts: earlier } };
+    },
     () => store.edit(`${text}203.0.113.66 bank.example.com\n`),
     () => store.edit(text.slice(0, 20)),
     () => store.edit("203.0.113.66 bank.example.com\n".repeat(35_000)),
