@@ -1,4 +1,4 @@
-import type { RemovalHold } from "#hostmap/removal-guard.ts";
+import type { RemovalHold } from "#hostmap/published-names.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 
 /** Reports held removals and a full map: once when the state begins, not while it lasts. One instance per term. */

@@ -190,16 +190,6 @@ test("the loss of more than half is held and logged once; additions go through; 
   assert.equal(logged.filter((code) => code === "removal-held").length, 1);
 });
 
-test("a moved target takes its names along; names stay as they are while its address is unknown", async (t) => {
-  const { addresses, store, pass } = await leader(t, names(3));
-  addresses.move("198.51.100.1", "2001:db8::1");
-  await pass(20);
-  assert.deepEqual(published(store), mapped(names(3), "198.51.100.1,2001:db8::1"));
-  addresses.move();
-  await pass(120_000);
-  assert.deepEqual(published(store), mapped(names(3), "198.51.100.1,2001:db8::1"));
-});
-
 test("names wait for the address of their target", async (t) => {
   const pass = stopClock(t);
   const { loop, source, addresses, store, leadership } = loopRig();

@@ -1,7 +1,6 @@
 import { show } from "#hostmap/hostnames.ts";
 import type { Plan, PlannedName } from "#hostmap/plan.ts";
-import type { PublishedNames } from "#hostmap/published-names.ts";
-import type { RemovalRules } from "#hostmap/removal-guard.ts";
+import type { PublishedNames, RemovalRules } from "#hostmap/published-names.ts";
 import type { HostLine } from "#hostmap/types.ts";
 import { isPublished, MAP_VERSION, recoverMap } from "#lib/documents/map-format.ts";
 import type { MapWriter } from "#lib/documents/map-writer.ts";
