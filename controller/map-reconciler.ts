@@ -248,8 +248,7 @@ export class MapReconciler {
   async #takeOver(term: Term): Promise<LeaderMap> {
     const { addresses, plan, store, now, log, claimEvents } = this.#deps;
     // The watch may not have the last write of the former leader yet, and with it the holders of its names.
-    await store.refresh();
-    const { lines, flaw, lostAt } = await recoverMap(store.current, now());
+    const { lines, flaw, lostAt } = await recoverMap(await store.refresh(), now());
     term.signal.throwIfAborted();
     const published = addresses.published();
     if (flaw?.code === MAP_VERSION)

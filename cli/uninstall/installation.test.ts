@@ -176,19 +176,6 @@ describe("the holders", () => {
     assert.deepEqual(await names(cluster(), "shop"), ["Deployment/web web-1,web-2"]);
   });
 
-  test("are counted once even if the list has to start again", async () => {
-    const api = cluster();
-    api.pageSize = 2;
-    let expired = false;
-    api.onCall = ({ query }) => {
-      if (expired || !query.has("continue")) return undefined;
-      expired = true;
-      return refusal(410, "Expired");
-    };
-    assert.deepEqual(await names(api), ["StatefulSet/db db-0", "Deployment/web web-1,web-2"]);
-    assert.ok(expired);
-  });
-
   for (const status of [403, 500]) {
     test(`are unknown if the list gets a ${status}`, async () => {
       const api = cluster();

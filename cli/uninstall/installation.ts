@@ -121,16 +121,9 @@ export async function readHolders(
   namespace?: string,
 ): Promise<AddressHolder[]> {
   const ours = new Set(install.addresses.keys());
-  let found: AddressHolder[] = [];
-  await listPages<RawPod>({
-    client,
-    path: corePath("pods", namespace),
-    onPage: (pods) => {
-      for (const pod of pods) found.push(...[addressHolderOf(pod, ours)].filter((holder) => holder !== undefined));
-    },
-    restart: () => {
-      found = [];
-    },
-  });
+  const found: AddressHolder[] = [];
+  for await (const { items } of listPages<RawPod>({ client, path: corePath("pods", namespace) })) {
+    for (const pod of items) found.push(...[addressHolderOf(pod, ours)].filter((holder) => holder !== undefined));
+  }
   return byWorkload(found);
 }

@@ -25,7 +25,9 @@ export class MemoryMap implements MapWriter {
     this.#listeners.add(onChange);
   }
 
-  async refresh(): Promise<void> {}
+  async refresh(): Promise<MapObject | undefined> {
+    return this.#current;
+  }
 
   async write({ revision, data, binaryData }: RenderedMap, notes: MapNotes): Promise<void> {
     const annotations = mapAnnotations(revision, notes, new Date(0).toISOString());
