@@ -190,6 +190,21 @@ test("the loss of more than half is held and logged once; additions go through; 
   assert.equal(logged.filter((code) => code === "removal-held").length, 1);
 });
 
+test("a full map is logged when names do not fit, and not again while their number stays", async (t) => {
+  const { source, store, logged, pass } = await leader(t, []);
+  const label = (text: string) => ["a", "b", "c", "d", "e"].map((part) => shortHash(`${part}${text}`)).join("");
+  const long = (at: string) => `${["w", "x", "y", "z"].map((part) => label(`${part}${at}`)).join(".")}.a.com`;
+  for (const namespace of ["shop", "edge"])
+    source.set(`${namespace}/web`, ...Array.from({ length: 5_000 }, (_, at) => long(`${namespace}${at}`)));
+  const written = async (count: number) => {
+    while (store.writes.length < count) await pass(100);
+  };
+  await written(1);
+  store.edit("");
+  await written(2);
+  assert.deepEqual(logged, ["map-full"]);
+});
+
 test("names wait for the address of their target", async (t) => {
   const pass = stopClock(t);
   const { loop, source, addresses, store, leadership } = loopRig();

@@ -1,6 +1,6 @@
 import { show } from "#hostmap/hostnames.ts";
 import type { Plan, PlannedName } from "#hostmap/plan.ts";
-import type { PublishedNames, RemovalRules } from "#hostmap/published-names.ts";
+import type { PublishedNames, RemovalHold, RemovalRules } from "#hostmap/published-names.ts";
 import type { HostLine } from "#hostmap/types.ts";
 import { isPublished, MAP_VERSION, recoverMap } from "#lib/documents/map-format.ts";
 import type { MapWriter } from "#lib/documents/map-writer.ts";
@@ -11,7 +11,6 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import type { ClaimEvents } from "./claim-events/reporter.ts";
 import { LeaderMap } from "./leader-map.ts";
-import { MapAnnouncements } from "./map-announcements.ts";
 import type { PublishPacer } from "./publish-pacer.ts";
 import type { Source } from "./sources/types.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
@@ -115,10 +114,10 @@ export class MapReconciler {
   /** Publishes until `signal` aborts. */
   lead(signal: AbortSignal): void {
     if (signal.aborted) return;
-    const { log, onHeld, plan } = this.#deps;
+    const { plan } = this.#deps;
     const term: Term = {
       signal,
-      announcements: new MapAnnouncements(log, onHeld),
+      said: new LogThrottle(),
       map: undefined,
       lostAt: undefined,
       quietUntil: 0,
@@ -222,15 +221,14 @@ export class MapReconciler {
   async #publishChanges(term: Term, since: number | undefined): Promise<LeaderMap> {
     const { addresses, pacer, now, store, onPublished } = this.#deps;
     term.map ??= await this.#takeOver(term);
-    const { map, announcements } = term;
+    const { map } = term;
     map.update(this.#takePlan(), addresses.targets(), now());
     map.settle(now());
     if (now() < term.quietUntil) return map;
     const rendered = await map.render();
     const { hold } = map.names;
     const notes = { hold, lostAt: now() < (term.lostAt ?? 0) + LOST_MS ? term.lostAt : undefined };
-    announcements.hold(hold);
-    announcements.overflow(rendered.leftOut);
+    this.#announce(term, hold, rendered.leftOut);
     const { revision, bytes } = rendered;
     // It differs after our own change, or because somebody edited it.
     if (!isPublished(store.current, rendered, notes)) {
@@ -242,6 +240,20 @@ export class MapReconciler {
     }
     this.#revision = revision;
     return map;
+  }
+
+  /** Reports a held removal and a full map when they begin or change, not while they last. */
+  #announce({ said }: Term, hold: RemovalHold | undefined, leftOut: number): void {
+    const { log, onHeld } = this.#deps;
+    if (hold === undefined) said.end("hold");
+    else if (said.pass("hold", { reason: `${hold.since}` }) !== undefined) {
+      const text = "more than half of the names would be removed at once; the removal is held back";
+      log.warn({ code: "removal-held", ...hold }, text);
+      onHeld?.(hold.names, hold.of, hold.until);
+    }
+    if (leftOut === 0) said.end("full");
+    else if (said.pass("full", { reason: `${leftOut}` }) !== undefined)
+      log.error({ code: "map-full", names: leftOut }, "names do not fit into the map");
   }
 
   /** A new leader starts from the published map, not from an empty one. */
@@ -294,7 +306,8 @@ export class MapReconciler {
 /** The state of a leader from `lead` until its signal aborts. */
 interface Term {
   readonly signal: AbortSignal;
-  readonly announcements: MapAnnouncements;
+  /** What has been reported of holds and of a full map. */
+  readonly said: LogThrottle;
   map: LeaderMap | undefined;
   /** When the map was lost. */
   lostAt: number | undefined;
