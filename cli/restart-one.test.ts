@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import type { WorkloadStatus } from "#controller/rollout/report.ts";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { type SkippedWaits, skipWaits } from "#test/fakes/skipped-waits.ts";
 import { restartOne } from "./restart-one.ts";

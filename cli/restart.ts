@@ -1,4 +1,4 @@
-import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import type { WorkloadStatus } from "#controller/rollout/report.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import type { CliContext } from "#lib/process/context.ts";

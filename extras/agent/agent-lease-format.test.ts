@@ -72,7 +72,7 @@ test("the path and the selector of the Leases", () => {
 });
 
 test("a Lease without annotations or spec has no values", () => {
-  const nothing = { renewTime: undefined, mapRevision: undefined, podRevisions: undefined };
+  const nothing = { renewTime: undefined, mapRevision: undefined, podRevisions: undefined, problems: [] };
   assert.deepEqual(parseAgentLease({ metadata: {} }), nothing);
 });
 
@@ -108,7 +108,7 @@ test("the Leases are listed with their names, and without other Leases", async (
   }
   kube.put(agentLeasePath("agents", "somebodys"), { spec: { renewTime } });
   assert.deepEqual(await listAgentLeases(kube.client, "agents"), [
-    { name: "switchback-agent-a", renewTime, mapRevision: "r", podRevisions: undefined },
-    { name: "switchback-agent-b", renewTime: undefined, mapRevision: undefined, podRevisions: undefined },
+    { name: "switchback-agent-a", renewTime, mapRevision: "r", podRevisions: undefined, problems: [] },
+    { name: "switchback-agent-b", renewTime: undefined, mapRevision: undefined, podRevisions: undefined, problems: [] },
   ]);
 });

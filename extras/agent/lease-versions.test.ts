@@ -9,8 +9,10 @@ import { AgentLeaseReader } from "./rollout/lease-reader.ts";
 // Agents of a later release, whose Leases have another version, with a controller of this release.
 
 const NAMESPACE = "agents";
+const POD = { namespace: "shop", name: "web" };
+const PROBLEM = { pod: "shop/web", reason: { code: "file-busy", text: "" } };
 
-test("with a Lease of a later version, an agent is alive, and its revisions are unknown", async () => {
+test("with a Lease of a later version, an agent is alive, and its problems are unknown", async () => {
   const load = laterRelease("extras/agent/agent-lease-format.ts", /const VERSION = "1"/, 'const VERSION = "2"');
   const { AgentLeaseWriter: Later } = await load<typeof import("./lease-writer.ts")>("extras/agent/lease-writer.ts");
   const kube = new MemoryKube();
@@ -23,13 +25,15 @@ test("with a Lease of a later version, an agent is alive, and its revisions are 
   ] as const) {
     const own = { renewMs: 60_000, spreadMs: () => 0, random: () => 0, daemonSet: () => undefined };
     const writer = new Writer({ ...deps, ...own, node, identity: node });
-    writer.report({ applied: "r1", podRevisions: ["p1"], problems: [] });
-    while (reader.of({ node }) === undefined || reader.of({ node }) === "unknown") {
+    writer.report({ applied: "r1", podRevisions: ["p1"], problems: [PROBLEM] });
+    while (["absent", "unknown"].includes(reader.of({ ...POD, node }))) {
       await new Promise(setImmediate);
     }
     writer.stop();
   }
-  assert.deepEqual(reader.of({ node: "node-1" }), { alive: true, mapRevision: "r1", podRevisions: ["p1"] });
-  assert.deepEqual(reader.of({ node: "node-2" }), { alive: true, mapRevision: undefined, podRevisions: undefined });
+  assert.deepEqual(
+    ["node-1", "node-2"].map((node) => reader.of({ ...POD, node })),
+    ["problem", "alive"],
+  );
   await reader.stop();
 });

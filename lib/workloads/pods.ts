@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { HOSTS_KEY, INJECT_KEY, ON_CHANGE_KEY, RESTARTED_KEY, REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import { MIRROR_KEY } from "#hostmap/opt-in.ts";
-import type { HostAlias } from "#hostmap/types.ts";
+import type { HostAlias, Reason } from "#hostmap/types.ts";
 import type { ObjectChange } from "#lib/kube/cache.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
@@ -44,6 +44,10 @@ export interface PodFacts {
   readonly revision: string | undefined;
   readonly onChange: string | undefined;
   readonly restartedAt: string | undefined;
+  /** creationTimestamp, milliseconds since 1970 by the API server's clock. NaN: not known. */
+  readonly created: number;
+  /** Why `hosts` is only a hash: the text is too long to be kept. */
+  readonly unfollowed?: Reason | undefined;
   /** It is being deleted. Only its replacement counts. */
   readonly terminating: boolean;
 }
@@ -69,12 +73,10 @@ interface PodsDeps {
   /** Default: all namespaces. */
   readonly namespace?: string;
   readonly labelSelector: string;
-  /** Namespaces whose pods are kept; default: all. */
-  readonly isWanted?: (namespace: string) => boolean;
   /** Whether the facts include the pods' nodes. */
   readonly withNodes: boolean;
-  /** Returns what to keep of a pod, or undefined to keep nothing. Default: its facts unchanged. */
-  readonly keep?: (facts: PodFacts) => PodFacts | undefined;
+  /** Returns what to keep of a pod's facts. */
+  readonly keep: (facts: PodFacts) => PodFacts;
   /** Called for each change of a pod's facts, also during the first list; `before` and `after` differ. */
   readonly onChange: (change: ObjectChange<PodFacts>) => void;
   /** Called once, after the first complete list. */
@@ -87,18 +89,14 @@ interface PodsDeps {
  * the bytes of a pod.
  */
 export function watchPods(deps: PodsDeps): Informer<PodFacts> {
-  const { client, log, namespace, labelSelector, isWanted = () => true, withNodes, onChange, onSynced } = deps;
-  const { keep = (facts) => facts } = deps;
+  const { client, log, namespace, labelSelector, withNodes, keep, onChange, onSynced } = deps;
   return watchObjects<PodFacts, TableObject>({
     client,
     path: corePath("pods", namespace),
     labelSelector,
     fieldSelector: NOT_ENDED,
     ...(withNodes ? { columns: [NODE_COLUMN] } : { metadataOnly: true }),
-    project({ columns, ...pod }) {
-      if (!isWanted(pod.metadata?.namespace ?? "")) return undefined;
-      return keep(podFacts({ ...pod, spec: { nodeName: columns?.[NODE_COLUMN] } }));
-    },
+    project: ({ columns, ...pod }) => keep(podFacts({ ...pod, spec: { nodeName: columns?.[NODE_COLUMN] } })),
     // A pod's status changes often, and no fact depends on it.
     onChange: (change) => {
       if (!isDeepStrictEqual(change.before, change.after)) onChange(change);
@@ -137,6 +135,7 @@ export function podFacts({ metadata = {}, spec }: RawPod): PodFacts {
     revision: truncate(annotations[REVISION_KEY], MAX_WORD),
     onChange: truncate(annotations[ON_CHANGE_KEY], MAX_WORD),
     restartedAt: truncate(annotations[RESTARTED_KEY], MAX_WORD),
+    created: Date.parse(metadata.creationTimestamp ?? ""),
     terminating: metadata.deletionTimestamp !== undefined,
   };
 }

@@ -1,0 +1,508 @@
+import assert from "node:assert/strict";
+import { describe, type TestContext, test } from "node:test";
+import { refusal } from "#test/fakes/memory-kube.ts";
+import { deploymentPath, podsPath, RECORD, restartRig } from "#test/fakes/restart-rig.ts";
+
+const HOUR_MS = 3_600_000;
+const FIRST = { "first.example.com": "shop" };
+const SECOND = { ...FIRST, "second.example.com": "shop" };
+const WEB = deploymentPath("web");
+const STAMP = "switchback.dev/restartedAt";
+
+/** A leader, and the Deployment `web`, which is in step with the map FIRST. */
+async function inStep(t: TestContext, ...settings: [object?, object?]) {
+  const rig = restartRig(t, { ...settings[0] }, settings[1]);
+  rig.publish(FIRST);
+  rig.deploy("web");
+  const leader = rig.lead();
+  await rig.pass(1_000);
+  assert.equal(leader.codeOf("web"), "in-step");
+  return { ...rig, ...leader };
+}
+
+const namesOf = (rig: ReturnType<typeof restartRig>, name: string) =>
+  (rig.api.field<{ hostAliases: { hostnames: string[] }[] }>(`${podsPath()}/${name}-0`, "spec").hostAliases ?? [])
+    .flatMap(({ hostnames }) => hostnames)
+    .sort();
+const times = ({ world }: ReturnType<typeof restartRig>, name = "web") =>
+  world.restarts.filter((each) => each.name === name).length;
+
+describe("a new name", () => {
+  test("restarts a workload once: its pods get the name, and the record has the time and the cause", async (t) => {
+    const rig = await inStep(t);
+    rig.publish(SECOND);
+    await rig.pass(10_000);
+    assert.deepEqual(namesOf(rig, "web"), Object.keys(SECOND));
+    assert.deepEqual([rig.codeOf("web"), times(rig)], ["in-step", 1]);
+    const { spec, metadata } = rig.api.at(WEB) as never as {
+      spec: { template: { metadata: { annotations: Record<string, string> } } };
+      metadata: { annotations: Record<string, string> };
+    };
+    const at = spec.template.metadata.annotations[STAMP];
+    assert.deepEqual(JSON.parse(metadata.annotations[RECORD] ?? ""), { version: 1, restarts: [{ at, by: ["shop"] }] });
+    const [patch] = rig.api.writes;
+    assert.deepEqual([patch?.method, patch?.fieldManager], ["PATCH", "switchback-restart"]);
+    assert.deepEqual([rig.counted, rig.events.map(({ reason }) => reason)], [["restarted"], ["Restarted"]]);
+    const { underWay, restartsLastHour, restartsToday } = rig.running.status();
+    assert.deepEqual([underWay, restartsLastHour, restartsToday], [undefined, 1, 1]);
+  });
+
+  test("waits until the names are stable, but not for ever", async (t) => {
+    const rig = await inStep(t, { debounceSeconds: 5, maxDebounceSeconds: 20 });
+    for (let index = 0; index < 8; index += 1) {
+      rig.publish({ ...FIRST, [`name-${index}.example.com`]: "shop" });
+      await rig.pass(2_000);
+      if (index === 1) assert.equal(rig.codeOf("web"), "debouncing");
+      assert.equal(times(rig), 0);
+    }
+    for (let index = 8; index < 12; index += 1) {
+      rig.publish({ ...FIRST, [`name-${index}.example.com`]: "shop" });
+      await rig.pass(2_000);
+    }
+    assert.equal(times(rig), 1);
+  });
+
+  test("restarts nothing outside of the listed namespaces, and a workload that has the lines already", async (t) => {
+    const rig = await inStep(t);
+    rig.api.put("/api/v1/namespaces/far", { metadata: { labels: { "switchback.dev/inject": "enabled" } } });
+    rig.deploy("far", { namespace: "far" });
+    rig.edit(`${podsPath()}/web-0`, { metadata: { annotations: { "switchback.dev/revision": "forged" } } });
+    await rig.pass(5_000);
+    assert.deepEqual([rig.codeOf("far"), rig.codeOf("web"), rig.statusOf("web")?.stale], ["in-step", "in-step", 0]);
+    rig.publish(SECOND);
+    await rig.pass(10_000);
+    assert.deepEqual([rig.codeOf("far"), times(rig, "far"), times(rig)], ["restart-not-permitted", 0, 1]);
+    assert.ok(!rig.api.reads.some((path) => path.startsWith(deploymentPath("far", "far"))));
+    assert.deepEqual(
+      rig.events.map(({ reason, regarding }) => [reason, regarding.kind]),
+      [
+        ["RestartNotPermitted", "Pod"],
+        ["Restarted", "Deployment"],
+      ],
+    );
+  });
+
+  test("restarts 500 workloads one at a time, the longest wait first", async (t) => {
+    const rig = restartRig(t, { debounceSeconds: 0 });
+    rig.publish(FIRST);
+    for (let index = 0; index < 500; index += 1) rig.deploy(`web-${index}`);
+    const { running, codeOf } = rig.lead();
+    await rig.pass(1_000);
+    rig.edit(`${podsPath()}/web-400-0`, { metadata: { annotations: { "switchback.dev/revision": null } } });
+    rig.edit(`${podsPath()}/web-400-0`, { spec: { hostAliases: [] } });
+    rig.world.injects = true;
+    rig.world.startMs = 3_000;
+    await rig.pass(1_000);
+    rig.publish(SECOND);
+    await rig.pass(60_000, 500);
+    const { waiting, underWay, counts, workloads } = running.status();
+    assert.equal(rig.world.restarts[0]?.name, "web-400");
+    assert.ok(rig.world.restarts.length >= 10, `${rig.world.restarts.length}`);
+    const gaps = rig.world.restarts.map(({ at }, index) => at - (rig.world.restarts[index - 1]?.at ?? 0));
+    assert.ok(gaps.slice(1).every((gap) => gap >= 3_000));
+    assert.deepEqual([counts.workloads, waiting + rig.world.restarts.length - (underWay ? 1 : 0)], [500, 500]);
+    assert.equal(workloads.filter(({ code }) => code === "restarting").length, underWay ? 1 : 0);
+    assert.equal(codeOf("web-499"), "its-turn");
+  });
+});
+
+describe("a workload waits, and says why,", () => {
+  for (const [code, spec] of [
+    ["paused", { paused: true }],
+    ["on-delete", { updateStrategy: { type: "OnDelete" } }],
+    ["partitioned", { updateStrategy: { rollingUpdate: { partition: 1 } } }],
+  ] as const) {
+    test(`while it is ${code}`, async (t) => {
+      const rig = await inStep(t);
+      rig.edit(WEB, { spec });
+      rig.publish(SECOND);
+      await rig.pass(30_000);
+      assert.deepEqual([rig.codeOf("web"), rig.statusOf("web")?.standing, times(rig)], [code, "stuck", 0]);
+      rig.edit(WEB, { spec: { paused: null, updateStrategy: null } });
+      await rig.pass(5_000);
+      assert.equal(times(rig), 1);
+    });
+  }
+
+  test("while it is deleted, or not every replica is available", async (t) => {
+    const rig = await inStep(t);
+    rig.report(WEB, true);
+    rig.world.broken.add("web");
+    rig.publish(SECOND);
+    await rig.pass(30_000);
+    assert.deepEqual([rig.codeOf("web"), times(rig)], ["not-available", 0]);
+    rig.edit(WEB, { metadata: { deletionTimestamp: "2026-01-01T00:00:00Z" } });
+    await rig.pass(5_000);
+    assert.deepEqual([rig.codeOf("web"), times(rig)], ["being-deleted", 0]);
+    rig.api.remove(WEB);
+    await rig.pass(5_000);
+    assert.equal(rig.codeOf("web"), "not-available");
+  });
+
+  test("without a Role in its namespace, and if the API server refuses the restart", async (t) => {
+    const rig = await inStep(t);
+    rig.api.refuse(WEB, 403);
+    rig.publish(SECOND);
+    await rig.pass(5_000);
+    assert.equal(rig.codeOf("web"), "restart-rights-missing");
+    rig.api.refuse(WEB, undefined);
+    rig.api.onWrite = ({ path }) => {
+      throw refusal(path, 403);
+    };
+    await rig.pass(5_000);
+    assert.deepEqual([rig.codeOf("web"), rig.counted], ["restart-rights-missing", ["forbidden"]]);
+  });
+
+  test("with `on-change: none` on the pod, the workload or the namespace", async (t) => {
+    for (const path of [`${podsPath()}/web-0`, WEB, "/api/v1/namespaces/shop"]) {
+      const rig = await inStep(t);
+      rig.edit(path, { metadata: { annotations: { "switchback.dev/on-change": "none" } } });
+      rig.publish(SECOND);
+      await rig.pass(10_000);
+      assert.deepEqual([rig.codeOf("web"), times(rig)], ["on-change-none", 0], path);
+      await rig.end();
+      t.mock.timers.reset();
+    }
+  });
+
+  test("with `restart.dryRun`", async (t) => {
+    const rig = await inStep(t, { dryRun: true });
+    rig.publish(SECOND);
+    await rig.pass(30_000);
+    const { dryRun, waiting, underWay } = rig.running.status();
+    assert.deepEqual([rig.codeOf("web"), times(rig)], ["dry-run", 0]);
+    assert.deepEqual([dryRun, waiting, underWay], [true, 1, undefined]);
+  });
+
+  test("ten minutes if names were only removed, and not at all if they come back", async (t) => {
+    const rig = await inStep(t);
+    rig.publish(SECOND);
+    await rig.pass(60_000, 500);
+    rig.publish(FIRST);
+    await rig.pass(300_000, 5_000);
+    assert.deepEqual([rig.codeOf("web"), times(rig)], ["debouncing", 1]);
+    rig.publish(SECOND);
+    await rig.pass(5_000);
+    assert.equal(rig.codeOf("web"), "in-step");
+    rig.publish(FIRST);
+    await rig.pass(620_000, 5_000);
+    assert.deepEqual([rig.codeOf("web"), times(rig)], ["in-step", 2]);
+  });
+
+  test("while the API server cannot call the webhook, or its configuration is missing", async (t) => {
+    const configuration = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook";
+    const rig = await inStep(t);
+    const { mergePatch } = rig.api.client;
+    let isAway = true;
+    rig.api.client.mergePatch = async (path, body, options) => {
+      if (options?.dryRun && isAway) throw refusal(path, 500);
+      return await mergePatch(path, body, options);
+    };
+    rig.publish(SECOND);
+    await rig.pass(10_000);
+    assert.deepEqual([rig.codeOf("web"), times(rig)], ["webhook-unreachable", 0]);
+    isAway = false;
+    rig.api.remove(configuration);
+    await rig.pass(10_000);
+    assert.deepEqual([rig.codeOf("web"), times(rig)], ["webhook-unreachable", 0]);
+    rig.api.put(configuration, {});
+    await rig.pass(5_000);
+    assert.deepEqual([rig.codeOf("web"), times(rig)], ["in-step", 1]);
+  });
+});
+
+describe("the budget", () => {
+  const holders = (count: number, of: string) =>
+    Object.fromEntries(Array.from({ length: count }, (_, index) => [`${of}-${index}.example.com`, of]));
+
+  test("of a namespace that holds all names is six restarts a day, at a doubling interval", async (t) => {
+    const rig = await inStep(t);
+    for (let index = 1; index <= 24; index += 1) {
+      rig.publish({ ...FIRST, ...holders(index, "shop") });
+      await rig.pass(HOUR_MS, 5_000);
+    }
+    assert.deepEqual([rig.codeOf("web"), times(rig)], ["budget-spent", 6]);
+    await rig.pass(2 * HOUR_MS, 10_000);
+    assert.equal(times(rig), 7);
+  });
+
+  test("waits for the interval of each cause, 30 s after the first restart", async (t) => {
+    const rig = await inStep(t);
+    rig.publish(SECOND);
+    await rig.pass(4_000);
+    rig.publish({ ...SECOND, "third.example.com": "shop" });
+    await rig.pass(20_000);
+    assert.deepEqual([rig.codeOf("web"), times(rig)], ["interval", 1]);
+    await rig.pass(15_000);
+    assert.equal(times(rig), 2);
+    rig.publish({ ...SECOND, "fourth.example.com": "shop" });
+    await rig.pass(40_000, 500);
+    assert.equal(rig.codeOf("web"), "interval");
+    await rig.pass(30_000, 500);
+    const [first, second, third] = rig.world.restarts.map(({ at }) => at);
+    assert.ok((second ?? 0) - (first ?? 0) >= 30_000 && (third ?? 0) - (second ?? 0) >= 60_000);
+  });
+
+  test("of a tenant with six names in an hour leaves a neighbour its next name within a minute", async (t) => {
+    const rig = await inStep(t);
+    for (let index = 1; index <= 6; index += 1) {
+      rig.publish({ ...FIRST, ...holders(index, "tenant") });
+      await rig.pass(HOUR_MS / 6, 5_000);
+    }
+    assert.deepEqual([rig.codeOf("web"), times(rig)], ["budget-spent", 4]);
+    const asked = Date.now();
+    rig.publish({ ...FIRST, ...holders(6, "tenant"), "new.example.com": "neighbour" });
+    await rig.pass(60_000, 500);
+    assert.deepEqual([rig.codeOf("web"), times(rig)], ["in-step", 5]);
+    const last = rig.world.restarts.at(-1)?.at ?? 0;
+    assert.ok(last + Date.parse("2026-01-01T00:00:00Z") - asked < 60_000);
+  });
+
+  test("is not forgotten by a new leader, nor if the owner removes the record", async (t) => {
+    const rig = await inStep(t, { dailyBudget: 2 });
+    rig.publish(SECOND);
+    await rig.pass(HOUR_MS, 5_000);
+    rig.edit(WEB, { metadata: { annotations: { [RECORD]: null } } });
+    rig.publish({ ...SECOND, "third.example.com": "shop" });
+    await rig.pass(HOUR_MS, 5_000);
+    await rig.end();
+    const next = rig.lead();
+    rig.publish({ ...SECOND, "fourth.example.com": "shop" });
+    await rig.pass(HOUR_MS, 5_000);
+    assert.deepEqual([next.codeOf("web"), times(rig)], ["budget-spent", 2]);
+  });
+
+  test("starts anew after a restart by hand", async (t) => {
+    const rig = await inStep(t, { dailyBudget: 1 });
+    rig.publish(SECOND);
+    await rig.pass(60_000, 500);
+    rig.publish({ ...SECOND, "third.example.com": "shop" });
+    await rig.pass(60_000, 500);
+    assert.equal(rig.codeOf("web"), "budget-spent");
+    const at = new Date().toISOString();
+    rig.edit(WEB, { spec: { template: { metadata: { annotations: { [STAMP]: at } } } } });
+    await rig.pass(60_000, 500);
+    assert.deepEqual([rig.codeOf("web"), times(rig)], ["in-step", 2]);
+    rig.publish(FIRST);
+    rig.publish({ ...SECOND, "fourth.example.com": "shop" });
+    await rig.pass(60_000, 500);
+    assert.equal(times(rig), 3);
+  });
+
+  test("bounds the restarts of a template that somebody puts back every 10 s, and the status says so", async (t) => {
+    const rig = await inStep(t);
+    // The old ReplicaSet still has its old pods.
+    const old = structuredClone(rig.api.at(`${podsPath()}/web-0`));
+    rig.publish(SECOND);
+    for (let round = 0; round < 420; round += 1) {
+      await rig.pass(round < 200 ? 10_000 : HOUR_MS / 10, round < 200 ? 5_000 : HOUR_MS / 10);
+      const annotations = { [STAMP]: null };
+      rig.edit(WEB, { metadata: { annotations: { [RECORD]: null } }, spec: { template: { metadata: { annotations } } } });
+      await rig.pass(100);
+      rig.api.put(`${podsPath()}/web-0`, old ?? {});
+    }
+    assert.deepEqual([rig.codeOf("web"), times(rig)], ["budget-spent", 6]);
+    assert.match(rig.statusOf("web")?.text ?? "", /somebody put the template back/);
+  });
+
+  test("is the same with clocks an hour apart", async (t) => {
+    for (const skewMs of [-HOUR_MS, HOUR_MS]) {
+      const rig = await inStep(t);
+      for (let index = 1; index <= 8; index += 1) {
+        rig.world.skewMs = index % 2 === 0 ? 0 : skewMs;
+        rig.publish({ ...FIRST, ...holders(index, "shop") });
+        await rig.pass(HOUR_MS, 10_000);
+      }
+      assert.ok(times(rig) <= 6, `${times(rig)} restarts`);
+      const stamps = rig.api.writes.map(({ body }) => JSON.stringify(body).match(/restartedAt":"([^"]+)/)?.[1] ?? "");
+      assert.deepEqual(stamps, [...new Set(stamps)].sort());
+      await rig.end();
+      t.mock.timers.reset();
+    }
+  });
+});
+
+describe("a restart that does not help", () => {
+  test("is not repeated once a pod proves it, until somebody changes the workload", async (t) => {
+    const rig = await inStep(t);
+    rig.world.injects = false;
+    rig.publish(SECOND);
+    await rig.pass(HOUR_MS, 1_000);
+    assert.deepEqual([rig.codeOf("web"), rig.statusOf("web")?.standing], ["did-not-converge", "stuck"]);
+    assert.ok(times(rig) <= 2, `${times(rig)}: the first may have met a replica with the map before`);
+    const before = times(rig);
+    rig.world.injects = true;
+    rig.edit(WEB, { spec: { template: { metadata: { annotations: { [STAMP]: new Date().toISOString() } } } } });
+    await rig.pass(HOUR_MS, 5_000);
+    assert.deepEqual([rig.codeOf("web"), times(rig)], ["in-step", before + 1]);
+  });
+
+  test("pods that started while the webhook was away are restarted", async (t) => {
+    const rig = await inStep(t);
+    rig.world.injects = false;
+    rig.deploy("late");
+    await rig.pass(1_000);
+    rig.world.injects = true;
+    await rig.pass(10_000);
+    assert.deepEqual([rig.codeOf("late"), times(rig, "late")], ["in-step", 1]);
+  });
+
+  test("whose rollout fails is not repeated, and other workloads go on", async (t) => {
+    const rig = await inStep(t);
+    rig.world.broken.add("web");
+    rig.publish(SECOND);
+    await rig.pass(5_000);
+    assert.equal(rig.codeOf("web"), "restarting");
+    rig.report(WEB, true, true);
+    rig.deploy("other", { template: { "switchback.dev/hosts": "first.example.com" } });
+    rig.publish({ ...SECOND, "third.example.com": "shop" });
+    await rig.pass(60_000, 500);
+    assert.deepEqual([rig.codeOf("web"), rig.codeOf("other"), times(rig)], ["rollout-failed", "in-step", 1]);
+    assert.deepEqual(rig.counted, ["restarted", "failed"]);
+  });
+
+  test("holds all restarts for an hour after three in a row, until one of them is repaired", async (t) => {
+    const rig = restartRig(t, { rolloutSeconds: 60 });
+    rig.publish(FIRST);
+    for (const name of ["a", "b", "c", "d", "e"]) rig.deploy(name);
+    const leader = rig.lead();
+    await rig.pass(1_000);
+    for (const name of ["a", "b", "c", "d"]) rig.world.broken.add(name);
+    rig.publish(SECOND);
+    await rig.pass(300_000, 1_000);
+    assert.deepEqual(rig.world.restarts.map(({ name }) => name), ["a", "b", "c"]);
+    assert.deepEqual([leader.codeOf("d"), leader.codeOf("e")], ["restarts-held", "restarts-held"]);
+    await leader.end();
+    const next = rig.lead();
+    await rig.pass(300_000, 1_000);
+    assert.deepEqual([next.codeOf("d"), rig.world.restarts.length], ["restarts-held", 3]);
+    rig.world.broken.clear();
+    await rig.pass(120_000, 1_000);
+    assert.deepEqual(
+      ["a", "b", "c", "d", "e"].map((name) => next.codeOf(name)),
+      Array(5).fill("in-step"),
+    );
+    assert.equal(rig.world.restarts.length, 5);
+  });
+
+  test("tries one workload after the hour of a hold", async (t) => {
+    const rig = restartRig(t, { rolloutSeconds: 60 });
+    rig.publish(FIRST);
+    for (const name of ["a", "b", "c", "d", "e"]) rig.deploy(name);
+    rig.lead();
+    await rig.pass(1_000);
+    for (const name of ["a", "b", "c", "d", "e"]) rig.world.broken.add(name);
+    rig.publish(SECOND);
+    await rig.pass(HOUR_MS, 5_000);
+    assert.equal(rig.world.restarts.length, 3);
+    await rig.pass(HOUR_MS / 2, 5_000);
+    assert.equal(rig.world.restarts.length, 4);
+  });
+});
+
+describe("a leader", () => {
+  test("that ends during a restart is followed by one that waits for it and repeats nothing", async (t) => {
+    const rig = await inStep(t);
+    rig.deploy("other");
+    rig.world.startMs = 30_000;
+    rig.publish(SECOND);
+    await rig.pass(5_000);
+    assert.equal(rig.world.restarts.length, 1);
+    await rig.end();
+    const next = rig.lead();
+    await rig.pass(10_000);
+    const [first = { name: "" }] = rig.world.restarts;
+    assert.deepEqual([next.codeOf(first.name), next.running.status().underWay], ["restarting", `shop/Deployment/${first.name}`]);
+    assert.equal(rig.world.restarts.length, 1);
+    await rig.pass(120_000, 1_000);
+    assert.deepEqual([times(rig), times(rig, "other")], [1, 1]);
+  });
+
+  test("that is killed between the patch and its answer is followed by one that repeats nothing", async (t) => {
+    const rig = await inStep(t);
+    const { mergePatch } = rig.api.client;
+    let isLost = true;
+    rig.api.client.mergePatch = async (path, body, options) => {
+      const answer = await mergePatch(path, body, options);
+      if (options?.dryRun || !isLost) return answer as never;
+      isLost = false;
+      throw refusal(path, 504);
+    };
+    rig.publish(SECOND);
+    await rig.pass(4_000);
+    await rig.end();
+    const next = rig.lead();
+    await rig.pass(HOUR_MS, 5_000);
+    assert.deepEqual([next.codeOf("web"), times(rig)], ["in-step", 1]);
+  });
+
+  test("meets another change of the workload, and tries again", async (t) => {
+    const rig = await inStep(t);
+    let conflicts = 2;
+    rig.api.onWrite = () => {
+      if (conflicts > 0) rig.edit(WEB, { metadata: { annotations: { n: `${conflicts--}` } } });
+    };
+    rig.publish(SECOND);
+    await rig.pass(10_000);
+    assert.deepEqual([rig.codeOf("web"), times(rig)], ["in-step", 1]);
+    assert.deepEqual(rig.counted, ["conflict", "conflict", "restarted"]);
+  });
+
+  test("restarts no namespace that opts out, and follows a restart to its end when one does", async (t) => {
+    const rig = await inStep(t);
+    rig.deploy("other");
+    rig.world.startMs = 5_000;
+    rig.publish(SECOND);
+    await rig.pass(4_000);
+    rig.edit("/api/v1/namespaces/shop", { metadata: { labels: { "switchback.dev/inject": "disabled" } } });
+    await rig.pass(60_000, 500);
+    assert.deepEqual([rig.world.restarts.length, rig.running.status().workloads], [1, []]);
+    rig.edit("/api/v1/namespaces/shop", { metadata: { labels: { "switchback.dev/inject": "enabled" } } });
+    await rig.pass(60_000, 500);
+    assert.equal(rig.world.restarts.length, 2);
+  });
+
+  test("goes on when a workload is deleted while it restarts, has no replicas, or pods of two revisions", async (t) => {
+    const rig = await inStep(t);
+    rig.world.startMs = 30_000;
+    rig.publish(SECOND);
+    await rig.pass(5_000);
+    rig.api.remove(WEB);
+    rig.api.remove(`${podsPath()}/web-0`);
+    rig.world.startMs = 0;
+    rig.deploy("none", { replicas: 0 });
+    rig.deploy("two", { replicas: 2 });
+    rig.edit(`${podsPath()}/two-1`, {
+      metadata: { annotations: { "switchback.dev/revision": "old" } },
+      spec: { hostAliases: [] },
+    });
+    await rig.pass(30_000, 500);
+    assert.deepEqual([times(rig, "two"), rig.codeOf("two"), rig.statusOf("none")], [1, "in-step", undefined]);
+  });
+
+  test("decides nothing before pods, namespaces and a map are known, and says what is missing", async (t) => {
+    const rig = restartRig(t);
+    const open = rig.api.hold(podsPath());
+    rig.deploy("web");
+    const { running } = rig.lead();
+    await rig.pass(1_000);
+    assert.deepEqual([running.status().unknownCode, running.counts()], ["pods-not-listed", undefined]);
+    open();
+    await rig.pass(1_000);
+    assert.equal(running.status().unknownCode, "no-map");
+    rig.publish(FIRST);
+    await rig.pass(1_000);
+    assert.deepEqual([running.status().unknown, running.counts()?.workloads], [undefined, 1]);
+  });
+
+  test("retries a turn that the API server refuses", async (t) => {
+    const rig = await inStep(t);
+    rig.api.refuse(WEB, 500);
+    rig.publish(SECOND);
+    await rig.pass(10_000);
+    assert.ok(rig.log.lines.some((line) => JSON.stringify(line).includes("restart-turn-failed")));
+    rig.api.refuse(WEB, undefined);
+    await rig.pass(20_000);
+    assert.equal(times(rig), 1);
+  });
+});
