@@ -1,5 +1,5 @@
-import { stamp } from "#controller/rollout/restart-record.ts";
 import type { WorkloadStatus } from "#controller/rollout/report.ts";
+import { stamp } from "#controller/rollout/restart-record.ts";
 import { describeError, hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { pause } from "#lib/kube/time.ts";

@@ -1,17 +1,7 @@
 import type { WorkloadState } from "#lib/workloads/workload-state.ts";
+import type { Difference } from "./difference.ts";
 import { DAY_MS, type Restart, stamp } from "./restart-record.ts";
 import { type Decision, inStep, type RestartRules, stuck, type Workload, waiting } from "./workload.ts";
-
-/** What a restart would change for the pods of a workload. */
-export interface Difference {
-  /** Lines that a new pod would get and a stale pod lacks, and lines that it has in addition. */
-  readonly missing: number;
-  readonly extra: number;
-  /** The namespaces that hold the missing names, or the extra ones if no name is missing. Sorted. */
-  readonly causes: readonly string[];
-  /** Whether several namespaces hold the names that the pods select. */
-  readonly shared: boolean;
-}
 
 /** Everything that decides about a workload whose turn it is. Times are monotonic, in milliseconds. */
 export interface Case {
@@ -25,6 +15,8 @@ export interface Case {
   /** When the map was published, milliseconds since 1970. Undefined: not known. */
   readonly published: number | undefined;
 }
+
+const SECOND = 1_000;
 
 type FactsCheck = (workload: Workload) => Decision | undefined;
 type Check = (subject: Case) => Decision | undefined;
@@ -72,7 +64,10 @@ export const RIGHTS_MISSING = "restart-rights-missing";
 
 /** Names that change often change together: a restart waits until they are stable, but not for ever. */
 export function checkDebounce(workload: Workload, rules: RestartRules, now: number): Decision | undefined {
-  const until = Math.min(workload.since + rules.debounceMs, workload.changingSince + rules.maxDebounceMs);
+  const until = Math.min(
+    workload.since + rules.debounceSeconds * SECOND,
+    workload.changingSince + Math.max(rules.debounceSeconds, rules.maxDebounceSeconds) * SECOND,
+  );
   return now < until ? waiting("debouncing", "its names changed recently", until) : undefined;
 }
 
@@ -89,7 +84,7 @@ export function checkNeed(subject: Case, difference: Difference): readonly strin
   const { workload, rules, now } = subject;
   const { missing, extra } = difference;
   if (missing === 0 && extra === 0) return inStep("the pods already have what new pods would get");
-  const vanishedAt = workload.since + rules.vanishedMs;
+  const vanishedAt = workload.since + rules.vanishedSeconds * SECOND;
   if (missing === 0 && now < vanishedAt)
     return waiting("debouncing", "its names were only removed: the restart is delayed", vanishedAt);
   return allowance(subject, difference);
@@ -117,7 +112,7 @@ function isOurs({ state, restarts }: Case): Restart | undefined {
 function restarting(subject: Case): Decision | undefined {
   const last = isOurs(subject);
   const { rules, now, state } = subject;
-  if (last === undefined || state.failed || now >= last.begun + rules.rolloutMs) return undefined;
+  if (last === undefined || state.failed || now >= last.begun + rules.rolloutSeconds * SECOND) return undefined;
   return waiting("restarting", `a restart has been in progress since ${stamp(last.at)}: ${state.unsettled}`);
 }
 
@@ -148,9 +143,7 @@ export function proves(
   if (last === undefined || last.by.length === 0 || published === undefined) return undefined;
   const pod = stale.find(
     ({ restartedAt, created }) =>
-      restartedAt === stamp(last.at) &&
-      Math.abs(created - last.at) <= OF_RESTART_MS &&
-      created > published + LOADED_MS,
+      restartedAt === stamp(last.at) && Math.abs(created - last.at) <= OF_RESTART_MS && created > published + LOADED_MS,
   );
   return pod && `restarted at ${stamp(last.at)}, and its new pods still do not have the current names`;
 }
@@ -175,7 +168,7 @@ const RESERVED = 2;
  * restarts of a day are for those that caused none.
  */
 function allowance({ restarts, rules, now, state, workload, published }: Case, { causes, shared }: Difference) {
-  const { minIntervalMs, maxIntervalMs, dailyBudget } = rules;
+  const { minIntervalSeconds, maxIntervalSeconds, dailyBudget } = rules;
   const spent = restarts.filter(({ by }) => by.length > 0);
   const isUndone = spent.length > 0 && state.restartedAt !== stamp(spent.at(-1)?.at ?? 0);
   const budgetSpent = (until: number, whose = ""): Decision => {
@@ -192,12 +185,19 @@ function allowance({ restarts, rules, now, state, workload, published }: Case, {
     const [oldest, last] = [own[0], own.at(-1)];
     if (oldest === undefined || last === undefined) return { cause, until: 0, isSpent: false };
     if (isReserved) return { cause, until: (spent[0] ?? oldest).begun + DAY_MS, isSpent: true };
-    return { cause, until: last.begun + Math.min(minIntervalMs * 2 ** (own.length - 1), maxIntervalMs), isSpent: false };
+    return {
+      cause,
+      until: last.begun + Math.min(minIntervalSeconds * 2 ** (own.length - 1), maxIntervalSeconds) * SECOND,
+      isSpent: false,
+    };
   });
   const soonest = terms.reduce((one, other) => (other.until < one.until ? other : one));
   if (soonest.until > now && soonest.isSpent)
-    return budgetSpent(soonest.until, `, some for ${soonest.cause || "the same names"}, and the last two are for others`);
-  const until = Math.max(soonest.until, (restarts.at(-1)?.begun ?? 0) + minIntervalMs, afterLoading());
+    return budgetSpent(
+      soonest.until,
+      `, some for ${soonest.cause || "the same names"}, and the last two are for others`,
+    );
+  const until = Math.max(soonest.until, (restarts.at(-1)?.begun ?? 0) + minIntervalSeconds * SECOND, afterLoading());
   if (until > now) return waiting("interval", `restarted recently: not again for ${inMinutes(until - now)}`, until);
   return terms.filter((term) => term.until <= now).map(({ cause }) => cause);
 

@@ -101,9 +101,7 @@ export function rolloutStatus(input: StatusInput, { namespace, stuck, after }: W
     restartsLastHour: records.count(HOUR_MS),
     restartsToday: records.count(DAY_MS),
     counts,
-    workloads: shown
-      .map(workloadStatus)
-      .sort((one, other) => compareNames(sortKey(one), sortKey(other))),
+    workloads: shown.map(workloadStatus).sort((one, other) => compareNames(sortKey(one), sortKey(other))),
     omitted,
     next: after !== undefined && omitted > 0 ? shown.at(-1)?.owner.key : undefined,
   };
@@ -120,7 +118,9 @@ export function workloadQuery(query: URLSearchParams): WorkloadQuery {
 
 function workloadStatus({ owner, pods, stale, notInjected, onChange, overCap, decision }: Workload): WorkloadStatus {
   const { namespace, kind, name } = owner;
-  const restarts = Array.from(pods.values(), ({ restartedAt }) => Date.parse(restartedAt ?? "")).filter(Number.isFinite);
+  const restarts = Array.from(pods.values(), ({ restartedAt }) => Date.parse(restartedAt ?? "")).filter(
+    Number.isFinite,
+  );
   const capped = overCap && {
     code: "over-cap",
     text: `its pods get only the first ${overCap.cap} of ${overCap.total} mapped names`,
@@ -293,7 +293,10 @@ export class Reporter {
       this.#warn(workload, eventReason(code), note);
     }
     if (before?.code !== undefined && code === undefined && isThere)
-      this.#deps.log.info({ workload: key, before: before.code, code: decision.code }, "the workload is no longer stuck");
+      this.#deps.log.info(
+        { workload: key, before: before.code, code: decision.code },
+        "the workload is no longer stuck",
+      );
     if (capped !== undefined && capped !== before?.capped) {
       const note = `Pods get only the first ${capped} mapped names; select fewer with the annotation ${HOSTS_KEY}`;
       this.#warn(workload, "OverCap", note);

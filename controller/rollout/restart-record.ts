@@ -85,8 +85,12 @@ export class RestartRecords {
     }
     const other = Date.parse(restartedAt ?? "");
     const last = known.reduce((latest, { at }) => Math.max(latest, at), Number.NEGATIVE_INFINITY);
-    const all = other > last ? [{ at: other, by: [], begun: this.#begunAt(other) }] : known;
-    return this.#keep(uid, all);
+    if (other > last) known.push({ at: other, by: [], begun: this.#begunAt(other) });
+    const anew = known.reduce((latest, { at, by }) => (by.length === 0 ? Math.max(latest, at) : latest), 0);
+    return this.#keep(
+      uid,
+      known.filter(({ at }) => at >= anew),
+    );
   }
 
   /** Adds a restart that begins now. Its stamp is later than any that the template has had. */

@@ -283,8 +283,12 @@ describe("the budget", () => {
     rig.edit(WEB, { spec: { template: { metadata: { annotations: { [STAMP]: at } } } } });
     await rig.pass(60_000, 500);
     assert.deepEqual([rig.codeOf("web"), times(rig)], ["in-step", 2]);
-    rig.publish(FIRST);
-    rig.publish({ ...SECOND, "fourth.example.com": "shop" });
+    rig.publish({ ...SECOND, "third.example.com": "shop", "fourth.example.com": "shop" });
+    rig.world.broken.add("web");
+    rig.report(WEB, true);
+    await rig.pass(10_000);
+    assert.equal(rig.codeOf("web"), "not-available");
+    rig.report(WEB, false);
     await rig.pass(60_000, 500);
     assert.equal(times(rig), 3);
   });
@@ -297,7 +301,10 @@ describe("the budget", () => {
     for (let round = 0; round < 420; round += 1) {
       await rig.pass(round < 200 ? 10_000 : HOUR_MS / 10, round < 200 ? 5_000 : HOUR_MS / 10);
       const annotations = { [STAMP]: null };
-      rig.edit(WEB, { metadata: { annotations: { [RECORD]: null } }, spec: { template: { metadata: { annotations } } } });
+      rig.edit(WEB, {
+        metadata: { annotations: { [RECORD]: null } },
+        spec: { template: { metadata: { annotations } } },
+      });
       await rig.pass(100);
       rig.api.put(`${podsPath()}/web-0`, old ?? {});
     }
@@ -370,7 +377,10 @@ describe("a restart that does not help", () => {
     for (const name of ["a", "b", "c", "d"]) rig.world.broken.add(name);
     rig.publish(SECOND);
     await rig.pass(300_000, 1_000);
-    assert.deepEqual(rig.world.restarts.map(({ name }) => name), ["a", "b", "c"]);
+    assert.deepEqual(
+      rig.world.restarts.map(({ name }) => name),
+      ["a", "b", "c"],
+    );
     assert.deepEqual([leader.codeOf("d"), leader.codeOf("e")], ["restarts-held", "restarts-held"]);
     await leader.end();
     const next = rig.lead();
@@ -412,7 +422,10 @@ describe("a leader", () => {
     const next = rig.lead();
     await rig.pass(10_000);
     const [first = { name: "" }] = rig.world.restarts;
-    assert.deepEqual([next.codeOf(first.name), next.running.status().underWay], ["restarting", `shop/Deployment/${first.name}`]);
+    assert.deepEqual(
+      [next.codeOf(first.name), next.running.status().underWay],
+      ["restarting", `shop/Deployment/${first.name}`],
+    );
     assert.equal(rig.world.restarts.length, 1);
     await rig.pass(120_000, 1_000);
     assert.deepEqual([times(rig), times(rig, "other")], [1, 1]);

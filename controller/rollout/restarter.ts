@@ -11,9 +11,7 @@
 // ask for nothing for a minute after it.
 
 import { compareNames } from "#hostmap/hostnames.ts";
-import { planInjection } from "#hostmap/inject.ts";
 import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
-import type { HostAlias } from "#hostmap/types.ts";
 import { restartNamespaces } from "#lib/config/opt-in.ts";
 import { TARGETS_NAME } from "#lib/documents/targets-name.ts";
 import { describeError, statusOf } from "#lib/errors/errors.ts";
@@ -25,17 +23,18 @@ import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { Owner } from "#lib/workloads/owners.ts";
-import { hostAliasesOf, type RawPod } from "#lib/workloads/pods.ts";
+import type { RawPod } from "#lib/workloads/pods.ts";
 import { restartWorkload } from "#lib/workloads/restart.ts";
 import { WORKLOAD_KINDS, type WorkloadKind, workloadPath } from "#lib/workloads/workload-kinds.ts";
 import { type RawWorkload, type WorkloadState, workloadState } from "#lib/workloads/workload-state.ts";
+import { type Difference, differenceOf, samplesOf, sumOf } from "./difference.ts";
 import type { ObserveAgents } from "./live.ts";
-import { checkDebounce, checkNeed, checkState, type Difference, isDecision, RIGHTS_MISSING } from "./may-restart.ts";
-import { countWorkloads, Reporter, type ReporterDeps, type RolloutMetricsInput, rolloutStatus } from "./report.ts";
+import { checkDebounce, checkNeed, checkState, isDecision, RIGHTS_MISSING } from "./may-restart.ts";
 import type { RolloutStatus, WorkloadQuery } from "./report.ts";
+import { countWorkloads, Reporter, type ReporterDeps, type RolloutMetricsInput, rolloutStatus } from "./report.ts";
 import { encodeRecord, type Restart, RestartRecords, stamp } from "./restart-record.ts";
 import { StalePods } from "./stale-pods.ts";
-import { type Decision, type RestartRules, restartRules, stuck, type Workload, waiting } from "./workload.ts";
+import { type Decision, type RestartRules, stuck, type Workload, waiting } from "./workload.ts";
 
 /** The code while a workload does not exist. */
 const GONE = "not-available";
@@ -96,8 +95,6 @@ const SEEN_MS = 10_000;
 const WEBHOOK_MS = 2_000;
 /** Restarts of another leader that are older than this are not followed. */
 const RECALLED_MS = 3_600_000;
-/** Maximum number of stale pods that are read per workload: one per revision and selection. */
-const MAX_SAMPLES = 5;
 
 /**
  * Restarts the workloads of stale pods: the leader's work for one term, until `signal` aborts. One loop does everything:
@@ -124,7 +121,7 @@ export class Restarter {
     const { client, config, log, now, wallClock, observeAgents } = deps;
     this.#deps = deps;
     this.#signal = signal;
-    this.#rules = restartRules(config.restart);
+    this.#rules = config.restart;
     this.#records = new RestartRecords(now, wallClock);
     this.#reporter = new Reporter(deps);
     this.#loop = new Reconciler({
@@ -272,7 +269,10 @@ export class Restarter {
     } else if (outcome.result === "forbidden") {
       this.#reporter.count("forbidden");
       const text = describeError(outcome.error);
-      this.#decide(workload, { ...stuck(RIGHTS_MISSING, `the API server refused it: ${text}`), until: now() + REFUSED_MS });
+      this.#decide(workload, {
+        ...stuck(RIGHTS_MISSING, `the API server refused it: ${text}`),
+        until: now() + REFUSED_MS,
+      });
     } else {
       if (outcome.result === "conflict") this.#reporter.count("conflict");
       log.debug({ workload: owner.key, result: outcome.result }, "a restart met another change");
@@ -287,7 +287,7 @@ export class Restarter {
     const state = await this.#read(owner);
     const isThere = isState(state) && state.uid === uid;
     const isOurs = isThere && state.restartedAt === stamp(restart.at);
-    const isLate = now() >= restart.begun + this.#rules.rolloutMs;
+    const isLate = now() >= restart.begun + this.#rules.rolloutSeconds * 1_000;
     if (isThere && state.unsettled !== undefined && !isLate && !(isOurs && state.failed)) {
       const since = `a restart has been in progress since ${stamp(restart.at)}: ${state.unsettled}`;
       return this.#stays(underWay, since);
@@ -301,10 +301,12 @@ export class Restarter {
       return this.#stays(underWay, `restarted at ${stamp(restart.at)}; its old pods are ending`);
     this.#underWay = undefined;
     const isInVain = isOurs && workload?.to === underWay.to && this.#hasStale(underWay);
-    if (isFailed || isInVain) this.#failures = [...this.#failures, { ...underWay, at: now() }].slice(-this.#rules.holdAfter);
+    if (isFailed || isInVain)
+      this.#failures = [...this.#failures, { ...underWay, at: now() }].slice(-this.#rules.holdAfter);
     else if (isOurs) this.#failures = [];
     this.#reporter.ended(owner.key, isFailed ? "failed" : isInVain ? "in-vain" : isOurs ? "done" : "replaced");
-    if (workload !== undefined && this.#pods.queue.has(workload)) this.#decide(workload, waiting("its-turn", "just restarted"));
+    if (workload !== undefined && this.#pods.queue.has(workload))
+      this.#decide(workload, waiting("its-turn", "just restarted"));
   }
 
   #stays({ owner: { key } }: UnderWay, text: string): void {
@@ -319,10 +321,10 @@ export class Restarter {
 
   /** The decision for all workloads while restarts are held. A repair of one of the failed workloads ends this. */
   async #heldUntil(): Promise<Decision | undefined> {
-    const { holdAfter, holdMs } = this.#rules;
+    const { holdAfter, holdSeconds } = this.#rules;
     const last = this.#failures.at(-1);
     if (last === undefined || this.#failures.length < holdAfter) return undefined;
-    const until = last.at + holdMs;
+    const until = last.at + holdSeconds * 1_000;
     const now = this.#deps.now();
     if (now >= until) return undefined;
     if (now >= this.#lookAtFailuresAt) {
@@ -349,13 +351,13 @@ export class Restarter {
     for (const namespace of restartNamespaces(config)) {
       for (const kind of WORKLOAD_KINDS) {
         const path = workloadPath(namespace, kind);
-        const { items } = await client.list<ApiObject>(path, {}, { accept: METADATA_LIST, signal: this.#signal }).catch(
-          (error: unknown) => {
+        const { items } = await client
+          .list<ApiObject>(path, {}, { accept: METADATA_LIST, signal: this.#signal })
+          .catch((error: unknown) => {
             // The namespace has no Role yet. Its workloads say so when it is their turn.
             if (statusOf(error) !== 403) throw error;
             return { items: [] };
-          },
-        );
+          });
         for (const item of items) {
           const seen = workloadState(kind, { metadata: item.metadata ?? {} });
           const restarts = this.#records.of(seen);
@@ -371,8 +373,9 @@ export class Restarter {
     for (const each of open) {
       const state = await this.#read(each.owner);
       if (!isState(state) || state.unsettled === undefined || state.restartedAt !== stamp(each.restart.at)) continue;
-      const isOver = state.failed || now() >= each.restart.begun + this.#rules.rolloutMs;
-      if (isOver) this.#failures = [...this.#failures, { ...each, at: each.restart.begun }].slice(-this.#rules.holdAfter);
+      const isOver = state.failed || now() >= each.restart.begun + this.#rules.rolloutSeconds * 1_000;
+      if (isOver)
+        this.#failures = [...this.#failures, { ...each, at: each.restart.begun }].slice(-this.#rules.holdAfter);
       else this.#underWay = each;
     }
   }
@@ -381,7 +384,10 @@ export class Restarter {
   async #read({ namespace, kind, name }: Owner): Promise<WorkloadState | Decision> {
     try {
       const path = workloadPath(namespace, kind as WorkloadKind, name);
-      return workloadState(kind as WorkloadKind, await this.#deps.client.get<RawWorkload>(path, {}, { signal: this.#signal }));
+      return workloadState(
+        kind as WorkloadKind,
+        await this.#deps.client.get<RawWorkload>(path, {}, { signal: this.#signal }),
+      );
     } catch (error) {
       const status = statusOf(error);
       if (status === 404) return waiting(GONE, "the workload does not exist any more");
@@ -394,35 +400,16 @@ export class Restarter {
     }
   }
 
-  /**
-   * Compares the hosts lines of stale pods with those of new ones. A different or missing revision only shows that they
-   * may differ: forging or removing the annotation changes no line. Undefined: no pod could be read.
-   */
+  /** What a restart would change for the stale pods. Undefined: no pod could be read. */
   async #compare({ stale }: Workload): Promise<Difference | undefined> {
-    const different = new Map(stale.map((pod) => [`${pod.revision} ${pod.hosts}`, pod]));
-    const lines = this.#pods.map?.lines;
-    const holders = (names: Iterable<string>) =>
-      [...new Set(Array.from(names, (name) => lines?.get(name)?.holder ?? ""))].sort();
-    let found: Difference | undefined;
-    for (const { namespace, name } of [...different.values()].slice(0, MAX_SAMPLES)) {
+    const { map } = this.#pods;
+    const found: Difference[] = [];
+    for (const { namespace, name } of samplesOf(stale)) {
       const raw = await this.#readPod(namespace, name);
-      if (raw === undefined) continue;
-      const annotations = raw.metadata?.annotations ?? {};
-      const selected = this.#pods.select(annotations[HOSTS_KEY]);
-      const hostAliases = hostAliasesOf(raw);
-      const { userAliases, managed } = planInjection({ hostAliases, annotations }, selected);
-      const [has, should] = [linesOf(hostAliases), linesOf([...userAliases, ...managed.aliases])];
-      const [missing, extra] = [[...should.difference(has)], [...has.difference(should)]];
-      const changed = missing.length > 0 ? missing : extra;
-      const causes = holders(changed.map((line) => line.slice(line.indexOf(" ") + 1)));
-      found = {
-        missing: missing.length + (found?.missing ?? 0),
-        extra: extra.length + (found?.extra ?? 0),
-        causes: [...new Set([...(found?.causes ?? []), ...causes])].sort(),
-        shared: found?.shared || holders(selected.names).length > 1,
-      };
+      if (raw !== undefined && map !== undefined)
+        found.push(differenceOf(raw, this.#pods.select(raw.metadata?.annotations?.[HOSTS_KEY]), map));
     }
-    return found;
+    return found.length === 0 ? undefined : sumOf(found);
   }
 
   async #readPod(namespace: string, name: string): Promise<RawPod | undefined> {
@@ -481,8 +468,4 @@ function isState(result: WorkloadState | Decision): result is WorkloadState {
 
 function nameOf({ namespace, kind, name }: Owner) {
   return { namespace, kind: kind as WorkloadKind, name };
-}
-
-function linesOf(aliases: readonly HostAlias[]): Set<string> {
-  return new Set(aliases.flatMap(({ ip, hostnames }) => hostnames.map((name) => `${ip} ${name.toLowerCase()}`)));
 }

@@ -1,6 +1,4 @@
-import { shortHash } from "#hostmap/hash.ts";
 import { show } from "#hostmap/hostnames.ts";
-import { INJECT_KEY, INJECTED_KEY } from "#hostmap/metadata-keys.ts";
 import { effectiveOnChange } from "#hostmap/on-change.ts";
 import type { OptInRules } from "#hostmap/opt-in.ts";
 import { isByDns } from "#hostmap/pod-dns-marks.ts";
@@ -18,7 +16,8 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { type NamespaceFacts, watchNamespaces } from "#lib/workloads/namespaces.ts";
 import { inferFromNames, ownerOf } from "#lib/workloads/owners.ts";
 import { isOptedIn } from "#lib/workloads/pod-opt-in.ts";
-import { type PodFacts, watchPods } from "#lib/workloads/pods.ts";
+import type { PodFacts } from "#lib/workloads/pods.ts";
+import { WatchedPods } from "#lib/workloads/watched-pods.ts";
 import { type Agents, countAgents, type ObserveAgents } from "./live.ts";
 import { checkFacts } from "./may-restart.ts";
 import { NOT_DECIDED, type Workload } from "./workload.ts";
@@ -37,40 +36,21 @@ interface StalePodsDeps {
   readonly onEvaluated: (workload: Workload) => void;
 }
 
-/** Three selections without a common pod, so that the API server sends each pod once. */
-const INJECTED = INJECTED_KEY;
-const OWN_LABEL = `${INJECT_KEY},!${INJECTED_KEY}`;
-const NO_LABEL = `!${INJECT_KEY},!${INJECTED_KEY}`;
-
-/**
- * Maximum number of characters that are kept of a pod's selection. The owner of a pod writes it: 16 KiB for each of
- * 30,000 pods are 480 MB.
- */
-const MAX_SELECTION = 1_024;
-const UNFOLLOWED: Reason = {
-  code: "selection-too-long",
-  text: `switchback.dev/hosts of its pods has more than ${MAX_SELECTION} characters: it is not followed`,
-};
 /** Maximum number of reported failures of pods. */
 const MAX_FAILED = 1_000;
-/** Maximum number of texts that pods share. */
-const MAX_SHARED = 16_384;
 /** How long the on-change annotation of a workload with live pods is used before it is read again. */
 const READ_MS = 300_000;
 
 /**
- * The opted-in pods of the cluster by workload. A pod is stale if its revision is not that of its selection. Watched
- * are the pods with a label of Switchback, and all pods of the listed namespaces. The label decides nothing: it only
- * makes the search cheap. A change marks the workload that it touches, a new map marks all, and `refresh` evaluates
- * what is marked.
+ * The opted-in pods of the cluster by workload. A pod is stale if its revision is not that of its selection. A change
+ * marks the workload that it touches, a new map marks all, and `refresh` evaluates what is marked.
  */
 export class StalePods {
   readonly #deps: StalePodsDeps;
   readonly #rules: OptInRules;
   readonly #namespaces: Informer<NamespaceFacts>;
-  readonly #byLabel: readonly Informer<PodFacts>[];
-  /** The rest of each listed namespace. */
-  readonly #byNamespace: ReadonlyMap<string, Informer<PodFacts>>;
+  readonly #listed: ReadonlySet<string>;
+  readonly #pods: WatchedPods;
   readonly #maps: Subscription;
   readonly #workloads = new Map<string, Workload>();
   readonly #workloadOf = new Map<string, Workload>();
@@ -81,7 +61,6 @@ export class StalePods {
   readonly #live = new Set<Workload>();
   readonly #queue = new Set<Workload>();
   readonly #failed = new Set<string>();
-  readonly #shared = new Map<string, string>();
   #agents: Agents | undefined;
   #map: PublishedMap | undefined;
   #select: ReturnType<typeof createSelector> | undefined;
@@ -92,22 +71,18 @@ export class StalePods {
     const { client, config, log, onChange } = deps;
     this.#deps = deps;
     this.#rules = optInRules(config);
-    const watch = (labelSelector: string, namespace?: string) =>
-      watchPods({
-        client,
-        log,
-        labelSelector,
-        withNodes: deps.observeAgents !== undefined,
-        ...(namespace === undefined ? {} : { namespace }),
-        keep: (facts) => this.#kept(facts),
-        onChange: ({ key }) => {
-          this.#changePod(key);
-          onChange();
-        },
-        onSynced: onChange,
-      });
-    this.#byLabel = [watch(INJECTED), watch(OWN_LABEL)];
-    this.#byNamespace = new Map(restartNamespaces(config).map((name) => [name, watch(NO_LABEL, name)]));
+    this.#listed = new Set(restartNamespaces(config));
+    this.#pods = new WatchedPods({
+      client,
+      log,
+      withNodes: deps.observeAgents !== undefined,
+      listed: [...this.#listed],
+      onPod: (key) => {
+        this.#changePod(key);
+        onChange();
+      },
+      onSynced: onChange,
+    });
     this.#namespaces = watchNamespaces({
       client,
       log,
@@ -203,7 +178,7 @@ export class StalePods {
   *#steps(): Iterable<undefined> {
     const namespaces = new Set(this.#rescan);
     this.#rescan.clear();
-    for (const informer of namespaces.size > 0 ? this.#watches() : []) {
+    for (const informer of namespaces.size > 0 ? this.#pods.informers : []) {
       for (const [key, { namespace }] of informer.objects()) {
         if (namespaces.has(namespace)) this.#changePod(key);
         yield;
@@ -216,38 +191,8 @@ export class StalePods {
     }
   }
 
-  /** Bounds what the owner of a pod decides about, and keeps equal texts once. */
-  #kept(facts: PodFacts): PodFacts {
-    const { hosts, owner } = facts;
-    const isLong = hosts !== undefined && hosts.length > MAX_SELECTION;
-    const once = <T extends string | undefined>(text: T): T => this.#once(text);
-    return {
-      ...facts,
-      namespace: once(facts.namespace),
-      node: once(facts.node),
-      owner: owner && { apiVersion: once(owner.apiVersion), kind: once(owner.kind), name: once(owner.name) },
-      templateHash: once(facts.templateHash),
-      inject: once(facts.inject),
-      hosts: isLong ? shortHash(hosts) : once(hosts),
-      revision: once(facts.revision),
-      onChange: once(facts.onChange),
-      restartedAt: once(facts.restartedAt),
-      unfollowed: isLong ? UNFOLLOWED : undefined,
-    };
-  }
-
-  #once<T extends string | undefined>(text: T): T {
-    if (text === undefined) return text;
-    const known = this.#shared.get(text);
-    if (known !== undefined) return known as T;
-    if (this.#shared.size >= MAX_SHARED) this.#shared.clear();
-    this.#shared.set(text, text);
-    return text;
-  }
-
-  /** While a label changes, two watches may hold the same pod. The first one counts. */
   #changePod(key: string): void {
-    const pod = this.#find(key);
+    const pod = this.#pods.get(key);
     const before = this.#workloadOf.get(key);
     const owner = pod && this.#guarded(key, () => this.#ownerOf(pod));
     if (before !== undefined && before.owner.key !== owner?.key) {
@@ -262,25 +207,17 @@ export class StalePods {
     this.#changed.add(workload);
   }
 
-  #find(key: string): PodFacts | undefined {
-    const ofNamespace = this.#byNamespace.get(key.slice(0, key.indexOf("/")));
-    for (const informer of [...this.#byLabel, ofNamespace]) {
-      const pod = informer?.objects().get(key);
-      if (pod !== undefined) return pod;
-    }
-    return undefined;
-  }
-
   /** The owner of a pod that opted in. A terminating pod does not count: its replacement does. */
   #ownerOf(pod: PodFacts): Workload["owner"] | undefined {
-    if (pod.terminating || !isOptedIn(pod, this.#namespaces.objects().get(pod.namespace), this.#rules)) return undefined;
+    if (pod.terminating || !isOptedIn(pod, this.#namespaces.objects().get(pod.namespace), this.#rules))
+      return undefined;
     return ownerOf(pod, inferFromNames);
   }
 
   #add(owner: Workload["owner"]): Workload {
     const workload: Workload = {
       owner,
-      listed: this.#byNamespace.has(owner.namespace),
+      listed: this.#listed.has(owner.namespace),
       pods: new Map(),
       stale: [],
       notInjected: 0,
@@ -311,7 +248,7 @@ export class StalePods {
   }
 
   #weigh(workload: Workload): void {
-    const { owner, pods, read, listed } = workload;
+    const { owner, pods, read } = workload;
     const levels = { workload: read?.onChange, namespace: this.#namespaces.objects().get(owner.namespace)?.onChange };
     const fallback = this.#deps.config.pods.onChange;
     const stale: PodFacts[] = [];
@@ -332,10 +269,14 @@ export class StalePods {
     }
     if (onChange !== undefined) workload.onChange = onChange;
     this.#note(workload, stale, [...wanted].sort().join("+"));
-    const isUnread = listed && workload.liveByDefault && (read === undefined || this.#deps.now() > read.at + READ_MS);
-    const fixed = isUnread ? undefined : checkFacts(workload);
+    const fixed = this.#isUnread(workload) ? undefined : checkFacts(workload);
     if (fixed === undefined) this.#queue.add(workload);
     else workload.decision = fixed;
+  }
+
+  /** Whether the annotation of a listed workload may end the mode `live` of its pods. */
+  #isUnread({ listed, liveByDefault, read }: Workload): boolean {
+    return listed && liveByDefault && (read === undefined || this.#deps.now() > read.at + READ_MS);
   }
 
   /** Whether a pod lacks what a new pod would get. A pod in mode `live` is current if its agent is alive. */
@@ -364,7 +305,7 @@ export class StalePods {
       workload.since = now;
     }
     const revisions = [...new Set(stale.map(({ revision = "" }) => revision))].sort();
-    const signature = `${to} ${revisions.join()} ${workload.onChange.mode}`;
+    const signature = `${to} ${revisions.join()} ${workload.onChange.mode} ${workload.agent}`;
     if (signature !== workload.signature) workload.decision = NOT_DECIDED;
     Object.assign(workload, { stale, to, signature });
   }
@@ -401,11 +342,7 @@ export class StalePods {
     }
   }
 
-  #watches(): readonly Informer<PodFacts>[] {
-    return [...this.#byLabel, ...this.#byNamespace.values()];
-  }
-
   #informers(): ReadonlyArray<Pick<Informer<unknown>, "state" | "stop">> {
-    return [this.#namespaces, ...this.#watches()];
+    return [this.#namespaces, ...this.#pods.informers];
   }
 }

@@ -48,36 +48,8 @@ export interface Workload {
   decision: Decision;
 }
 
-/** The limits of restarting, in milliseconds. */
-export interface RestartRules {
-  readonly dryRun: boolean;
-  readonly debounceMs: number;
-  /** Upper bound of the debounce while names keep changing. */
-  readonly maxDebounceMs: number;
-  readonly minIntervalMs: number;
-  readonly maxIntervalMs: number;
-  readonly dailyBudget: number;
-  readonly vanishedMs: number;
-  readonly rolloutMs: number;
-  /** After this many unsuccessful restarts in a row, the cause is in Switchback or the cluster. */
-  readonly holdAfter: number;
-  readonly holdMs: number;
-}
-
-export function restartRules(config: Config["restart"]): RestartRules {
-  return {
-    dryRun: config.dryRun,
-    debounceMs: config.debounceSeconds * 1000,
-    maxDebounceMs: Math.max(config.debounceSeconds, config.maxDebounceSeconds) * 1000,
-    minIntervalMs: config.minIntervalSeconds * 1000,
-    maxIntervalMs: config.maxIntervalSeconds * 1000,
-    dailyBudget: config.dailyBudget,
-    vanishedMs: config.vanishedSeconds * 1000,
-    rolloutMs: config.rolloutSeconds * 1000,
-    holdAfter: config.holdAfter,
-    holdMs: config.holdSeconds * 1000,
-  };
-}
+/** The limits of restarting. */
+export type RestartRules = Omit<Config["restart"], "namespaces">;
 
 export function inStep(text: string): Decision {
   return { standing: "in-step", code: "in-step", text };

@@ -160,7 +160,6 @@ test("the defaults of every section", () => {
       maxIntervalSeconds: 3_600,
       dailyBudget: 6,
       vanishedSeconds: 600,
-      revertSeconds: 300,
       rolloutSeconds: 600,
       holdAfter: 3,
       holdSeconds: 3_600,

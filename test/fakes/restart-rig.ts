@@ -94,7 +94,13 @@ export function restartRig(
     const available = isUnsettled ? 0 : replicas;
     const conditions = isFailed ? [{ type: "Progressing", status: "False" }] : [];
     const observedGeneration = object?.metadata.generation ?? 1;
-    const status = { observedGeneration, replicas, updatedReplicas: replicas, availableReplicas: available, conditions };
+    const status = {
+      observedGeneration,
+      replicas,
+      updatedReplicas: replicas,
+      availableReplicas: available,
+      conditions,
+    };
     api.put(path, { ...object, status });
   };
 
