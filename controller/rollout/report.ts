@@ -277,7 +277,7 @@ export class Reporter {
 
   /** Reports a workload that needs intervention, or whose pods cannot have every name. */
   report(workload: Workload): void {
-    const { owner, pods, stale, decision, overCap } = workload;
+    const { owner, pods, decision, overCap } = workload;
     const { key } = owner;
     const before = this.#reported.get(key);
     const isThere = pods.size > 0;
@@ -287,20 +287,22 @@ export class Reporter {
     if (before === undefined && this.#reported.size >= MAX_REPORTED) return;
     if (code === undefined && capped === undefined) this.#reported.delete(key);
     else this.#reported.set(key, { code, capped });
-    if (code !== undefined && code !== before?.code) {
-      const note = `${stale.length} of ${pods.size} pods do not have the current public names: ${decision.text}`;
-      this.#deps.log.warn({ workload: key, code, stale: stale.length }, note);
-      this.#warn(workload, eventReason(code), note);
+    if (code !== before?.code) this.#reportCode(workload, code, before?.code);
+    if (capped === undefined || capped === before?.capped) return;
+    const note = `Pods get only the first ${capped} mapped names; select fewer with the annotation ${HOSTS_KEY}`;
+    this.#warn(workload, "OverCap", note);
+  }
+
+  #reportCode(workload: Workload, code: string | undefined, before: string | undefined): void {
+    const { owner, pods, stale, decision } = workload;
+    const { log } = this.#deps;
+    if (code === undefined) {
+      log.info({ workload: owner.key, before, code: decision.code }, "the workload is no longer stuck");
+      return;
     }
-    if (before?.code !== undefined && code === undefined && isThere)
-      this.#deps.log.info(
-        { workload: key, before: before.code, code: decision.code },
-        "the workload is no longer stuck",
-      );
-    if (capped !== undefined && capped !== before?.capped) {
-      const note = `Pods get only the first ${capped} mapped names; select fewer with the annotation ${HOSTS_KEY}`;
-      this.#warn(workload, "OverCap", note);
-    }
+    const note = `${stale.length} of ${pods.size} pods do not have the current public names: ${decision.text}`;
+    log.warn({ workload: owner.key, code, stale: stale.length }, note);
+    this.#warn(workload, eventReason(code), note);
   }
 
   /** The Event is about a pod: `kubectl describe` finds Events by uid, and the workload's may not be known. */

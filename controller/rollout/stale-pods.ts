@@ -5,7 +5,6 @@ import { isByDns } from "#hostmap/pod-dns-marks.ts";
 import { createSelector, type SelectedHosts } from "#hostmap/pod-selection.ts";
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
 import { optInRules, restartNamespaces } from "#lib/config/opt-in.ts";
-import type { Config } from "#lib/config/schema.ts";
 import { kubeMapReader, type Subscription } from "#lib/documents/map-reader.ts";
 import { isMap } from "#lib/documents/published-map.ts";
 import { describeError } from "#lib/errors/errors.ts";
@@ -20,11 +19,11 @@ import type { PodFacts } from "#lib/workloads/pods.ts";
 import { WatchedPods } from "#lib/workloads/watched-pods.ts";
 import { type Agents, countAgents, type ObserveAgents } from "./live.ts";
 import { checkFacts } from "./may-restart.ts";
-import { NOT_DECIDED, type Workload } from "./workload.ts";
+import { NOT_DECIDED, type RestartConfig, type Workload } from "./workload.ts";
 
 interface StalePodsDeps {
   readonly client: KubeClient;
-  readonly config: Pick<Config, "namespace" | "restart" | "pods" | "optIn" | "inject">;
+  readonly config: RestartConfig;
   /** Undefined: no agent edits the hosts files of running pods. */
   readonly observeAgents: ObserveAgents | undefined;
   readonly log: Logger;

@@ -48,6 +48,9 @@ export interface Workload {
   decision: Decision;
 }
 
+/** The configuration of the leader's work on running pods. */
+export type RestartConfig = Pick<Config, "namespace" | "restart" | "pods" | "optIn" | "inject">;
+
 /** The limits of restarting. */
 export type RestartRules = Omit<Config["restart"], "namespaces">;
 

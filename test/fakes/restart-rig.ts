@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import type { RestartCounters } from "#controller/rollout/report.ts";
@@ -15,13 +16,20 @@ import { MemoryKube } from "./memory-kube.ts";
 export const RIG_START = Date.parse("2026-01-01T00:00:00Z");
 const CONFIG = "/api/v1/namespaces/switchback-system/configmaps";
 const IP = "198.51.100.9";
-const RESTARTED = "switchback.dev/restartedAt";
+export const STAMP = "switchback.dev/restartedAt";
 export const RECORD = "switchback.dev/restarts";
 const OPTED_IN = { metadata: { labels: { "switchback.dev/inject": "enabled" } } };
+
+export const HOUR_MS = 3_600_000;
+/** Two maps of one namespace, as `publish` takes them. */
+export const FIRST = { "first.example.com": "shop" };
+export const SECOND = { ...FIRST, "second.example.com": "shop" };
 
 export const deploymentPath = (name: string, namespace = "shop") =>
   `/apis/apps/v1/namespaces/${namespace}/deployments/${name}`;
 export const podsPath = (namespace = "shop") => `/api/v1/namespaces/${namespace}/pods`;
+
+export const WEB = deploymentPath("web");
 
 interface Deployment {
   readonly metadata: { readonly annotations?: Readonly<Record<string, string>> };
@@ -112,10 +120,10 @@ export function restartRig(
       const { annotations } = spec.template.metadata;
       const [namespace = "", , name = ""] = path.split("/").slice(5);
       const known = begun.get(path);
-      if (known === undefined || known.stamp !== annotations[RESTARTED]) {
-        begun.set(path, { stamp: annotations[RESTARTED], at: Date.now() });
+      if (known === undefined || known.stamp !== annotations[STAMP]) {
+        begun.set(path, { stamp: annotations[STAMP], at: Date.now() });
         if (known !== undefined) report(path, true);
-        if (known !== undefined && annotations[RESTARTED] !== undefined)
+        if (known !== undefined && annotations[STAMP] !== undefined)
           world.restarts.push({ name, at: Date.now() - RIG_START });
       }
       const { at } = begun.get(path) ?? { at: 0 };
@@ -209,4 +217,20 @@ function merged(before: object, change: object): object {
     else result[key] = value;
   }
   return result;
+}
+
+/** A leader, and the Deployment `web`, which is in step with the map FIRST. */
+export async function inStep(t: TestContext, restart: Readonly<Record<string, unknown>> = {}) {
+  const rig = restartRig(t, restart);
+  rig.publish(FIRST);
+  rig.deploy("web");
+  const leader = rig.lead();
+  await rig.pass(1_000);
+  assert.equal(leader.codeOf("web"), "in-step");
+  return { ...rig, ...leader };
+}
+
+/** How often a workload was restarted by the controller. */
+export function times({ world }: Pick<ReturnType<typeof restartRig>, "world">, name = "web"): number {
+  return world.restarts.filter((each) => each.name === name).length;
 }
