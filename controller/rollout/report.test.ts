@@ -3,7 +3,6 @@ import { describe, test } from "node:test";
 import type { EventRecord } from "#lib/kube/events.ts";
 import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import { podFacts } from "#lib/workloads/pods.ts";
-import { partsOf } from "#lib/workloads/workload-keys.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import {
   addRolloutGauges,
@@ -25,10 +24,10 @@ function workload(
   more: Partial<Workload> & { readonly staleCount?: number } = {},
 ): Workload {
   const { staleCount = 1, ...rest } = more;
-  const { namespace } = partsOf(key);
-  const pods = ["a", "b"].map((name) => podFacts({ metadata: { namespace, name, uid: `uid-${name}` } }));
+  const [namespace = "", kind = "", name = ""] = key.split("/");
+  const pods = ["a", "b"].map((pod) => podFacts({ metadata: { namespace, name: pod, uid: `uid-${pod}` } }));
   return {
-    owner: { ...partsOf(key), key, unrestartable: undefined },
+    owner: { namespace, kind, name, key, unrestartable: undefined },
     listed: true,
     pods: new Map(pods.map((pod) => [`${namespace}/${pod.name}`, pod])),
     stale: pods.slice(0, staleCount),
