@@ -34,12 +34,6 @@ test("a hold is reported with its numbers when it begins; a different or a repea
   assert.deepEqual([lines(), held], [[line(other)], [[7, 12, 6]]]);
 });
 
-test("a hold is logged even without an onHeld callback", () => {
-  const log = new LineLog();
-  new MapAnnouncements(log, undefined).hold(HOLD);
-  assert.equal(log.lines.length, 1);
-});
-
 test("names that do not fit are reported when their number changes, unless it drops to zero", () => {
   const { announcements, lines } = rig();
   const line = (names: number) => ({

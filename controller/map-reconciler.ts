@@ -2,6 +2,7 @@ import { show } from "#hostmap/hostnames.ts";
 import type { Plan, PlannedName } from "#hostmap/plan.ts";
 import type { PublishedNames } from "#hostmap/published-names.ts";
 import type { RemovalRules } from "#hostmap/removal-guard.ts";
+import type { HostLine } from "#hostmap/types.ts";
 import { isPublished, MAP_VERSION, recoverMap } from "#lib/documents/map-format.ts";
 import type { MapWriter } from "#lib/documents/map-writer.ts";
 import { describeError, hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
@@ -47,7 +48,7 @@ const RETRY_MS = 500;
 const MAX_RETRY_MS = 15_000;
 /** Delay after a write that was based on another version than the current one. */
 const CONFLICT_MS = 100;
-/** How long a disputed name waits after the map was lost. */
+/** How long a disputed name waits after the map was lost, also if the leader changes meanwhile. */
 const LOST_MS = 10 * 60_000;
 
 /**
@@ -122,6 +123,12 @@ export class MapReconciler {
     });
     this.#reconciler.forget();
     this.enqueue();
+  }
+
+  /** Lets a replica that never leads decide as a leader that finds the published map. */
+  async observe(): Promise<void> {
+    const { store, now } = this.#deps;
+    this.#decideFrom((await recoverMap(store.current, now())).lines);
   }
 
   /** True once every source, the store and the addresses have synced. */
@@ -208,14 +215,15 @@ export class MapReconciler {
     map.settle(now());
     const rendered = await map.render();
     const { hold } = map.names;
+    const notes = { hold, lostAt: now() < (term.lostAt ?? 0) + LOST_MS ? term.lostAt : undefined };
     announcements.hold(hold);
     announcements.overflow(rendered.leftOut);
     const { revision, bytes } = rendered;
     // It differs after our own change, or because somebody edited it.
-    if (!isPublished(store.current, rendered, hold)) {
+    if (!isPublished(store.current, rendered, notes)) {
       term.signal.throwIfAborted();
       const begun = now();
-      await store.write(rendered, hold);
+      await store.write(rendered, notes);
       pacer.spend(begun, bytes);
       onPublished?.({ mapRevision: revision, bytes }, since === undefined ? 0 : now() - since);
     }
@@ -225,25 +233,35 @@ export class MapReconciler {
 
   /** A new leader starts from the published map, not from an empty one. */
   async #takeOver(term: Term): Promise<LeaderMap> {
-    const { addresses, plan, source, store, now, removal, log, claimEvents } = this.#deps;
+    const { addresses, plan, store, now, log, claimEvents } = this.#deps;
     // The watch may not have the last write of the former leader yet, and with it the holders of its names.
-    await store.refresh();
-    const { lines, flaw } = await recoverMap(store.current);
+    const { lines, flaw, lostAt } = await recoverMap(await store.refresh(), now());
     term.signal.throwIfAborted();
     const published = addresses.published();
     if (flaw?.code === MAP_VERSION)
       throw new SwitchbackError("data-corrupt", `the published map is left as it is: ${flaw.text}`);
+    term.lostAt = lostAt;
     // Without targets, this is a new installation.
     if (flaw !== undefined && published.length > 0) {
       log.error({ code: "map-lost" }, `the map is written again from what can be read: ${flaw.text}`);
-      plan.loseHolders(now() + LOST_MS);
+      term.lostAt = now();
     }
-    const map = new LeaderMap(removal, plan, lines, published);
-    source.keep?.(map.names.lines);
-    addresses.lead(map.targetsInUse(), term.signal);
+    if (term.lostAt !== undefined) plan.loseHolders(term.lostAt + LOST_MS);
+    const map = this.#decideFrom(lines);
+    // Without the map it is not known which targets have names. All proxies already listen for those of the document.
+    const inUse = flaw === undefined ? map.targetsInUse() : new Set(published.map(({ name }) => name));
+    addresses.lead(inUse, term.signal);
     this.#takePlan();
     map.releaseUnplanned(now());
     claimEvents?.begin(term.signal, (name) => lines.has(name));
+    return map;
+  }
+
+  /** Lets the plan and the sources decide with what is published. */
+  #decideFrom(lines: ReadonlyMap<string, HostLine>): LeaderMap {
+    const { removal, plan, addresses, source } = this.#deps;
+    const map = new LeaderMap(removal, plan, lines, addresses.published());
+    source.keep?.(map.names.lines);
     return map;
   }
 
@@ -264,4 +282,6 @@ interface Term {
   readonly signal: AbortSignal;
   readonly announcements: MapAnnouncements;
   map: LeaderMap | undefined;
+  /** When the map was lost. */
+  lostAt?: number | undefined;
 }

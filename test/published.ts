@@ -1,5 +1,5 @@
 import { gunzipSync } from "node:zlib";
-import { CA_SECRET, TLS_SECRET } from "#certs/secret-store.ts";
+import { CA_SECRET, TLS_SECRET } from "#certs/objects.ts";
 import { shortHash } from "#hostmap/hash.ts";
 import { HostsParser, renderHosts } from "#hostmap/hosts-text.ts";
 import { HOLD_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
@@ -83,7 +83,7 @@ export function mapObjects(
 ) {
   const lines = Object.entries(hosts).map(([name, addresses]) => ({ name, addresses, holder: holders[name] }));
   const text = renderHosts(lines);
-  const annotations = mapAnnotations(shortHash(text), undefined, time);
+  const annotations = mapAnnotations(shortHash(text), {}, time);
   const relayed = targets.map((target, at) => ({ ...target, upstream: "192.0.2.1", ports: [portAt(at)] }));
   return [
     configMap(MAP_NAME, { [TEXT_KEY]: text }, { ...annotations, ...(hold === undefined ? {} : { [HOLD_KEY]: hold }) }),

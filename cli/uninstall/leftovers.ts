@@ -1,4 +1,4 @@
-import { CA_SECRET, TLS_SECRET } from "#certs/secret-store.ts";
+import { CA_SECRET, TLS_SECRET } from "#certs/objects.ts";
 import type { UninstallPart } from "#extras/extension-points.ts";
 import { TARGET_KEY } from "#hostmap/metadata-keys.ts";
 import { MAP_NAME } from "#lib/documents/map-format.ts";

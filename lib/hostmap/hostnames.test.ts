@@ -162,18 +162,3 @@ test("below its star, a pattern may be as long and as deep as a name", () => {
   const text = '"a_b" is not a pattern; accepted are a name (api.example.com), *.example.com and *';
   assert.deepEqual(bad, { code: "pattern-invalid", text });
 });
-
-test("a pattern is stored in lower case, without surrounding space", () => {
-  const texts = [" * ", " *.Example.COM ", " Api.Example.com "].map(parseGlob).map((glob) => isGlob(glob) && glob.text);
-  assert.deepEqual(texts, ["*", "*.example.com", "api.example.com"]);
-});
-
-test("show keeps 80 characters, and escapes characters from DEL on", () => {
-  assert.equal(show("x".repeat(80)), `"${"x".repeat(80)}"`);
-  assert.equal(show("x".repeat(81)), `"${"x".repeat(77)}..."`);
-  assert.equal(show("~\u007f\u0080"), '"~\\u007f\\u0080"');
-});
-
-test("compareNames returns -1, 0 or 1", () => {
-  assert.deepEqual([compareNames("a", "b"), compareNames("b", "a"), compareNames("b", "b")], [-1, 1, 0]);
-});

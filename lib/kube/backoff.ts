@@ -3,8 +3,11 @@
  * to a half, and lengthens a server's Retry-After by up to a half.
  */
 export interface Backoff {
-  /** Returns the next delay in milliseconds. It is not shorter than `atLeast` (a server's Retry-After). */
-  next(atLeast?: number): number;
+  /**
+   * Returns the next delay in milliseconds. It is not shorter than `atLeast` (a server's Retry-After). `capMs` replaces
+   * the cap for this delay.
+   */
+  next(atLeast?: number, capMs?: number): number;
   /** Starts over with the shortest delay. */
   reset(): void;
 }
@@ -24,9 +27,10 @@ const RETRY_AFTER_JITTER = 0.5;
 export function createBackoff(baseMs: number, capMs: number, random?: () => number): Backoff {
   let step = baseMs;
   return {
-    next(atLeast = 0) {
-      const jittered = random === undefined ? step : step * (0.5 + random() / 2);
-      step = Math.min(step * 2, capMs);
+    next(atLeast = 0, cap = capMs) {
+      const delay = Math.min(step, cap);
+      const jittered = random === undefined ? delay : delay * (0.5 + random() / 2);
+      step = Math.min(delay * 2, cap);
       const asked = Math.min(atLeast, MAX_RETRY_AFTER_MS);
       return Math.max(jittered, random === undefined ? asked : asked * (1 + RETRY_AFTER_JITTER * random()));
     },

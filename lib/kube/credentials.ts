@@ -1,4 +1,7 @@
+import { readFile } from "node:fs/promises";
 import type { Agent } from "node:http";
+import { isIPv6 } from "node:net";
+import { SwitchbackError } from "#lib/errors/errors.ts";
 
 /** The TLS options of a connection to the API server. Kept in memory only, never logged. */
 interface TlsMaterial {
@@ -28,6 +31,48 @@ export interface Access {
   };
   /** The agent for the proxy of a kubeconfig. Without it, the transport uses its own agent. */
   readonly agent?: Agent;
+}
+
+/**
+ * In-cluster configuration. Host and port come from KUBERNETES_SERVICE_HOST and _PORT. Tests can override the paths.
+ */
+export interface InCluster {
+  host: string;
+  port: string | number;
+  tokenFile?: string;
+  caFile?: string;
+  namespaceFile?: string;
+}
+
+/** Where the kubelet mounts a pod's service account. */
+const ROOT = "/var/run/secrets/kubernetes.io/serviceaccount";
+export const TOKEN_FILE = `${ROOT}/token`;
+
+/** Reads token and CA. Throws `config-invalid` if either is missing. */
+export async function loadInCluster(from: InCluster): Promise<Access> {
+  const token = (await readText(from.tokenFile ?? TOKEN_FILE)).trim();
+  const caFile = from.caFile ?? `${ROOT}/ca.crt`;
+  const ca = await readText(caFile);
+  const host = isIPv6(from.host) ? `[${from.host}]` : from.host;
+  return {
+    server: new URL(`https://${host}:${from.port}`),
+    headers: { authorization: `Bearer ${token}` },
+    tls: { ca },
+    from: { what: "the pod's service account", ca: caFile },
+  };
+}
+
+/** The namespace of the pod. */
+export async function inClusterNamespace(from: InCluster): Promise<string> {
+  return (await readText(from.namespaceFile ?? `${ROOT}/namespace`)).trim();
+}
+
+async function readText(path: string): Promise<string> {
+  const text = await readFile(path, "utf8").catch((cause: unknown) => {
+    throw new SwitchbackError("config-invalid", `the service account file ${path} cannot be read`, { cause });
+  });
+  if (text.trim() === "") throw new SwitchbackError("config-invalid", `the service account file ${path} is empty`);
+  return text;
 }
 
 /** A source of access that refreshes itself. */

@@ -99,11 +99,8 @@ describe("a list", () => {
         asked,
       ),
     );
-    const found: string[] = [];
-    const onPage = (items: readonly ApiObject[]) =>
-      void found.push(...items.map(({ metadata }) => metadata?.name ?? ""));
-    await listPages<ApiObject>({ client: api.client, path: PODS, fromCache: true, onPage, restart: assert.fail });
-    assert.equal(found.length, 110);
+    const found = await Array.fromAsync(listPages<ApiObject>({ client: api.client, path: PODS, fromCache: true }));
+    assert.equal(found.flatMap(({ items }) => items).length, 110);
     assert.deepEqual(
       asked.map(({ limit, version }) => [limit, version]),
       [[500, "0"]],
@@ -114,10 +111,8 @@ describe("a list", () => {
     const asked: Asked[] = [];
     const items = range(110).map((index) => sized(`pod-${index}`, 40_000));
     api = await fakeApi(pages(items, asked));
-    const found: string[] = [];
-    const onPage = (page: readonly ApiObject[]) => void found.push(...page.map(({ metadata }) => metadata?.name ?? ""));
-    await listPages<ApiObject>({ client: api.client, path: PODS, fromCache: true, onPage, restart: assert.fail });
-    assert.deepEqual(found, names(items));
+    const found = await Array.fromAsync(listPages<ApiObject>({ client: api.client, path: PODS, fromCache: true }));
+    assert.deepEqual(names(found.flatMap((page) => page.items)), names(items));
     assert.deepEqual(
       asked.map(({ limit, version }) => [limit, version]),
       [

@@ -190,12 +190,6 @@ test("an error response keeps its Retry-After", async (t) => {
   await assert.rejects(ended, { retryAfterMs: 7_000 });
 });
 
-test("399 is not an error status", async (t) => {
-  const { seen, respond } = start(t);
-  await respond(399);
-  assert.deepEqual(seen, ["open"]);
-});
-
 test("a caller that aborts gets its own reason, even before the start", async (t) => {
   const { pass, caller, ended, respond, sent, listeners } = start(t);
   ended.catch(() => {});
