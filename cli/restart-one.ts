@@ -75,7 +75,7 @@ async function begin(
 
 /** Whether a restart is under way: the leader reports one, or the stamp is of a restart that may still finish. */
 function isUnderWay({ code }: WorkloadStatus, state: WorkloadState, since: number): boolean {
-  if (code === "restarting" || code === "restarted") return true;
+  if (code === "restarting") return true;
   return state.unsettled !== undefined && !state.failed && Date.parse(state.restartedAt ?? "") > since;
 }
 

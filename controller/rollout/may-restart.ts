@@ -59,8 +59,10 @@ export function checkFacts(workload: Workload): Decision | undefined {
   return first(FACTS, workload);
 }
 
-/** The code of a workload that the controller may not read or restart. */
-export const RIGHTS_MISSING = "restart-rights-missing";
+/** The decision about a workload that the controller may not read or restart. */
+export function rightsMissing(text: string): Decision {
+  return stuck("restart-rights-missing", text);
+}
 
 /** Names that change often change together: a restart waits until they are stable, but not for ever. */
 export function checkDebounce(workload: Workload, rules: RestartRules, now: number): Decision | undefined {

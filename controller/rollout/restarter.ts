@@ -26,7 +26,7 @@ import type { WorkloadKind } from "#lib/workloads/workload-kinds.ts";
 import type { WorkloadState } from "#lib/workloads/workload-state.ts";
 import { type Difference, differenceOf, samplesOf, sumOf } from "./difference.ts";
 import type { ObserveAgents } from "./live.ts";
-import { checkDebounce, checkNeed, checkState, isDecision, RIGHTS_MISSING } from "./may-restart.ts";
+import { checkDebounce, checkNeed, checkState, isDecision, rightsMissing } from "./may-restart.ts";
 import type { RolloutStatus, WorkloadQuery } from "./report.ts";
 import { countWorkloads, Reporter, type ReporterDeps, type RolloutMetricsInput, rolloutStatus } from "./report.ts";
 import { encodeRecord, type Restart, RestartRecords, stamp } from "./restart-record.ts";
@@ -269,7 +269,7 @@ export class Restarter {
       this.#reporter.count("forbidden");
       const text = describeError(outcome.error);
       this.#decide(workload, {
-        ...stuck(RIGHTS_MISSING, `the API server refused it: ${text}`),
+        ...rightsMissing(`the API server refused it: ${text}`),
         until: now() + REFUSED_MS,
       });
     } else {

@@ -7,11 +7,11 @@ import type { Owner } from "#lib/workloads/owners.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import { WORKLOAD_KINDS, type WorkloadKind, workloadPath } from "#lib/workloads/workload-kinds.ts";
 import { type RawWorkload, type WorkloadState, workloadState } from "#lib/workloads/workload-state.ts";
-import { RIGHTS_MISSING } from "./may-restart.ts";
+import { rightsMissing } from "./may-restart.ts";
 import type { Reporter } from "./report.ts";
 import { type Restart, type RestartRecords, stamp } from "./restart-record.ts";
 import type { StalePods } from "./stale-pods.ts";
-import { type Decision, type RestartConfig, stuck, type Workload, waiting } from "./workload.ts";
+import { type Decision, type RestartConfig, type Workload, waiting } from "./workload.ts";
 
 /** A restart that was sent. */
 interface Rollout {
@@ -218,7 +218,7 @@ export async function readWorkload(
     if (statusOf(error) === 404) return waiting(GONE, "the workload does not exist any more");
     if (statusOf(error) !== 403) throw error;
     const why = "but the controller has no Role there: run helm upgrade now that the namespace exists";
-    return stuck(RIGHTS_MISSING, `workloads of ${namespace} may be restarted, ${why}`);
+    return rightsMissing(`workloads of ${namespace} may be restarted, ${why}`);
   }
 }
 
