@@ -262,7 +262,7 @@ export class Reporter {
     log.info({ workload: key, to, by }, "restarted because its pods did not have the current names");
     events.record({
       type: "Normal",
-      reason: "Restarted",
+      reason: eventReason("restarting"),
       action: "Restart",
       note: `Restarted by Switchback: its pods did not have the current public names (${to})`,
       regarding: { apiVersion: "apps/v1", kind, namespace, name, uid },

@@ -35,7 +35,7 @@ describe("a new name", () => {
     assert.deepEqual(JSON.parse(metadata.annotations[RECORD] ?? ""), { version: 1, restarts: [{ at, by: ["shop"] }] });
     const [patch] = rig.api.writes;
     assert.deepEqual([patch?.method, patch?.fieldManager], ["PATCH", "switchback-restart"]);
-    assert.deepEqual([rig.counted, rig.events.map(({ reason }) => reason)], [["restarted"], ["Restarted"]]);
+    assert.deepEqual([rig.counted, rig.events.map(({ reason }) => reason)], [["restarted"], ["Restarting"]]);
     const { underWay, restartsLastHour, restartsToday } = rig.running.status();
     assert.deepEqual([underWay, restartsLastHour, restartsToday], [undefined, 1, 1]);
   });
@@ -70,7 +70,7 @@ describe("a new name", () => {
       rig.events.map(({ reason, regarding }) => [reason, regarding.kind]),
       [
         ["RestartNotPermitted", "Pod"],
-        ["Restarted", "Deployment"],
+        ["Restarting", "Deployment"],
       ],
     );
   });
