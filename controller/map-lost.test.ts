@@ -27,15 +27,22 @@ for (const [what, harm] of [
     leadership.abort();
     store.current = harm(store.current as MapObject);
     const first = leadWithDispute(store);
-    await pass(20);
+    const pending = { target: { code: "dns-pending", text: "waits" }, pending: "ingress-nginx" };
+    first.source.sink("shop/slow", [claimOf("slow.example.com", "shop/slow", pending)]);
+    await pass(4_900);
+    assert.deepEqual(store.writes, [], "readers keep their last map until DNS has answered");
+    first.source.set("shop/slow", "slow.example.com");
+    await pass(200);
     assert.deepEqual(first.addresses.inUse, new Set(["ingress-nginx"]), "names do not wait for the proxies");
     assert.deepEqual(first.logged.filter((code) => code === "map-lost").length, 1);
-    assert.deepEqual(published(store), mapped(names(2, 1)));
+    assert.deepEqual(published(store), mapped([...names(2, 1), "slow.example.com"]));
+    first.source.set("shop/slow");
+    await pass(61_000, 1_000);
     store.edit(undefined);
     await pass(1_000);
     first.leadership.abort();
     const next = leadWithDispute(store);
-    await pass(589_000, 1_000);
+    await pass(522_000, 1_000);
     assert.deepEqual(published(store), mapped(names(2, 1)), "also if another leader takes over");
     const codes = [...next.plan.report()].flatMap(({ name, decision }) =>
       decision.mapped ? [] : [[name, decision.reason.code]],

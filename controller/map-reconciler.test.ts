@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { MAP_VERSION_KEY } from "#hostmap/metadata-keys.ts";
+import { shortHash } from "#hostmap/hash.ts";
+import { MAP_REVISION_KEY, MAP_VERSION_KEY } from "#hostmap/metadata-keys.ts";
 import type { MapObject } from "#lib/documents/map-format.ts";
 import { IP, leader, loopRig, mapped, names, published, stopClock } from "#test/fakes/loop-rig.ts";
 
@@ -120,7 +121,7 @@ test("a new leader takes every line that parses, and corrects those that somebod
   for (const name of names(3)) next.source.set(`shop/${name}`, name);
   next.source.sync();
   next.loop.lead(next.leadership.signal);
-  await pass(20);
+  await pass(5_020);
   assert.deepEqual(published(store), { ...mapped(names(3)), "bank.example.com": "203.0.113.66" });
   await pass(61_000);
   assert.deepEqual(published(store), mapped(names(3)));
@@ -141,12 +142,17 @@ test("a map of a later version is left as it is", async (t) => {
   assert.match(String(next.failures[0]), /left as it is: .* has version 2; this release reads version 1/);
 });
 
-test("a leader restores an edited, deleted or broken map at once", async (t) => {
+test("a leader restores a map at once that somebody edited, deleted, broke or replaced by a backup", async (t) => {
   const { store, pass } = await leader(t, names(3));
   const good = store.current as MapObject;
   const text = good.data?.hosts ?? "";
   const gzipped = { "hosts.gz": Buffer.from("x").toString("base64") };
+  const earlier = `${text.split("\n")[0]}\n`;
+  const annotations = { ...good.metadata.annotations, [MAP_REVISION_KEY]: shortHash(earlier) };
   const faults = [
+    () => {
+      store.current = { metadata: { ...good.metadata, annotations }, data: { hosts: earlier } };
+    },
     () => store.edit(`${text}203.0.113.66 bank.example.com\n`),
     () => store.edit(text.slice(0, 20)),
     () => store.edit("203.0.113.66 bank.example.com\n".repeat(35_000)),
@@ -184,14 +190,19 @@ test("the loss of more than half is held and logged once; additions go through; 
   assert.equal(logged.filter((code) => code === "removal-held").length, 1);
 });
 
-test("a moved target takes its names along; names stay as they are while its address is unknown", async (t) => {
-  const { addresses, store, pass } = await leader(t, names(3));
-  addresses.move("198.51.100.1", "2001:db8::1");
-  await pass(20);
-  assert.deepEqual(published(store), mapped(names(3), "198.51.100.1,2001:db8::1"));
-  addresses.move();
-  await pass(120_000);
-  assert.deepEqual(published(store), mapped(names(3), "198.51.100.1,2001:db8::1"));
+test("a full map is logged when names do not fit, and not again while their number stays", async (t) => {
+  const { source, store, logged, pass } = await leader(t, []);
+  const label = (text: string) => ["a", "b", "c", "d", "e"].map((part) => shortHash(`${part}${text}`)).join("");
+  const long = (at: string) => `${["w", "x", "y", "z"].map((part) => label(`${part}${at}`)).join(".")}.a.com`;
+  for (const namespace of ["shop", "edge"])
+    source.set(`${namespace}/web`, ...Array.from({ length: 5_000 }, (_, at) => long(`${namespace}${at}`)));
+  const written = async (count: number) => {
+    while (store.writes.length < count) await pass(100);
+  };
+  await written(1);
+  store.edit("");
+  await written(2);
+  assert.deepEqual(logged, ["map-full"]);
 });
 
 test("names wait for the address of their target", async (t) => {

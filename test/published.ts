@@ -3,7 +3,7 @@ import { CA_SECRET, TLS_SECRET } from "#certs/objects.ts";
 import { shortHash } from "#hostmap/hash.ts";
 import { HostsParser, renderHosts } from "#hostmap/hosts-text.ts";
 import { HOLD_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
-import type { RemovalHold } from "#hostmap/removal-guard.ts";
+import type { RemovalHold } from "#hostmap/published-names.ts";
 import type { TargetAddress } from "#hostmap/types.ts";
 import { type HeaderQuestion, parseQuestions, renderQuestions } from "#lib/documents/header-questions.ts";
 import { GZIP_KEY, MAP_NAME, type MapObject, mapAnnotations, TEXT_KEY } from "#lib/documents/map-format.ts";

@@ -3,7 +3,7 @@ import { gunzip, gzip } from "node:zlib";
 import { shortHash } from "#hostmap/hash.ts";
 import { HostsParser, renderHosts } from "#hostmap/hosts-text.ts";
 import { HOLD_KEY, MAP_LOST_KEY, MAP_REVISION_KEY, MAP_TIME_KEY, MAP_VERSION_KEY } from "#hostmap/metadata-keys.ts";
-import type { RemovalHold } from "#hostmap/removal-guard.ts";
+import type { RemovalHold } from "#hostmap/published-names.ts";
 import type { HostLine, PublishedMap, Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { timeSlices } from "#lib/kube/time.ts";

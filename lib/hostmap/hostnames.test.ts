@@ -152,13 +152,3 @@ test("the full text of each reason why a hostname is refused", () => {
   for (const [name, [code, text]] of Object.entries(texts)) assert.deepEqual(reason(name), { code, text });
   assert.equal(parseHostname(5 as never).kind, "invalid");
 });
-
-test("below its star, a pattern may be as long and as deep as a name", () => {
-  const isPattern = (text: string) => isGlob(parseGlob(text));
-  const deep = (labels: number) => `*.${Array(labels).fill("a").join(".")}`;
-  assert.deepEqual([isPattern(`*.${LONGEST}`), isPattern(`*.${LONGEST}a`)], [true, false]);
-  assert.deepEqual([isPattern(deep(32)), isPattern(deep(33))], [true, false]);
-  const bad = parseGlob("a_b");
-  const text = '"a_b" is not a pattern; accepted are a name (api.example.com), *.example.com and *';
-  assert.deepEqual(bad, { code: "pattern-invalid", text });
-});

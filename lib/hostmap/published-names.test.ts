@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fc } from "#test/property.ts";
-import { PublishedNames } from "./published-names.ts";
-import type { RemovalRules } from "./removal-guard.ts";
+import { PublishedNames, type RemovalRules } from "./published-names.ts";
 
 const RULES: RemovalRules = { vanishMs: 60, guardNames: 10, holdMs: 300 };
 const IP = ["198.51.100.9"];

@@ -8,7 +8,7 @@ import { shortHash } from "#hostmap/hash.ts";
 import { parseHosts } from "#hostmap/hosts-text.ts";
 import { HOLD_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import { Plan } from "#hostmap/plan.ts";
-import type { RemovalRules } from "#hostmap/removal-guard.ts";
+import type { RemovalRules } from "#hostmap/published-names.ts";
 import type { TargetAddress } from "#hostmap/types.ts";
 import type { MapNotes, RenderedMap } from "#lib/documents/map-format.ts";
 import { MemoryMap } from "#lib/documents/map-memory.ts";
