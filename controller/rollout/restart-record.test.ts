@@ -68,11 +68,17 @@ test("the first look at a time fixes its age, whatever the wall clock does; a ti
   pass(1);
 });
 
-test("a later restart by somebody else starts the record anew, once; an earlier stamp changes nothing", () => {
+test("a later restart by somebody else starts the record anew, once; an earlier or forged stamp changes nothing", () => {
   const { of, pass } = leader();
   const text = recorded([10 * MINUTE, "a"]);
   const own = [[-10 * MINUTE, -10 * MINUTE, "a"]];
-  for (const restartedAt of [undefined, "nonsense", stamp(NOW - 20 * MINUTE), stamp(NOW - 10 * MINUTE)])
+  for (const restartedAt of [
+    undefined,
+    "nonsense",
+    stamp(NOW - 20 * MINUTE),
+    stamp(NOW - 10 * MINUTE),
+    "+275760-09-13T00:00:00.000Z",
+  ])
     assert.deepEqual(of(text, restartedAt), own);
   const anew = [[-MINUTE, -MINUTE, ""]];
   for (let look = 0; look < 2; look += 1) assert.deepEqual(of(text, stamp(NOW - MINUTE)), anew);

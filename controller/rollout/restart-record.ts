@@ -42,6 +42,9 @@ export function encodeRecord(restarts: readonly Restart[]): string {
   return JSON.stringify({ version: VERSION, restarts: recorded });
 }
 
+/** Later times are forged: they have no later stamp. */
+const LATEST = Date.parse("9999-01-01T00:00:00Z");
+
 type Recorded = ReadonlyArray<Pick<Restart, "at" | "by">>;
 
 /** Reads the annotation. A Reason: somebody else wrote it, or a later release. */
@@ -51,7 +54,7 @@ export function decodeRecord(text: string | undefined): Recorded | Reason {
     const { version, restarts } = parse(recordSchema, JSON.parse(text));
     if (version !== VERSION) throw new Error(`version ${version}`);
     const known = restarts.map(({ at, by }) => ({ at: Date.parse(at), by: by.slice(0, MAX_NAMESPACES) }));
-    return known.filter(({ at }) => Number.isFinite(at)).slice(-MAX_RESTARTS);
+    return known.filter(({ at }) => at < LATEST).slice(-MAX_RESTARTS);
   } catch {
     const reason = "this release cannot read its annotation switchback.dev/restarts: remove it";
     return { code: "budget-spent", text: reason };
@@ -85,7 +88,7 @@ export class RestartRecords {
     }
     const other = Date.parse(restartedAt ?? "");
     const last = known.reduce((latest, { at }) => Math.max(latest, at), Number.NEGATIVE_INFINITY);
-    if (other > last) known.push({ at: other, by: [], begun: this.#begunAt(other) });
+    if (other > last && other < LATEST) known.push({ at: other, by: [], begun: this.#begunAt(other) });
     const anew = known.reduce((latest, { at, by }) => (by.length === 0 ? Math.max(latest, at) : latest), 0);
     return this.#keep(
       uid,
@@ -99,9 +102,10 @@ export class RestartRecords {
     return { at: Math.max(this.#wallClock(), last + 1), begun: this.#now(), by };
   }
 
-  /** Remembers a restart that was sent. */
+  /** Remembers a restart that was sent, and forgets those of others that are a day old. */
   add(uid: string, restarts: readonly Restart[]): void {
-    this.#keep(uid, restarts);
+    this.#known.set(uid, restarts);
+    for (const [each, known] of this.#known) this.#keep(each, known);
   }
 
   /** Number of restarts in the last `ms`. */

@@ -190,15 +190,15 @@ export class Restarter {
     return !isBusy && this.#pods.queue.has(workload) && (workload.decision.until ?? 0) <= this.#deps.now();
   }
 
-  /** Looks at a workload. An error at one workload, such as a webhook of its namespace, leaves the others their turn. */
+  /** Looks at a workload. If the API server refuses to read it, the others have their turn. */
   async #look(workload: Workload, waitingFor: number): Promise<Ready | undefined> {
     try {
       return await this.#examine(workload, waitingFor);
     } catch (error) {
-      this.#signal.throwIfAborted();
+      if (statusOf(error) !== 500) throw error;
       const text = describeError(error);
       this.#deps.log.warn({ code: "restart-turn-failed", workload: workload.owner.key }, text);
-      return this.#decide(workload, waiting("not-available", text, this.#deps.now() + RETRY_MS));
+      return this.#decide(workload, waiting("not-available", text, this.#deps.now() + REFUSED_MS));
     }
   }
 

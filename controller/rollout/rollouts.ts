@@ -1,5 +1,5 @@
 import { restartNamespaces } from "#lib/config/opt-in.ts";
-import { statusOf } from "#lib/errors/errors.ts";
+import { describeError, statusOf } from "#lib/errors/errors.ts";
 import { METADATA_LIST } from "#lib/kube/accept.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { ApiObject, ObjectMeta } from "#lib/kube/types.ts";
@@ -188,8 +188,12 @@ export class Rollouts {
     this.#deps.reporter.report(workload);
   }
 
+  /** If the API server cannot read the object at all, the restart is followed until it is late. */
   async #read({ owner }: Rollout): Promise<WorkloadState | Decision> {
-    return await readWorkload(this.#deps.client, owner, this.#deps.signal);
+    return await readWorkload(this.#deps.client, owner, this.#deps.signal).catch((error: unknown) => {
+      if (statusOf(error) !== 500) throw error;
+      return waiting("restarting", describeError(error));
+    });
   }
 
   /** The metadata of the workloads of one kind. A namespace without our Role has none: each says so at its turn. */
