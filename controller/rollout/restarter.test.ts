@@ -255,6 +255,19 @@ describe("a leader", () => {
     assert.deepEqual(rig.counted, ["conflict", "conflict", "restarted"]);
   });
 
+  test("does not restart a workload whose namespace opts out just before the patch", async (t) => {
+    const rig = await inStep(t);
+    rig.api.onRead = async (path) => {
+      if (!path.endsWith("/switchback-webhook")) return;
+      rig.edit("/api/v1/namespaces/shop", { metadata: { labels: { "switchback.dev/inject": "disabled" } } });
+      await new Promise(setImmediate);
+      await new Promise(setImmediate);
+    };
+    rig.publish(SECOND);
+    await rig.pass(10_000);
+    assert.equal(times(rig), 0);
+  });
+
   test("restarts no namespace that opts out, and follows a restart to its end when one does", async (t) => {
     const rig = await inStep(t);
     rig.deploy("other");

@@ -118,8 +118,8 @@ export class Restarter {
       onChange: () => this.#loop.enqueue(SETTLE_MS),
       onEvaluated: (workload) => this.#reporter.report(workload),
     });
-    const { reporter, records, pods } = { reporter: this.#reporter, records: this.#records, pods: this.#pods };
-    this.#rollouts = new Rollouts({ client, config, pods, records, reporter, now, signal });
+    const own = { pods: this.#pods, records: this.#records, reporter: this.#reporter };
+    this.#rollouts = new Rollouts({ client, config, now, signal, ...own });
     signal.addEventListener("abort", () => void this.#end(), { once: true });
     if (signal.aborted) void this.#end();
   }
@@ -245,6 +245,9 @@ export class Restarter {
       }
       return;
     }
+    // Its namespace may have opted out meanwhile.
+    await this.#pods.refresh();
+    if (!this.#pods.queue.has(workload)) return;
     const { owner } = workload;
     const restart = this.#records.next(restarts, by);
     const all = [...restarts, restart];
