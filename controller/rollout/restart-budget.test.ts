@@ -198,6 +198,22 @@ describe("a restart that does not help", () => {
     assert.equal(rig.world.restarts.length, 5);
   });
 
+  test("does not count towards a hold if another one helped in between", async (t) => {
+    const rig = restartRig(t, { rolloutSeconds: 60 });
+    rig.publish(FIRST);
+    const names = ["a", "b", "c", "d", "e", "f"];
+    for (const name of names) rig.deploy(name);
+    rig.lead();
+    await rig.pass(1_000);
+    for (const name of ["a", "c", "e"]) rig.world.broken.add(name);
+    rig.publish(SECOND);
+    await rig.pass(300_000, 1_000);
+    assert.deepEqual(
+      rig.world.restarts.map(({ name }) => name),
+      names,
+    );
+  });
+
   test("tries one workload after the hour of a hold", async (t) => {
     const rig = restartRig(t, { rolloutSeconds: 60 });
     rig.publish(FIRST);

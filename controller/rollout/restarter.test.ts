@@ -111,6 +111,14 @@ describe("a workload waits, and says why,", () => {
       rig.publish(SECOND);
       await rig.pass(30_000);
       assert.deepEqual([rig.codeOf("web"), rig.statusOf("web")?.standing, times(rig)], [code, "stuck", 0]);
+      rig.deploy("other");
+      const reads = rig.api.reads.length;
+      for (let change = 0; change < 20; change += 1) {
+        rig.edit(`${podsPath()}/other-0`, { metadata: { annotations: { "switchback.dev/restartedAt": `${change}` } } });
+        await rig.pass(200);
+      }
+      const looks = rig.api.reads.slice(reads).filter((path) => path === WEB).length;
+      assert.ok(looks >= 1 && looks <= 3, `${looks} looks in 4 s, whatever else changes`);
       rig.edit(WEB, { spec: { paused: null, updateStrategy: null } });
       await rig.pass(5_000);
       assert.equal(times(rig), 1);
