@@ -94,6 +94,7 @@ test("a follower writes nothing, and knows the addresses without asking the prox
   await rig.pass(10_000);
   assert.deepEqual(written(rig), []);
   assert.deepEqual(rig.fronts.targets(), [{ name: "edge", clusterIPs: ["198.51.100.50"] }]);
+  assert.deepEqual(rig.fronts.published(), rig.fronts.targets(), "the front shows it, without a document");
   rig.fronts.lead(new Set(), rig.term.signal);
   assert.deepEqual(rig.fronts.targets(), [{ name: "edge", clusterIPs: [] }], "the leader asks");
 });
@@ -162,6 +163,21 @@ test("the front of an unused discovered target is removed after a day", async (t
   assert.ok(rig.log.messages.includes("removed a target that had no names for too long"));
   await passHours(t, 2);
   assert.deepEqual(written(rig), []);
+});
+
+test("a leader deletes a front that the document has not listed for a day, and no front that gets names", async (t) => {
+  const front = (name: string) => ({ metadata: { labels: { "switchback.dev/target": name } }, spec: {} });
+  const objects = Object.fromEntries(["a", "b", "c"].map((name) => [frontPath(name), front(name)]));
+  const rig = await frontsRig(t, { found: [target("a"), target("b")], objects });
+  await lead(rig, "a");
+  await passHours(t, 23);
+  rig.fronts.use(new Set(["a", "b"]));
+  await rig.pass(100);
+  written(rig);
+  await rig.pass(3_599_500, 1_000);
+  assert.deepEqual(written(rig), []);
+  await rig.pass(1_000);
+  assert.deepEqual(written(rig), ["DELETE switchback-c"]);
 });
 
 for (const jumpMs of [HOUR_MS, -HOUR_MS]) {

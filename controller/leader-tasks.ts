@@ -1,22 +1,21 @@
-import { KubeBundleWriter } from "#certs/ca-bundle-kube.ts";
-import { type CertManager, runCertManager } from "#certs/manager.ts";
-import { KubeSecretStore } from "#certs/secret-store-kube.ts";
+import { servingNames } from "#certs/issue.ts";
+import { CertManager } from "#certs/manager.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { EventRecorder } from "#lib/kube/events.ts";
 import { steadyNow } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import type { RestartCounters } from "./rollout/event-reporter.ts";
-import { RolloutController, type RolloutDeps } from "./rollout/run.ts";
+import type { RestartCounters } from "./rollout/report.ts";
+import { Restarter, type RestarterDeps } from "./rollout/restarter.ts";
 
 interface LeaderTasksDeps {
   readonly client: KubeClient;
-  readonly config: Pick<Config, "namespace" | "certs"> & RolloutDeps["config"];
+  readonly config: Pick<Config, "namespace" | "certs"> & RestarterDeps["config"];
   readonly clusterDomain: string | undefined;
   readonly log: Logger;
   readonly events: Pick<EventRecorder, "record">;
   readonly counters: RestartCounters;
-  readonly updaters: RolloutDeps["updaters"];
+  readonly observeAgents: RestarterDeps["observeAgents"];
   /** Milliseconds since 1970. */
   readonly now: () => number;
 }
@@ -32,7 +31,7 @@ const DEFAULT_DOMAIN = "cluster.local";
 export class LeaderTasks {
   readonly #deps: LeaderTasksDeps;
   #certificates: CertManager | undefined;
-  #rollouts: RolloutController | undefined;
+  #rollouts: Restarter | undefined;
 
   constructor(deps: LeaderTasksDeps) {
     this.#deps = deps;
@@ -40,10 +39,10 @@ export class LeaderTasks {
 
   /** Works until `signal` aborts. Resolves when all tasks have ended. */
   async run(signal: AbortSignal): Promise<void> {
-    const { client, config, log, events, counters, updaters, now } = this.#deps;
+    const { client, config, log, events, counters, observeAgents, now } = this.#deps;
     const certificates = this.#manageCertificates(signal);
-    const rollouts = new RolloutController(
-      { client, config, log, events, counters, updaters, now: steadyNow, wallClock: now },
+    const rollouts = new Restarter(
+      { client, config, log, events, counters, observeAgents, now: steadyNow, wallClock: now },
       signal,
     );
     this.#certificates = certificates;
@@ -60,20 +59,18 @@ export class LeaderTasks {
   }
 
   /** Undefined: this replica does not lead. */
-  get rollouts(): RolloutController | undefined {
+  get rollouts(): Restarter | undefined {
     return this.#rollouts;
   }
 
   #manageCertificates(signal: AbortSignal): CertManager {
     const { client, config, clusterDomain, log, now } = this.#deps;
     const { namespace, certs } = config;
-    return runCertManager({
+    return new CertManager({
       config: certs,
       namespace,
-      serviceName: WEBHOOK_SERVICE,
-      clusterDomain: clusterDomain ?? DEFAULT_DOMAIN,
-      store: new KubeSecretStore({ client, namespace, log }),
-      bundleWriter: new KubeBundleWriter({ client, log }),
+      names: servingNames(WEBHOOK_SERVICE, namespace, clusterDomain ?? DEFAULT_DOMAIN),
+      client,
       now,
       log,
       signal,

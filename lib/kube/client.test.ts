@@ -46,10 +46,10 @@ for (const [what, call, expected] of [
   ],
   [
     "apply",
-    (client) => client.apply(PATH, { a: 1 }, { fieldManager: "me", force: false, dryRun: false }),
+    (client) => client.apply(PATH, { a: 1 }, { fieldManager: "me", force: true, dryRun: true }),
     {
       method: "PATCH",
-      path: `${PATH}?fieldManager=me`,
+      path: `${PATH}?fieldManager=me&force=true&dryRun=All`,
       body: '{"a":1}',
       headers: { "content-type": "application/apply-patch+yaml" },
       idempotent: true,
@@ -81,17 +81,6 @@ for (const [what, call, expected] of [
     { method: "PUT", body: "{}", headers: JSON_TYPE, idempotent: true },
   ],
   [
-    "a forced dry run of apply",
-    (client) => client.apply(PATH, {}, { fieldManager: "me", force: true, dryRun: true }),
-    {
-      method: "PATCH",
-      path: `${PATH}?fieldManager=me&force=true&dryRun=All`,
-      body: "{}",
-      headers: { "content-type": "application/apply-patch+yaml" },
-      idempotent: true,
-    },
-  ],
-  [
     "delete with preconditions",
     (client) => client.delete(PATH, { preconditions: { uid: "u" }, propagationPolicy: "Background" }),
     {
@@ -101,7 +90,6 @@ for (const [what, call, expected] of [
       idempotent: true,
     },
   ],
-  ["delete", (client) => client.delete(PATH), { method: "DELETE", body: "{}", headers: JSON_TYPE, idempotent: true }],
   ["raw", (client) => client.raw(PATH), { method: "GET", headers: { accept: "*/*" }, idempotent: true }],
   [
     "raw with everything",
@@ -117,12 +105,6 @@ for (const [what, call, expected] of [
     assert.equal(signal.aborted, false);
   });
 }
-
-test("a response has its status, its text, and its type if there is one", async () => {
-  const { client } = start([{ statusCode: 204, text: "é" }, {}]);
-  assert.deepEqual(await client.raw(PATH), { status: 204, contentType: "", text: "é" });
-  assert.deepEqual(await client.raw(PATH), { status: 0, contentType: "", text: "" });
-});
 
 test("400 is the lowest status that is an error", async () => {
   const { client } = start([{ statusCode: 399, text: "{}" }, { statusCode: 400 }]);
@@ -205,11 +187,8 @@ function silent(t: TestContext, defaults = {}) {
 
 for (const [what, defaults, call, ms] of [
   ["a call", {}, (client) => client.get(PATH), 10_000],
-  ["raw", {}, (client) => client.raw(PATH), 10_000],
   ["a call of a client with another deadline", { timeoutMs: 3_000 }, (client) => client.get(PATH), 3_000],
-  ["raw of a client with another deadline", { timeoutMs: 3_000 }, (client) => client.raw(PATH), 3_000],
   ["a call with its own", { timeoutMs: 3_000 }, (client) => client.delete(PATH, { timeoutMs: 5_000 }), 5_000],
-  ["raw with its own", {}, (client) => client.raw(PATH, { timeoutMs: 5_000 }), 5_000],
 ] as const satisfies ReadonlyArray<readonly [string, object, (client: KubeClient) => Promise<unknown>, number]>) {
   test(`${what} ends after ${ms} ms, even if its request does not, and idle connections are dropped`, async (t) => {
     const { client, timeouts, deadline, closed } = silent(t, { place: "https://a.test", ...defaults });
@@ -256,32 +235,17 @@ test("a list reads all pages", async () => {
   const { client, sent } = start([page(["a", "b"], "9", "more"), page(["c"], "9")]);
   const list = await client.list<{ metadata: { name: string } }>(PATH, { labelSelector: "x" });
   assert.deepEqual([namesOf(list), list.resourceVersion], [["a", "b", "c"], "9"]);
-  const query = "limit=500&labelSelector=x";
+  const query = "labelSelector=x&limit=500";
   assert.deepEqual(
     sent.map(({ path }) => path.split("?")[1]),
     [query, `${query}&continue=more`],
   );
 });
 
-test("a list starts over if its token expires between pages, but not indefinitely", async () => {
-  const expired = { statusCode: 410 };
-  const again = start([page(["gone"], "5", "more"), expired, page(["a"], "7")]);
-  assert.deepEqual(namesOf(await again.client.list<{ metadata: { name: string } }>(PATH)), ["a"]);
-  const never = start(Array.from({ length: 10 }, () => [page([], "5", "more"), expired]).flat());
-  await assert.rejects(never.client.list(PATH), { code: "kube-expired" });
-  assert.equal(never.sent.length, 8);
-});
-
-test("a list lets the event loop run between pages", async () => {
-  const { client, sent } = start([...Array.from({ length: 20 }, () => page([], "1", "more")), page([], "1")]);
-  const seen: number[] = [];
-  const turn = () => {
-    seen.push(sent.length);
-    if (sent.length <= 20) setImmediate(turn);
-  };
-  setImmediate(turn);
-  await client.list(PATH);
-  assert.ok(new Set(seen).size >= 19, `${seen}`);
+test("a list whose token expires between pages is an error", async () => {
+  const { client, sent } = start([page(["a"], "5", "more"), { statusCode: 410 }]);
+  await assert.rejects(client.list(PATH), { code: "kube-expired" });
+  assert.equal(sent.length, 2);
 });
 
 test("a list whose items are null is empty, and an object that is not a list is an error", async () => {

@@ -1,11 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import { HOSTS_KEY, INJECT_KEY, ON_CHANGE_KEY, RESTARTED_KEY, REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import { MIRROR_KEY } from "#hostmap/opt-in.ts";
-import type { HostAlias } from "#hostmap/types.ts";
+import type { HostAlias, Reason } from "#hostmap/types.ts";
 import type { ObjectChange } from "#lib/kube/cache.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
-import type { TableObject } from "#lib/kube/table.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
@@ -44,6 +43,10 @@ export interface PodFacts {
   readonly revision: string | undefined;
   readonly onChange: string | undefined;
   readonly restartedAt: string | undefined;
+  /** creationTimestamp, milliseconds since 1970 by the API server's clock. NaN: not known. */
+  readonly created: number;
+  /** Why `hosts` is only a hash: the text is too long to be kept. */
+  readonly unfollowed?: Reason | undefined;
   /** It is being deleted. Only its replacement counts. */
   readonly terminating: boolean;
 }
@@ -69,12 +72,10 @@ interface PodsDeps {
   /** Default: all namespaces. */
   readonly namespace?: string;
   readonly labelSelector: string;
-  /** Namespaces whose pods are kept; default: all. */
-  readonly isWanted?: (namespace: string) => boolean;
   /** Whether the facts include the pods' nodes. */
   readonly withNodes: boolean;
-  /** Returns what to keep of a pod, or undefined to keep nothing. Default: its facts unchanged. */
-  readonly keep?: (facts: PodFacts) => PodFacts | undefined;
+  /** Returns what to keep of a pod's facts. */
+  readonly keep: (facts: PodFacts) => PodFacts;
   /** Called for each change of a pod's facts, also during the first list; `before` and `after` differ. */
   readonly onChange: (change: ObjectChange<PodFacts>) => void;
   /** Called once, after the first complete list. */
@@ -82,23 +83,18 @@ interface PodsDeps {
 }
 
 /**
- * Watches the pods of a selection that have not ended, as metadata. The phase is not metadata, so the API server
- * selects by it. The node is not metadata either. It is a column of `kubectl get pods -o wide`, which has a tenth of
- * the bytes of a pod.
+ * Watches the pods of a selection that have not ended. Without nodes, metadata is enough, which has a tenth of the bytes
+ * of a pod. The phase is not metadata, so the API server selects by it.
  */
 export function watchPods(deps: PodsDeps): Informer<PodFacts> {
-  const { client, log, namespace, labelSelector, isWanted = () => true, withNodes, onChange, onSynced } = deps;
-  const { keep = (facts) => facts } = deps;
-  return watchObjects<PodFacts, TableObject>({
+  const { client, log, namespace, labelSelector, withNodes, keep, onChange, onSynced } = deps;
+  return watchObjects<PodFacts, RawPod>({
     client,
     path: corePath("pods", namespace),
     labelSelector,
     fieldSelector: NOT_ENDED,
-    ...(withNodes ? { columns: [NODE_COLUMN] } : { metadataOnly: true }),
-    project({ columns, ...pod }) {
-      if (!isWanted(pod.metadata?.namespace ?? "")) return undefined;
-      return keep(podFacts({ ...pod, spec: { nodeName: columns?.[NODE_COLUMN] } }));
-    },
+    metadataOnly: !withNodes,
+    project: (pod) => keep(podFacts(pod)),
     // A pod's status changes often, and no fact depends on it.
     onChange: (change) => {
       if (!isDeepStrictEqual(change.before, change.after)) onChange(change);
@@ -107,8 +103,6 @@ export function watchPods(deps: PodsDeps): Informer<PodFacts> {
     log,
   });
 }
-
-const NODE_COLUMN = "Node";
 
 /**
  * One character more than is used of the annotation `switchback.dev/hosts`, so that a longer text is reported as
@@ -137,6 +131,7 @@ export function podFacts({ metadata = {}, spec }: RawPod): PodFacts {
     revision: truncate(annotations[REVISION_KEY], MAX_WORD),
     onChange: truncate(annotations[ON_CHANGE_KEY], MAX_WORD),
     restartedAt: truncate(annotations[RESTARTED_KEY], MAX_WORD),
+    created: Date.parse(metadata.creationTimestamp ?? ""),
     terminating: metadata.deletionTimestamp !== undefined,
   };
 }
