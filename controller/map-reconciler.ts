@@ -13,7 +13,7 @@ import type { ClaimEvents } from "./claim-events/reporter.ts";
 import { LeaderMap } from "./leader-map.ts";
 import { MapAnnouncements } from "./map-announcements.ts";
 import type { PublishPacer } from "./publish-pacer.ts";
-import type { Source } from "./sources/types.ts";
+import type { ClaimSource } from "./sources/types.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
 
 /** The result of a publication. */
@@ -25,7 +25,7 @@ export interface Publication {
 
 /** The dependencies of the reconciler. `now` is in milliseconds since 1970. */
 interface MapReconcilerDeps {
-  readonly source: Source;
+  readonly source: ClaimSource;
   readonly plan: Plan;
   readonly addresses: TargetAddresses;
   readonly store: MapWriter;
@@ -239,8 +239,11 @@ export class MapReconciler {
       plan.loseHolders(now() + LOST_MS);
     }
     const map = new LeaderMap(removal, plan, lines, published);
-    source.keep?.(map.names.lines);
-    addresses.lead(map.targetsInUse(), term.signal);
+    const inUse = map.targetsInUse();
+    addresses.use(inUse);
+    await source.keep?.(map.names.lines);
+    term.signal.throwIfAborted();
+    addresses.lead(inUse, term.signal);
     this.#takePlan();
     map.releaseUnplanned(now());
     claimEvents?.begin(term.signal, (name) => lines.has(name));

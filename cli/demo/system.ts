@@ -1,14 +1,13 @@
 import { type AddressInfo, createServer } from "node:net";
 import { issueAuthority, issueLeaf, servingNames } from "#certs/issue.ts";
 import { MapReconciler } from "#controller/map-reconciler.ts";
+import { Pipeline } from "#controller/pipeline.ts";
 import { PublishPacer } from "#controller/publish-pacer.ts";
 import { removalRules } from "#controller/removal-rules.ts";
 import { type DirectorySource, directorySource } from "#controller/sources/yaml-directory.ts";
 import { type StatusDocument, statusDocument } from "#controller/status.ts";
 import { fixedTargetAddresses } from "#controller/target-addresses.ts";
-import { withChoices } from "#controller/targets/chosen-target.ts";
-import { resolveSources } from "#controller/targets/resolve-claims.ts";
-import { classCatalog, classResolver } from "#controller/targets/resolver.ts";
+import { classCatalog, classResolver, UNKNOWN_LOCATIONS } from "#controller/targets/resolver.ts";
 import { startPodDns } from "#extras/pod-dns/webhook/delivery.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
@@ -53,8 +52,16 @@ export async function startSystem(
   const config = demoConfig(ingressPort, await freePort());
   const store = new MemoryMap();
   const sources = directories.map((directory) => directorySource({ directory }));
-  const source = resolveSources(sources, withChoices(classResolver(config.targets), config));
-  const plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), config.policy.maxNamesPerNamespace);
+  const source = new Pipeline({
+    sources,
+    resolver: classResolver(config.targets),
+    locations: UNKNOWN_LOCATIONS,
+    mode: "auto",
+    config,
+    plan: () => plan,
+    log,
+  });
+  const plan: Plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), config.policy.maxNamesPerNamespace);
   const addresses = fixedTargetAddresses([{ name: TARGET, clusterIPs: [LOOPBACK] }]);
   const loop = new MapReconciler({
     source,

@@ -25,7 +25,7 @@ import { informerState } from "./ingress-hosts.ts";
 import { type KindLimit, type PickNames, SourceLimit } from "./limited-objects.ts";
 import { OptionalInformer, type OptionalKind, resourceOfKind } from "./optional-informer.ts";
 import { mapOf, type Raw, textMapOf, textOf } from "./raw-object.ts";
-import type { UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
+import type { Source, ViewSink } from "./types.ts";
 
 /** The resources of routes, with the versions that `viewRoute` can read. TLSRoute was the last one to become `v1`. */
 const ROUTES: ReadonlyArray<readonly [kind: RouteKind, resource: string, versions: readonly string[]]> = [
@@ -50,7 +50,7 @@ export function gatewaySource(deps: {
   readonly budget: ClaimBudget;
   readonly log: Logger;
   readonly clusterDomain?: string | undefined;
-}): UnresolvedSource {
+}): Source {
   const { client, config, budget, log, clusterDomain } = deps;
   const groupOf = (group: string) => ({
     group,
@@ -61,7 +61,7 @@ export function gatewaySource(deps: {
   const kinds: OptionalKind[] = [];
   let namespaces: Informer<Labels> | undefined;
 
-  function begin(sink: UnresolvedClaimSink, onSynced: () => void): void {
+  function begin(sink: ViewSink, onSynced: () => void): void {
     const onError = (key: string, error: unknown) =>
       log.error({ code: "object-failed", object: show(key) }, describeError(error));
     const limit = new SourceLimit(budget, sink);

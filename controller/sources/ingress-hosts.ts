@@ -7,14 +7,7 @@ import type { ClaimBudget } from "./claim-budget.ts";
 import { isIngressNginx, type NginxNames, nginxClaims, nginxNames } from "./ingress-nginx-names.ts";
 import { type PickNames, SourceLimit } from "./limited-objects.ts";
 import { chosenBy, copied, ignoredBy, type ObjectOrigin, withChoice } from "./raw-object.ts";
-import type {
-  ApiResource,
-  RoutingHints,
-  SourceState,
-  UnresolvedClaim,
-  UnresolvedClaimSink,
-  UnresolvedSource,
-} from "./types.ts";
+import type { ApiResource, RoutingHints, Source, SourceState, View, ViewSink } from "./types.ts";
 
 /** The API group of Ingresses and IngressClasses. */
 export const INGRESS_GROUP = "networking.k8s.io";
@@ -112,7 +105,7 @@ export interface IngressClasses {
 }
 
 /** The claims of an Ingress. */
-export function claimsOfIngress(view: IngressView, classes: IngressClasses): UnresolvedClaim[] {
+export function claimsOfIngress(view: IngressView, classes: IngressClasses): View[] {
   const className = view.className ?? classes.defaultClass;
   const controller = className === undefined ? undefined : classes.controllerOf?.(className);
   const instance = className === undefined ? undefined : classes.instanceOf?.(className);
@@ -173,11 +166,11 @@ export function ingressSource(deps: {
   readonly client: KubeClient;
   readonly budget: ClaimBudget;
   readonly log: Logger;
-}): UnresolvedSource {
+}): Source {
   const { client, budget, log } = deps;
   let informers: { readonly ingresses: Informer<IngressView>; readonly classes: Informer<ClassView> } | undefined;
 
-  function begin(sink: UnresolvedClaimSink, onSynced: () => void) {
+  function begin(sink: ViewSink, onSynced: () => void) {
     const limit = new SourceLimit(budget, sink);
     const limited = limit.ofKind("", pickNames);
     let defaultClass: string | undefined;

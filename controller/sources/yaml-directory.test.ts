@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { UnresolvedClaim } from "./types.ts";
+import type { View } from "./types.ts";
 import { directorySource } from "./yaml-directory.ts";
 
 /** This interval is so long that a passing test must have received the change from the watch. */
@@ -21,7 +21,7 @@ async function follow(t: TestContext, files: Record<string, string>, sweepMs = N
   const directory = join(parent, "objects");
   await mkdir(directory);
   for (const [name, text] of Object.entries(files)) await writeFile(join(directory, name), text);
-  const claims = new Map<string, readonly UnresolvedClaim[]>();
+  const claims = new Map<string, readonly View[]>();
   const synced = { times: 0 };
   const source = directorySource({ directory, sweepMs });
   source.start(
@@ -290,7 +290,7 @@ test("an Ingress without a class gets the default IngressClass of the files", as
     await source.stop();
     await rm(parent, { recursive: true });
   });
-  let lastHints: UnresolvedClaim["hints"] | undefined;
+  let lastHints: View["hints"] | undefined;
   source.start(
     (_object, [claim]) => {
       lastHints = claim?.hints;

@@ -6,7 +6,7 @@ import { groupOf } from "#lib/kube/paths.ts";
 import { GatewayFiles } from "./gateway/files.ts";
 import { claimsOfIngress, type RawIngress, viewIngress } from "./ingress-hosts.ts";
 import { mapOf, textOf } from "./raw-object.ts";
-import type { SourceProblem, UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
+import type { Source, SourceProblem, ViewSink } from "./types.ts";
 import { validateObject } from "./validate-object.ts";
 import { type FileObject, isIngressKind, parseYamlFile } from "./yaml-file.ts";
 
@@ -26,7 +26,7 @@ interface ReadFile {
 }
 
 /** A source for YAML files, which also returns the other objects of those files (the demo's namespaces and pods). */
-export interface DirectorySource extends UnresolvedSource {
+export interface DirectorySource extends Source {
   objects(): readonly FileObject[];
 }
 
@@ -48,7 +48,7 @@ export function directorySource(deps: {
   let stopWatching = () => {};
   let gateways: GatewayFiles | undefined;
 
-  async function refresh(sink: UnresolvedClaimSink, onSynced: () => void): Promise<void> {
+  async function refresh(sink: ViewSink, onSynced: () => void): Promise<void> {
     const before = files;
     try {
       files = await scan(directory, before);
@@ -119,7 +119,7 @@ async function scan(directory: string, before: ReadonlyMap<string, ReadFile>): P
   return files;
 }
 
-function emit(before: readonly FileObject[], after: readonly FileObject[], sink: UnresolvedClaimSink): void {
+function emit(before: readonly FileObject[], after: readonly FileObject[], sink: ViewSink): void {
   const gone = new Set(before.filter(isIngress).map(objectKey));
   const defaultClass = defaultClassIn(after);
   const controllers = new Map(after.filter((one) => isIngressKind(one, "IngressClass")).map(nameAndController));

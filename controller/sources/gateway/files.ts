@@ -1,5 +1,5 @@
 import type { Raw } from "../raw-object.ts";
-import type { UnresolvedClaimSink } from "../types.ts";
+import type { ViewSink } from "../types.ts";
 import { type FileObject, isOfKind } from "../yaml-file.ts";
 import { GatewayRegistry } from "./gateway-registry.ts";
 import type { Labels } from "./selector.ts";
@@ -18,7 +18,7 @@ export class GatewayFiles {
   readonly #registry: GatewayRegistry;
   #known: ReadonlySet<string> = new Set();
 
-  constructor(sink: UnresolvedClaimSink) {
+  constructor(sink: ViewSink) {
     this.#registry = new GatewayRegistry({ requireAccepted: false, listeners: true }, sink);
     this.#registry.open();
   }

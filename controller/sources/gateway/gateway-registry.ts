@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { KeyIndex } from "../key-index.ts";
-import type { UnresolvedClaim, UnresolvedClaimSink } from "../types.ts";
+import type { View, ViewSink } from "../types.ts";
 import { type AttachmentContext, claimsOfGateway, claimsOfListenerSet, claimsOfRoute } from "./route-attachment.ts";
 import type { Labels } from "./selector.ts";
 import type { GatewayView, ListenerSetView, ParentView, RouteView, SetKind } from "./view.ts";
@@ -21,7 +21,7 @@ export interface GatewayRegistryOptions {
  */
 export class GatewayRegistry {
   readonly #options: GatewayRegistryOptions;
-  readonly #sink: UnresolvedClaimSink;
+  readonly #sink: ViewSink;
   readonly #gateways = new Map<string, GatewayView>();
   /** By GatewayClass: its controller, and the namespace of the parameters of its implementation. */
   readonly #classes = new Map<string, { readonly controller: string; readonly namespace: string | undefined }>();
@@ -39,7 +39,7 @@ export class GatewayRegistry {
   #namespaces: ReadonlyMap<string, Labels> | undefined;
   #open = false;
 
-  constructor(options: GatewayRegistryOptions, sink: UnresolvedClaimSink) {
+  constructor(options: GatewayRegistryOptions, sink: ViewSink) {
     this.#options = options;
     this.#sink = sink;
   }
@@ -163,7 +163,7 @@ export class GatewayRegistry {
   }
 
   /** An object that cannot be evaluated affects only itself: its earlier claims stay, and the caller's loop goes on. */
-  #guarded(key: string, claimsOf: () => readonly UnresolvedClaim[] | undefined): void {
+  #guarded(key: string, claimsOf: () => readonly View[] | undefined): void {
     try {
       const claims = claimsOf();
       // While the claims cannot be determined, the reported ones stay.

@@ -10,7 +10,7 @@ import {
   routeObject,
 } from "#test/fakes/gateway-objects.ts";
 import type { Raw } from "../raw-object.ts";
-import type { UnresolvedClaim } from "../types.ts";
+import type { View } from "../types.ts";
 import { GatewayRegistry } from "./gateway-registry.ts";
 import { type RouteKind, viewGateway, viewListenerSet, viewRoute } from "./view.ts";
 
@@ -46,7 +46,7 @@ function conflicted(accepted: string, ...names: string[]): Raw {
 }
 
 function world(options: { readonly requireAccepted?: boolean; readonly listeners?: boolean } = {}) {
-  const claims = new Map<string, readonly UnresolvedClaim[]>();
+  const claims = new Map<string, readonly View[]>();
   const reported: string[] = [];
   const registry = new GatewayRegistry({ requireAccepted: true, listeners: true, ...options }, (object, of) => {
     reported.push(object);
