@@ -71,14 +71,14 @@ interface Claims {
 }
 
 /** The claims of all configured sources. */
-export async function claimsOf(
+export function claimsOf(
   config: Pick<Config, "sources" | "policy" | "targets" | "discovery">,
   deps: ClaimsDeps,
-): Promise<Claims> {
+): Claims {
   const { client, log, plan, locations, fronts } = deps;
   const { maxNamesPerNamespace, verifyDns, namespaceAnnotation } = config.policy;
   const budget = new ClaimBudget({ maxNamesPerNamespace, holderOf: (name) => plan().planned.get(name)?.from });
-  const sources = await configuredSources(config.sources, budget, deps);
+  const sources = configuredSources(config.sources, budget, deps);
   const domains = namespaceAnnotation ? namespaceDomains({ client, log }) : undefined;
   const names = new InClusterNames({ client, log, mayListServices: config.discovery.enabled });
   const mode = verifyDns === "off" ? "auto" : verifyDns;
@@ -122,12 +122,12 @@ function dnsOf(
   return new DnsSweep({ lookup, locations, ownAddresses, isReady, clusterDomain, mode, known, now, log });
 }
 
-async function configuredSources(
+function configuredSources(
   config: Config["sources"],
   budget: ClaimBudget,
   { client, log, clusterDomain }: ClaimsDeps,
-): Promise<Source[]> {
-  const { ingress, gateway, directory } = config;
+): Source[] {
+  const { ingress, gateway } = config;
   const sources: Source[] = [];
   if (ingress.enabled) sources.push(ingressSource({ client, budget, log }));
   if (gateway.enabled) sources.push(gatewaySource({ client, config, budget, log, clusterDomain }));
@@ -135,10 +135,5 @@ async function configuredSources(
   if (custom !== undefined) sources.push(custom);
   const istio = istioSource({ client, config, budget, log });
   if (istio !== undefined) sources.push(istio);
-  if (directory !== undefined) {
-    // Only a directory source needs the YAML parser and the validation of objects, so load them only for it.
-    const { directorySource } = await import("./sources/yaml-directory.ts");
-    sources.push(directorySource({ directory }));
-  }
   return sources;
 }

@@ -32,7 +32,7 @@ const POLL_MS = 10;
  */
 export async function observe(config: Config, options: ObserveOptions): Promise<StatusDocument> {
   const { client, clusterDomain, identity, wildcardPods, answers, nodes } = options;
-  const replica = await createReplica(config, {
+  const replica = createReplica(config, {
     client: leaderClient(client, () => false),
     identity,
     clusterDomain,

@@ -48,7 +48,7 @@ interface ReplicaDeps {
 
 /** What every replica does, as leader or follower: it observes and plans. */
 export interface Replica {
-  readonly source: Awaited<ReturnType<typeof claimsOf>>["source"];
+  readonly source: ReturnType<typeof claimsOf>["source"];
   readonly plan: Plan;
   readonly addresses: FrontReconciler;
   readonly map: MapReconciler;
@@ -58,7 +58,7 @@ export interface Replica {
 }
 
 /** Starts nothing yet: `map.start()` does. */
-export async function createReplica(config: Config, deps: ReplicaDeps): Promise<Replica> {
+export function createReplica(config: Config, deps: ReplicaDeps): Replica {
   const { client, identity, clusterDomain, log, now, askProxy, wildcardPods, onFrontLost: notify } = deps;
   const { namespace, policy } = config;
   const { resolver, catalog: defined, locations } = targetsOf(config, client, log, deps.nodes);
@@ -73,7 +73,7 @@ export async function createReplica(config: Config, deps: ReplicaDeps): Promise<
   });
   const { answers } = deps;
   const facts = { client, log, resolver, locations, headers, fronts: addresses, clusterDomain, answers };
-  const claims = await claimsOf(config, { ...facts, plan: () => plan });
+  const claims = claimsOf(config, { ...facts, plan: () => plan });
   const { source, inCluster, verifier } = claims;
   const permitted = createClaimPolicy(policy, clusterDomain, claims.domainsOf);
   const plan: Plan = new Plan(permitted, policy.maxNamesPerNamespace, inCluster);

@@ -23,7 +23,7 @@ import type { TargetCatalog } from "./targets/resolver.ts";
 /** One claimed name, as `/status` and `switchback status` show it. */
 export interface NameStatus {
   readonly name: string;
-  readonly from: { readonly kind: string; readonly namespace: string; readonly name: string; readonly file?: string };
+  readonly from: { readonly kind: string; readonly namespace: string; readonly name: string };
   /** creationTimestamp of the object, in RFC 3339 format. */
   readonly since: string;
   readonly target: string | undefined;

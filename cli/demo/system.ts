@@ -4,7 +4,6 @@ import { MapReconciler } from "#controller/map-reconciler.ts";
 import { Pipeline } from "#controller/pipeline.ts";
 import { PublishPacer } from "#controller/publish-pacer.ts";
 import { removalRules } from "#controller/removal-rules.ts";
-import { type DirectorySource, directorySource } from "#controller/sources/yaml-directory.ts";
 import { type StatusDocument, statusDocument } from "#controller/status.ts";
 import { fixedTargetAddresses } from "#controller/target-addresses.ts";
 import { classCatalog, classResolver, UNKNOWN_LOCATIONS } from "#controller/targets/resolver.ts";
@@ -19,6 +18,7 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { runProxy } from "#proxy/run.ts";
 import type { InjectionCache } from "#webhook/injection-cache.ts";
 import { type RunningWebhook, runWebhook } from "#webhook/run.ts";
+import { type YamlFiles, yamlFiles } from "./yaml-files.ts";
 
 /**
  * The components of Switchback on one machine. They are the same as in a cluster, but connected in memory instead of
@@ -31,7 +31,7 @@ export interface DemoSystem {
   readonly status: () => StatusDocument;
   /** The metrics of proxy and webhook, in Prometheus' text format. */
   readonly metrics: () => Promise<readonly string[]>;
-  readonly directory: DirectorySource;
+  readonly directory: YamlFiles;
   /** The map that the webhook uses now. */
   readonly map: () => InjectionCache | undefined;
   stop(): Promise<void>;
@@ -51,7 +51,7 @@ export async function startSystem(
 ): Promise<DemoSystem> {
   const config = demoConfig(ingressPort, await freePort());
   const store = new MemoryMap();
-  const sources = directories.map((directory) => directorySource({ directory }));
+  const sources = directories.map(yamlFiles);
   const source = new Pipeline({
     sources,
     resolver: classResolver(config.targets),

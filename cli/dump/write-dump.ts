@@ -110,7 +110,6 @@ function everySource({ install, namespace }: ClusterFacts): Config {
     ...config,
     sources: {
       ...sources,
-      directory: undefined,
       ingress: { ...sources.ingress, enabled: true },
       gateway: { ...sources.gateway, enabled: true },
       services: { ...sources.services, enabled: true },

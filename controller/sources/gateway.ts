@@ -147,7 +147,7 @@ function gatewayKinds(
       follow(SET_GROUPS[kind] === EXPERIMENTAL_GROUP ? experimental : standard, {
         resource,
         versions: [version],
-        project: (raw) => viewListenerSet(raw, undefined, kind),
+        project: (raw) => viewListenerSet(raw, kind),
         limit: limit.ofKind<ListenerSetView>(`${kind} `, pickListeners),
         onChange: (key, view) => registry.setListenerSet(key, view, kind),
       }),

@@ -25,10 +25,7 @@ export interface IngressView extends ObjectOrigin {
   readonly addresses: readonly string[];
 }
 
-/**
- * The fields of an Ingress that are read. In a file, any field may be missing or have another type
- * (`validate-object.ts` reports this).
- */
+/** The fields of an Ingress that are read. In a dump or a file, any field may be missing or have another type. */
 export interface RawIngress {
   readonly metadata?: {
     readonly name?: string;
@@ -52,8 +49,8 @@ interface RawLoadBalancer {
 /** The predecessor of `spec.ingressClassName`; the field wins if both are set (Kubernetes 1.18 release notes). */
 const OLD_CLASS_ANNOTATION = "kubernetes.io/ingress.class";
 
-/** Projects an Ingress; `file` is set if it was read from a file. A field of another type counts as missing. */
-export function viewIngress(raw: RawIngress, file?: string): IngressView {
+/** Projects an Ingress. A field of another type counts as missing. */
+export function viewIngress(raw: RawIngress): IngressView {
   const { metadata, spec, status } = raw;
   const ref = { kind: "Ingress", namespace: metadata?.namespace ?? "default", name: metadata?.name ?? "" };
   const hosts = hostsOf(spec);
@@ -61,7 +58,7 @@ export function viewIngress(raw: RawIngress, file?: string): IngressView {
   const nginx = nginxNames(metadata?.annotations ?? {}, ruleHosts, hosts);
   const className = text(spec?.ingressClassName) ?? text(metadata?.annotations?.[OLD_CLASS_ANNOTATION]);
   return {
-    ref: file === undefined ? ref : { ...ref, file },
+    ref,
     created: text(metadata?.creationTimestamp) ?? "",
     className: className && copied(className),
     hosts,

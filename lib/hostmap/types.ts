@@ -1,9 +1,8 @@
-/** The object that makes a claim. `file` is set for objects read from YAML files. */
+/** The object that makes a claim. */
 export interface ObjectRef {
   readonly kind: string;
   readonly namespace: string;
   readonly name: string;
-  readonly file?: string;
 }
 
 /** An object's request to map a public hostname to a target. */
