@@ -1,20 +1,21 @@
 import { parseHostname, show } from "#hostmap/hostnames.ts";
 import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { Plan } from "#hostmap/plan.ts";
-import type { Claim, Reason } from "#hostmap/types.ts";
+import type { Claim } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
 import { steadyNow, timeSlices } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { DnsSweep } from "./dnscheck/sweep.ts";
+import { isAlike, Pass } from "./pass.ts";
 import type { ClaimBudget } from "./sources/claim-budget.ts";
 import type { ApiResource, ClaimSink, Prerequisite, Published, Source, SourceState, View } from "./sources/types.ts";
-import { type FindDeps, type Found, findTarget } from "./targets/find-target.ts";
-import type { TargetHeaders, TargetResolver } from "./targets/resolver.ts";
+import type { FindDeps, Found } from "./targets/find-target.ts";
+import type { TargetHeaders, TargetLocations, TargetResolver } from "./targets/resolver.ts";
 import { SteadyTargets } from "./targets/steady-targets.ts";
 import { type Witnesses, witness } from "./witness.ts";
 
-interface PipelineDeps extends Omit<FindDeps, "headers">, Omit<Witnesses, "headers" | "dns"> {
+interface PipelineDeps extends Omit<FindDeps, "headers">, Omit<Witnesses, "headers" | "dns" | "locations"> {
   readonly sources: readonly Source[];
   readonly resolver: TargetResolver;
   /** What has to be known, besides targets, before any claim is decided. */
@@ -22,6 +23,7 @@ interface PipelineDeps extends Omit<FindDeps, "headers">, Omit<Witnesses, "heade
   /** Whether our own addresses are known. Default: there are none. */
   readonly isReady?: () => boolean;
   readonly headers?: TargetHeaders | undefined;
+  readonly locations: TargetLocations;
   readonly dns?: DnsSweep | undefined;
   readonly budget?: ClaimBudget | undefined;
   /** The plan that the claims go to. It may be created later. */
@@ -29,9 +31,19 @@ interface PipelineDeps extends Omit<FindDeps, "headers">, Omit<Witnesses, "heade
   readonly log: Logger;
 }
 
+/** A view, and what was known when its claim was decided. */
+interface Seen {
+  readonly view: View;
+  /** The parsed hostname. Undefined: it is invalid. */
+  readonly name: string | undefined;
+  held?: string | undefined;
+  found?: Found;
+  facts?: string;
+}
+
 /** The views of an object, and the claims that were made of them. */
 interface Viewed {
-  readonly views: ReadonlyArray<View & { readonly name: string | undefined }>;
+  readonly seen: readonly Seen[];
   /** Undefined: they are not decided yet. */
   claims: readonly Claim[] | undefined;
 }
@@ -53,6 +65,10 @@ export class Pipeline {
   readonly #objects = new Map<string, Viewed>();
   readonly #byName = new Map<string, Set<string>>();
   readonly #due = new Set<string>();
+  /** Whether Services or answers of ingress controllers have changed. */
+  #isAllDue = false;
+  /** The last pass over all objects. */
+  #last: Pass | undefined;
   readonly #steady = new SteadyTargets();
   readonly #waitingFor: Set<object>;
   readonly #reconciler = new Reconciler({ reconcile: () => this.#run() });
@@ -108,7 +124,8 @@ export class Pipeline {
 
   /** Resolves when nothing is left to decide. */
   async idle(): Promise<void> {
-    while (this.#due.size > 0 || this.#onSynced !== undefined) await new Promise((done) => setTimeout(done, POLL_MS));
+    while (this.#due.size > 0 || this.#isAllDue || this.#onSynced !== undefined)
+      await new Promise((done) => setTimeout(done, POLL_MS));
   }
 
   async stop(): Promise<void> {
@@ -123,7 +140,7 @@ export class Pipeline {
     if (this.#deps.isReady?.() === false) return { requeueAfter: POLL_MS };
     for (const name of this.#steady.takeDue(steadyNow())) this.#decideObjects(this.#byName.get(name) ?? []);
     await this.#decideDue();
-    if (this.#waitingFor.size === 0 && this.#due.size === 0) {
+    if (this.#waitingFor.size === 0 && this.#due.size === 0 && !this.#isAllDue) {
       this.#deps.dns?.endStart();
       this.#onSynced?.();
       this.#onSynced = undefined;
@@ -140,41 +157,69 @@ export class Pipeline {
 
   async #decideDue(): Promise<void> {
     const slice = timeSlices();
-    const find = this.#finder();
+    const pass = new Pass(this.#deps, this.#last);
+    const isOfAll = this.#isAllDue;
+    this.#isAllDue = false;
     for (const object of this.#due) {
       this.#due.delete(object);
-      // An object that cannot be decided affects only itself: its earlier claims stay.
-      try {
-        this.#decideObject(object, find);
-      } catch (error) {
-        this.#deps.log.error({ code: "object-failed", object: show(object) }, describeError(error));
-      }
+      this.#decideSafely(object, pass);
       await slice();
+    }
+    for (const [object, viewed] of isOfAll ? this.#objects : []) {
+      if (!this.#isWithoutNews(viewed, pass)) this.#decideSafely(object, pass);
+      await slice();
+    }
+    pass.end();
+    if (isOfAll) this.#last = pass;
+  }
+
+  /** An object that cannot be decided affects only itself: its earlier claims stay. */
+  #decideSafely(object: string, pass: Pass): void {
+    try {
+      const viewed = this.#objects.get(object);
+      const claims = (viewed?.seen ?? []).map((seen) => this.#decide(seen, pass));
+      const isSame = viewed?.claims?.every((one, index) => isAlike(one, claims[index])) === true;
+      if (viewed !== undefined) viewed.claims = claims;
+      if (!isSame) this.#sink(object, claims);
+    } catch (error) {
+      this.#deps.log.error({ code: "object-failed", object: show(object) }, describeError(error));
     }
   }
 
-  #decideObject(object: string, find: Find): void {
-    const viewed = this.#objects.get(object);
-    const claims = (viewed?.views ?? []).map((view) => this.#decide(view, find));
-    const isSame = viewed?.claims?.every((one, index) => isAlike(one, claims[index])) === true;
-    if (viewed !== undefined) viewed.claims = claims;
-    if (!isSame) this.#sink(object, claims);
-  }
-
   /** The way of one name. */
-  #decide({ hints, name, ...view }: Viewed["views"][number], find: Find): Claim {
+  #decide(seen: Seen, pass: Pass): Claim {
+    const { name } = seen;
+    const { hints, ...view } = seen.view;
     if ("code" in hints) return { ...view, target: hints };
     const { addresses, chosen, ports } = hints;
-    const held = name === undefined ? undefined : this.#deps.plan().heldTarget(name, view.from.namespace);
+    const held = this.#heldBy(seen);
+    const found = pass.find(hints, view.from.namespace, held);
     const claim: Claim = {
       ...view,
-      ...find(hints, view.from.namespace, held),
+      ...found,
       publicAddresses: addresses,
       ...(chosen !== undefined && { chosen: true }),
       ...(ports && { ports }),
     };
-    if (name === undefined) return claim;
-    return this.#steadied(witness(claim, name, this.#deps), name, held);
+    const decided = name === undefined ? claim : this.#steadied(witness(claim, name, this.#deps), name, held);
+    Object.assign(seen, { held, found, facts: pass.factsOf(aimOf(found), aimOf(decided)) });
+    return decided;
+  }
+
+  /** Whether deciding an object again would change nothing. A Service may become the first target of what lacks one. */
+  #isWithoutNews({ seen, claims }: Viewed, pass: Pass): boolean {
+    return seen.every((one, index) => {
+      const { view, found, held } = one;
+      const claim = claims?.[index];
+      if (claim === undefined || claim.lacking !== undefined) return false;
+      if ("code" in view.hints) return true;
+      if (held !== this.#heldBy(one) || found !== pass.find(view.hints, view.from.namespace, held)) return false;
+      return one.facts === pass.factsOf(found && aimOf(found), aimOf(claim));
+    });
+  }
+
+  #heldBy({ name, view }: Seen): string | undefined {
+    return name === undefined ? undefined : this.#deps.plan().heldTarget(name, view.from.namespace);
   }
 
   /** DNS may move a published name at any time, other evidence only if it is steady. */
@@ -188,18 +233,11 @@ export class Pipeline {
     return { ...claim, target: unsteady, undecided: true, maybe: held };
   }
 
-  /** Equal hints of a namespace are resolved once in each pass. */
-  #finder(): Find {
-    const memo = new Map<string, Found>();
-    return (hints, namespace, held) =>
-      getOrAdd(memo, `${namespace} ${held} ${textOf(hints)}`, () => findTarget(hints, held, this.#deps));
-  }
-
   #see(object: string, views: readonly View[]): void {
-    const before = this.#objects.get(object)?.views ?? [];
-    const after = views.map((view) => ({ ...view, name: nameOf(view) }));
+    const before = this.#objects.get(object)?.seen ?? [];
+    const after = views.map((view) => ({ view, name: nameOf(view) }));
     if (after.length === 0) this.#objects.delete(object);
-    else this.#objects.set(object, { views: after, claims: undefined });
+    else this.#objects.set(object, { seen: after, claims: undefined });
     const names = new Set(after.map(({ name }) => name));
     for (const name of names) if (name !== undefined) getOrAdd(this.#byName, name, () => new Set<string>()).add(object);
     for (const { name } of before) {
@@ -218,28 +256,18 @@ export class Pipeline {
   }
 
   #decideAll(): void {
-    this.#decideObjects(this.#objects.keys());
+    this.#isAllDue = true;
+    this.#reconciler.enqueue();
   }
 
   /** The first namespace that claims the name and whose quota has room for it. */
   #namespaceOf(name: string): string | undefined {
     for (const object of this.#byName.get(name) ?? []) {
-      const namespace = this.#objects.get(object)?.views[0]?.from.namespace;
+      const namespace = this.#objects.get(object)?.seen[0]?.view.from.namespace;
       if (namespace !== undefined && this.#deps.plan().isWithinQuota(namespace, name)) return namespace;
     }
     return undefined;
   }
-}
-
-type Find = (hints: Exclude<View["hints"], Reason>, namespace: string, held: string | undefined) => Found;
-
-const TEXTS = new WeakMap<object, string>();
-
-/** A text that is equal for equal hints. */
-function textOf(hints: object): string {
-  const text = TEXTS.get(hints) ?? JSON.stringify(hints);
-  TEXTS.set(hints, text);
-  return text;
 }
 
 function nameOf({ hostname }: View): string | undefined {
@@ -247,13 +275,7 @@ function nameOf({ hostname }: View): string | undefined {
   return parsed.kind === "invalid" ? undefined : parsed.name;
 }
 
-/** Whether two claims that were made of the same view are alike. */
-function isAlike(one: Claim, other: Claim | undefined): boolean {
-  const isSame = one.undecided === other?.undecided && one.maybe === other?.maybe && one.verified === other?.verified;
-  if (!isSame || one.lacking?.byClass !== other?.lacking?.byClass) return false;
-  return reasonText(one.target) === reasonText(other?.target) && reasonText(one.warning) === reasonText(other?.warning);
-}
-
-function reasonText(value: string | Reason | undefined): string | undefined {
-  return typeof value === "object" ? `${value.code} ${value.text}` : value;
+/** The target that a claim has or may get. */
+function aimOf({ target, maybe }: Found): string | undefined {
+  return typeof target === "string" ? target : maybe;
 }
