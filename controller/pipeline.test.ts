@@ -147,6 +147,37 @@ test("a new leader decides the objects with published names first, with the publ
   );
 });
 
+test("two objects of a namespace want different targets all the time: that is a conflict, and no instability", async (t) => {
+  const { set, sync, pass, plan, results, servicesChanged } = pipelineRig(t, WITHOUT_DNS);
+  const line = { name: "shop.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "one" };
+  plan.setPublished((name) => (name === line.name ? line : undefined), [line.name]);
+  set("a", "one");
+  set("b", "two", ["shop.example.com"], { created: "2026-02-01T00:00:00Z" });
+  await sync();
+  for (let times = 0; times < 5; times += 1) {
+    servicesChanged();
+    set("b", "two", ["shop.example.com"], { created: "2026-02-01T00:00:00Z" });
+    await pass(1_000);
+  }
+  assert.deepEqual([results("a"), results("b")], [["one"], ["two"]]);
+});
+
+test("an object that wants another target twice within a minute is undecided for a minute", async (t) => {
+  const { set, sync, pass, plan, results } = pipelineRig(t, WITHOUT_DNS);
+  const line = { name: "shop.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "one" };
+  plan.setPublished((name) => (name === line.name ? line : undefined), [line.name]);
+  set("a", "one");
+  await sync();
+  set("a", "two");
+  await pass(1_000);
+  assert.deepEqual(results("a"), ["two"]);
+  set("a", "one");
+  await pass(59_000, 500);
+  assert.deepEqual([results("a"), plan.planned.get(line.name)?.target], [["target-unstable?"], "two"]);
+  await pass(2_000);
+  assert.deepEqual([results("a"), plan.planned.get(line.name)?.target], [["one"], "one"]);
+});
+
 test("the state and the end include the sources and the resolver", async (t) => {
   const { pipeline, stopped, sync } = pipelineRig(t, WITHOUT_DNS);
   await sync();

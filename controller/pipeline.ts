@@ -138,7 +138,7 @@ export class Pipeline {
   async #run() {
     if (this.#waitingFor.size > 0 && this.#hasMissing()) return undefined;
     if (this.#deps.isReady?.() === false) return { requeueAfter: POLL_MS };
-    for (const name of this.#steady.takeDue(steadyNow())) this.#decideObjects(this.#byName.get(name) ?? []);
+    for (const key of this.#steady.takeDue(steadyNow())) this.#due.add(key.slice(key.indexOf(" ") + 1));
     await this.#decideDue();
     if (this.#waitingFor.size === 0 && this.#due.size === 0 && !this.#isAllDue) {
       this.#deps.dns?.endStart();
@@ -177,7 +177,7 @@ export class Pipeline {
   #decideSafely(object: string, pass: Pass): void {
     try {
       const viewed = this.#objects.get(object);
-      const claims = (viewed?.seen ?? []).map((seen) => this.#decide(seen, pass));
+      const claims = (viewed?.seen ?? []).map((seen) => this.#decide(object, seen, pass));
       const isSame = viewed?.claims?.every((one, index) => isAlike(one, claims[index])) === true;
       if (viewed !== undefined) viewed.claims = claims;
       if (!isSame) this.#sink(object, claims);
@@ -187,7 +187,7 @@ export class Pipeline {
   }
 
   /** The way of one name. */
-  #decide(seen: Seen, pass: Pass): Claim {
+  #decide(object: string, seen: Seen, pass: Pass): Claim {
     const { name } = seen;
     const { hints, ...view } = seen.view;
     if ("code" in hints) return { ...view, target: hints };
@@ -201,7 +201,8 @@ export class Pipeline {
       ...(chosen !== undefined && { chosen: true }),
       ...(ports && { ports }),
     };
-    const decided = name === undefined ? claim : this.#steadied(witness(claim, name, this.#deps), name, held);
+    const decided =
+      name === undefined ? claim : this.#steadied(witness(claim, name, this.#deps), `${name} ${object}`, held);
     Object.assign(seen, { held, found, facts: pass.factsOf(aimOf(found), aimOf(decided)) });
     return decided;
   }
@@ -222,12 +223,15 @@ export class Pipeline {
     return name === undefined ? undefined : this.#deps.plan().heldTarget(name, view.from.namespace);
   }
 
-  /** DNS may move a published name at any time, other evidence only if it is steady. */
-  #steadied(claim: Claim, name: string, held: string | undefined): Claim {
+  /**
+   * DNS may move a published name at any time, other evidence of an object only if it is steady. `key` is the name and
+   * the object.
+   */
+  #steadied(claim: Claim, key: string, held: string | undefined): Claim {
     const { target, verified } = claim;
-    const isPublished = held !== undefined && this.#deps.plan().lineOf(name)?.target !== undefined;
-    if (!isPublished || typeof target !== "string" || verified) return claim;
-    const unsteady = this.#steady.check(name, held, target, steadyNow());
+    if (held === undefined || typeof target !== "string" || verified) return claim;
+    if (this.#deps.plan().lineOf(key.slice(0, key.indexOf(" ")))?.target === undefined) return claim;
+    const unsteady = this.#steady.check(key, held, target, steadyNow());
     if (unsteady === undefined) return claim;
     this.#reconciler.enqueue();
     return { ...claim, target: unsteady, undecided: true, maybe: held };

@@ -15,9 +15,9 @@ const UNSTABLE: Reason = {
 };
 
 /**
- * Two controllers that write one status would move a name all the time. So if the target of a published name changes
- * twice within a minute, the name keeps its target until a minute has passed without a change. Times are milliseconds
- * of any monotonic clock.
+ * Two controllers that write one status would move a name all the time. So if the target that an object wants for a
+ * published name changes twice within a minute, the name keeps its target until a minute has passed without a change.
+ * Times are milliseconds of any monotonic clock.
  */
 export class SteadyTargets {
   /** By name, in the order of their times. */
