@@ -13,7 +13,7 @@ import { gatewaySource } from "./sources/gateway.ts";
 import { InClusterNames } from "./sources/in-cluster-names.ts";
 import { ingressSource } from "./sources/ingress-hosts.ts";
 import { istioSource } from "./sources/istio.ts";
-import { namespaceDomains } from "./sources/namespace-domains.ts";
+import { Namespaces } from "./sources/namespaces.ts";
 import type { Source } from "./sources/types.ts";
 import { TargetDiscovery } from "./targets/discovery.ts";
 import {
@@ -78,16 +78,17 @@ export function claimsOf(
   const { client, log, plan, locations, fronts } = deps;
   const { maxNamesPerNamespace, verifyDns, namespaceAnnotation } = config.policy;
   const budget = new ClaimBudget({ maxNamesPerNamespace, holderOf: (name) => plan().planned.get(name)?.from });
-  const sources = configuredSources(config.sources, budget, deps);
-  const domains = namespaceAnnotation ? namespaceDomains({ client, log }) : undefined;
-  const names = new InClusterNames({ client, log, mayListServices: config.discovery.enabled });
+  const namespaces = new Namespaces({ client, log });
+  const sources = configuredSources(config.sources, { ...deps, budget, namespaces });
+  const names = new InClusterNames({ client, namespaces, log, mayListServices: config.discovery.enabled });
   const mode = verifyDns === "off" ? "auto" : verifyDns;
   const isReady = () => fronts.synced;
   const dns = verifyDns === "off" ? undefined : dnsOf(config.policy.dnsServers, { ...deps, mode, isReady });
   const source = new Pipeline({
     sources,
     resolver: deps.resolver,
-    prerequisites: domains === undefined ? [names] : [names, domains],
+    prerequisites: [namespaces],
+    names,
     isReady,
     config,
     headers: deps.headers,
@@ -101,11 +102,13 @@ export function claimsOf(
   return {
     source,
     verifier: dns,
-    domainsOf: domains?.domainsOf,
+    domainsOf: namespaceAnnotation ? (namespace) => namespaces.domainsOf(namespace) : undefined,
     inCluster: (name) => names.reasonOf(name),
     leftOut: () => budget.leftOut,
     follow(plan) {
-      domains?.follow((namespace) => plan.reevaluate(namespace));
+      namespaces.follow((namespace, before, after) => {
+        if (namespaceAnnotation && before?.domains !== after?.domains) plan.reevaluate(namespace);
+      });
       names.follow(() => plan.reevaluateServiceNames());
     },
   };
@@ -124,13 +127,13 @@ function dnsOf(
 
 function configuredSources(
   config: Config["sources"],
-  budget: ClaimBudget,
-  { client, log, clusterDomain }: ClaimsDeps,
+  deps: ClaimsDeps & { readonly budget: ClaimBudget; readonly namespaces: Namespaces },
 ): Source[] {
+  const { client, budget, namespaces, log, clusterDomain } = deps;
   const { ingress, gateway } = config;
   const sources: Source[] = [];
   if (ingress.enabled) sources.push(ingressSource({ client, budget, log }));
-  if (gateway.enabled) sources.push(gatewaySource({ client, config, budget, log, clusterDomain }));
+  if (gateway.enabled) sources.push(gatewaySource({ client, config, budget, namespaces, log, clusterDomain }));
   const custom = customSource({ client, config, budget, log });
   if (custom !== undefined) sources.push(custom);
   const istio = istioSource({ client, config, budget, log });

@@ -26,6 +26,8 @@ interface PipelineDeps extends Omit<FindDeps, "headers">, Omit<Witnesses, "heade
   readonly locations: TargetLocations;
   readonly dns?: DnsSweep | undefined;
   readonly budget?: ClaimBudget | undefined;
+  /** It ends with the pipeline. */
+  readonly names?: Pick<Prerequisite, "state" | "stop"> | undefined;
   /** The plan that the claims go to. It may be created later. */
   readonly plan: () => Pick<Plan, "heldTarget" | "lineOf" | "isWithinQuota">;
   readonly log: Logger;
@@ -102,8 +104,8 @@ export class Pipeline {
   }
 
   state(): SourceState[] {
-    const { prerequisites = [], sources, resolver } = this.#deps;
-    return [...prerequisites, ...sources, resolver].flatMap((one) => one.state());
+    const { prerequisites = [], names, sources, resolver } = this.#deps;
+    return [...prerequisites, names, ...sources, resolver].flatMap((one) => one?.state() ?? []);
   }
 
   /** The resource of an object that was passed to the sink. Undefined: no API server has it. */
@@ -129,9 +131,9 @@ export class Pipeline {
   }
 
   async stop(): Promise<void> {
-    const { sources, resolver, prerequisites = [], dns, budget } = this.#deps;
+    const { sources, resolver, prerequisites = [], names, dns, budget } = this.#deps;
     dns?.stop();
-    const parts = [this.#reconciler, budget, resolver, ...prerequisites, ...sources];
+    const parts = [this.#reconciler, budget, names, resolver, ...prerequisites, ...sources];
     await Promise.all(parts.map((part) => part?.stop()));
   }
 

@@ -36,7 +36,7 @@ export class GatewayRegistry {
   readonly #selecting = new Set<string>();
   /** Keys of the Gateways that select the namespaces of their ListenerSets. */
   readonly #selectingSets = new Set<string>();
-  #namespaces: ReadonlyMap<string, Labels> | undefined;
+  #namespaces: Pick<ReadonlyMap<string, Labels>, "get"> | undefined;
   #open = false;
 
   constructor(options: GatewayRegistryOptions, sink: ViewSink) {
@@ -107,7 +107,7 @@ export class GatewayRegistry {
   }
 
   /** Sets the labels of all namespaces. They are known from now on. */
-  setNamespaces(namespaces: ReadonlyMap<string, Labels>): void {
+  setNamespaces(namespaces: Pick<ReadonlyMap<string, Labels>, "get">): void {
     this.#namespaces = namespaces;
     this.#decideSelected();
   }

@@ -24,7 +24,7 @@ export interface AttachmentContext {
   gateway(key: string): GatewayView | undefined;
   listenerSet(parent: Pick<ParentView, "kind" | "key">): ListenerSetView | undefined;
   /** Labels by namespace, or undefined while they are unknown. */
-  readonly namespaces: ReadonlyMap<string, Labels> | undefined;
+  readonly namespaces: Pick<ReadonlyMap<string, Labels>, "get"> | undefined;
   /** Use only Gateways and routes that their controllers have accepted. */
   readonly requireAccepted: boolean;
 }
