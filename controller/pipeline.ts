@@ -204,7 +204,9 @@ export class Pipeline {
       ...(ports && { ports }),
     };
     const decided =
-      name === undefined ? claim : this.#steadied(witness(claim, name, this.#deps), `${name} ${object}`, held);
+      name === undefined
+        ? claim
+        : this.#steadied(witness(claim, { name, object }, this.#deps), `${name} ${object}`, held);
     Object.assign(seen, { held, found, facts: pass.factsOf(aimOf(found), aimOf(decided)) });
     return decided;
   }
@@ -240,20 +242,24 @@ export class Pipeline {
   }
 
   #see(object: string, views: readonly View[]): void {
-    const before = this.#objects.get(object)?.seen ?? [];
-    const after = views.map((view) => ({ view, name: nameOf(view) }));
-    if (after.length === 0) this.#objects.delete(object);
-    else this.#objects.set(object, { seen: after, claims: undefined });
-    const names = new Set(after.map(({ name }) => name));
-    for (const name of names) if (name !== undefined) getOrAdd(this.#byName, name, () => new Set<string>()).add(object);
-    for (const { name } of before) {
-      const objects = name === undefined || names.has(name) ? undefined : this.#byName.get(name);
-      objects?.delete(object);
-      if (name === undefined || objects?.size !== 0) continue;
-      this.#byName.delete(name);
-      this.#deps.dns?.forget(name);
-    }
+    const before = namesOf(this.#objects.get(object)?.seen ?? []);
+    const seen = views.map((view) => ({ view, name: nameOf(view) }));
+    const after = namesOf(seen);
+    if (seen.length === 0) this.#objects.delete(object);
+    else this.#objects.set(object, { seen, claims: undefined });
+    for (const name of after) getOrAdd(this.#byName, name, () => new Set<string>()).add(object);
+    for (const name of before.difference(after)) this.#release(name, object);
     this.#decideObjects([object]);
+  }
+
+  #release(name: string, object: string): void {
+    const { dns } = this.#deps;
+    dns?.release(name, object);
+    const objects = this.#byName.get(name);
+    objects?.delete(object);
+    if (objects?.size !== 0) return;
+    this.#byName.delete(name);
+    dns?.forget(name);
   }
 
   #decideObjects(objects: Iterable<string>): void {
@@ -274,6 +280,10 @@ export class Pipeline {
     }
     return undefined;
   }
+}
+
+function namesOf(seen: readonly Seen[]): Set<string> {
+  return new Set(seen.flatMap(({ name }) => name ?? []));
 }
 
 function nameOf({ hostname }: View): string | undefined {

@@ -168,6 +168,23 @@ test("a name without a target gets one as soon as a Service gets its address", a
   assert.deepEqual(results("a"), ["no-service"]);
 });
 
+test("what DNS said about a claim that is gone decides nothing about a later one", async (t) => {
+  const setting = { addresses: addresses() };
+  const { records, answers, pass, set, sync, results, addresses: known, servicesChanged } = pipelineRig(t, setting);
+  answers.set("?", { ...NO_SERVICE, byClass: undefined }).set("proxy", { code: "ip-mode-proxy", text: "" });
+  records.set(NAME, [INTERNAL]);
+  set("a", "?");
+  await sync();
+  assert.deepEqual(results("a"), ["internal!"]);
+  set("a", "proxy");
+  await pass(100);
+  known.targets = {};
+  servicesChanged();
+  set("a", "?");
+  await pass(100);
+  assert.deepEqual(results("a"), ["no-service"]);
+});
+
 test("once an object has a target, an earlier answer that leads elsewhere is not final", async (t) => {
   const { records, answers, set, sync, pass, results } = pipelineRig(t, { addresses: addresses() });
   answers.set("?", { ...NO_SERVICE, byClass: undefined });

@@ -1,7 +1,7 @@
 import type { Claim, Reason } from "#hostmap/types.ts";
 import type { ExpectedClaim, VerifyMode } from "./dnscheck/dns-decision.ts";
-import type { Testimony } from "./dnscheck/sweep.ts";
-import type { TargetHeaders, TargetLocations } from "./targets/resolver.ts";
+import type { DnsSweep, Testimony } from "./dnscheck/sweep.ts";
+import type { HeaderReason, TargetHeaders, TargetLocations } from "./targets/resolver.ts";
 
 /** What the two witnesses know: the ingress controllers' answers, and the cluster's DNS. */
 export interface Witnesses {
@@ -9,8 +9,13 @@ export interface Witnesses {
   readonly headers?: Pick<TargetHeaders, "against"> | undefined;
   readonly locations: Pick<TargetLocations, "mapsAlways" | "warningOf">;
   /** Undefined: DNS is not asked. */
-  readonly dns?: { askAbout(name: string, claim: ExpectedClaim): Testimony } | undefined;
+  readonly dns?: Pick<DnsSweep, "askAbout" | "release"> | undefined;
   readonly mode: VerifyMode;
+}
+
+interface Subject {
+  readonly name: string;
+  readonly object: string;
 }
 
 const WAITING: Reason = {
@@ -22,19 +27,26 @@ const NOT_VERIFIED: Reason = {
   text: "the cluster's DNS has not yet been seen to lead it to its load balancer (policy.verifyDns: enforce)",
 };
 
-/** Hears the witnesses about a claim. `name` is its parsed hostname. */
-export function witness(claim: Claim, name: string, witnesses: Witnesses): Claim {
+/** Hears the witnesses about the claim of an object. `name` is its parsed hostname. */
+export function witness(claim: Claim, { name, object }: Subject, witnesses: Witnesses): Claim {
   const { headers, dns, mode } = witnesses;
   const aim = typeof claim.target === "string" ? claim.target : claim.undecided && claim.maybe;
   const against = aim === undefined ? undefined : headers?.against(aim);
-  if (aim !== undefined && against !== undefined)
-    return against.pending ? undecided(claim, aim, against.reason) : refused({ ...claim, maybe: aim }, against.reason);
   const mayGetOne = mode === "auto" && claim.lacking !== undefined;
-  if (dns === undefined || (aim === undefined && !mayGetOne)) return claim;
-  const testimony = dns.askAbout(name, expectedOf(claim, aim, mode));
+  if (against !== undefined || (aim === undefined && !mayGetOne)) {
+    dns?.release(name, object);
+    return aim === undefined || against === undefined ? claim : withoutHeader(claim, aim, against);
+  }
+  if (dns === undefined) return claim;
+  const testimony = dns.askAbout(name, object, expectedOf(claim, aim, mode));
   if (mode === "warn") return claim;
   if (aim === undefined) return withFirst(claim, testimony, witnesses);
   return mode === "auto" ? withAuto(claim, aim, testimony, witnesses) : withEnforce(claim, aim, testimony);
+}
+
+/** The claim on a target about which an ingress controller has not answered, or that refuses a header. */
+function withoutHeader(claim: Claim, target: string, { pending, reason }: HeaderReason): Claim {
+  return pending ? undecided(claim, target, reason) : refused({ ...claim, maybe: target }, reason);
 }
 
 /** With `auto`, only addresses of the target count: those of the object may belong to another controller. */
@@ -81,8 +93,7 @@ function moved({ warning: _ofItsOwn, ...claim }: Claim, target: string, { locati
   const warning = locations.warningOf(target, claim.ports);
   const against = headers?.against(target);
   const all = warning === undefined ? claim : { ...claim, warning };
-  if (against === undefined) return decided(all, target);
-  return against.pending ? undecided(all, target, against.reason) : refused({ ...all, maybe: target }, against.reason);
+  return against === undefined ? decided(all, target) : withoutHeader(all, target, against);
 }
 
 function decided({ undecided: _is, maybe: _other, ...claim }: Claim, target: string): Claim {

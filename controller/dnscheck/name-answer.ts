@@ -7,8 +7,8 @@ export type Decide = (claim: ExpectedClaim, answers: readonly string[] | undefin
 const SWEEPS = 3;
 /** Maximum number of addresses that are kept of an answer. The decisions are made before. */
 const MAX_KEPT = 16;
-/** Maximum number of different claims of a name whose decisions are kept. Most names have one. */
-const MAX_CLAIMS = 4;
+/** Maximum number of objects with a claim of the name whose decisions are kept. Most names have one. */
+const MAX_CLAIMS = 16;
 
 /** What DNS says about one name: the accepted answer, and its meaning for each claim. */
 export class NameAnswer {
@@ -17,6 +17,7 @@ export class NameAnswer {
   asking = false;
   /** Whether a first look-up has ended, or the name waits for it no longer. */
   tried = false;
+  /** By object. */
   readonly #decided = new Map<string, { readonly claim: ExpectedClaim; readonly decision: DnsDecision }>();
   #answers: readonly string[] | undefined;
   /** How many sweeps in a row had the accepted answer. */
@@ -47,15 +48,20 @@ export class NameAnswer {
   }
 
   /** The decision on a claim. It stays when targets get other addresses, until DNS has answered often enough. */
-  decisionOn(claim: ExpectedClaim, decide: Decide): DnsDecision {
+  decisionOn(object: string, claim: ExpectedClaim, decide: Decide): DnsDecision {
     const key = claimKey(claim);
-    const known = this.#decided.get(key)?.decision;
+    const known = this.#decided.values().find((one) => claimKey(one.claim) === key)?.decision;
     const decision = known === undefined || isOpen(known) ? decide(claim, this.#answers) : known;
-    this.#decided.delete(key);
-    this.#decided.set(key, { claim, decision });
+    this.#decided.delete(object);
+    this.#decided.set(object, { claim, decision });
     const [first] = this.#decided.keys();
     if (this.#decided.size > MAX_CLAIMS && first !== undefined) this.#decided.delete(first);
     return decision;
+  }
+
+  /** Forgets the claim of an object. */
+  release(object: string): void {
+    this.#decided.delete(object);
   }
 
   /** Accepts an answer that is final. */

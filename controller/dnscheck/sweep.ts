@@ -134,18 +134,23 @@ export class DnsSweep implements NameDecisions {
     this.#timer = undefined;
   }
 
-  /** The evidence about a claim of a name. The first call for a name adds it to the sweeps. */
-  askAbout(name: string, claim: ExpectedClaim): Testimony {
+  /** The evidence about an object's claim of a name. The first call for a name adds it to the sweeps. */
+  askAbout(name: string, object: string, claim: ExpectedClaim): Testimony {
     const hasAddresses = claim.target === undefined || expectedAddresses(claim, this.#deps.locations).length > 0;
     if (!hasAddresses && !this.#names.has(name)) return NOTHING;
     const answer = this.#names.get(name) ?? this.#add(name);
-    const decision = answer.decisionOn(claim, this.#deciderOf(name));
+    const decision = answer.decisionOn(object, claim, this.#deciderOf(name));
     const waits = this.#deps.mode === "auto" && claim.target !== undefined && hasAddresses;
     return {
       decision,
       isWaiting: waits && answer.answers === undefined && !answer.tried,
       isSettled: answer.settled,
     };
+  }
+
+  /** Call this when DNS decides nothing about an object's claim of a name, or when there is no such claim. */
+  release(name: string, object: string): void {
+    this.#names.get(name)?.release(object);
   }
 
   /** Call this when nobody claims the name any more. */
