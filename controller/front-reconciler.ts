@@ -70,6 +70,8 @@ export class FrontReconciler implements TargetAddresses {
   readonly #asked: AskedTargets | undefined;
   /** Since when each target is unused. */
   readonly #unused: StoredTimes;
+  /** By target: since when, in this term, a front exists that the document does not list. */
+  #unlisted: ReadonlyMap<string, number> = new Map();
   readonly #reconciler: Reconciler;
   /** Reports changes of addresses. */
   readonly #reporter: Reconciler;
@@ -168,6 +170,7 @@ export class FrontReconciler implements TargetAddresses {
       if (inUse.has(name)) this.#listening.trust(name);
     }
     this.#leading = signal;
+    this.#unlisted = new Map();
     this.#asked?.lead(signal);
     this.#enqueue(0);
   }
@@ -248,7 +251,7 @@ export class FrontReconciler implements TargetAddresses {
     const term = this.#leading;
     if (term === undefined || term.aborted || !this.synced || this.#inUse === undefined) return undefined;
     try {
-      const plan = this.#plan();
+      const plan = this.#withUnlisted(this.#plan());
       await this.#carryOut(plan, term);
       this.#worked({ code: "targets-not-written" });
       const { nextDropMs } = plan;
@@ -291,6 +294,28 @@ export class FrontReconciler implements TargetAddresses {
     });
     this.#refused = plan.refused;
     return plan;
+  }
+
+  /**
+   * Drops fronts that the document does not list, for example those of a restored backup. Pods may hold their
+   * addresses, so such a front stays as long as that of an unused target.
+   */
+  #withUnlisted(plan: RelayedTargets): RelayedTargets {
+    const { enabled, keepSeconds } = this.#deps.config.discovery;
+    // Without discovery the right to delete fronts is missing.
+    if (!enabled) return plan;
+    const listed = new Set([...plan.targets.map(byName), ...plan.dropped]);
+    const names = [...this.#services.existing].filter((name) => !listed.has(name));
+    const now = steadyNow();
+    this.#unlisted = new Map(names.map((name) => [name, this.#unlisted.get(name) ?? now]));
+    const waits = names.map((name) => (this.#unlisted.get(name) ?? now) + keepSeconds * 1000 - now);
+    const due = names.filter((_, index) => (waits[index] ?? 0) <= 0);
+    const nextMs = Math.min(plan.nextDropMs ?? Number.POSITIVE_INFINITY, ...waits.filter((ms) => ms > 0));
+    return {
+      ...plan,
+      dropped: [...plan.dropped, ...due],
+      nextDropMs: Number.isFinite(nextMs) ? nextMs : undefined,
+    };
   }
 
   async #carryOut({ targets, dropped }: RelayedTargets, term: AbortSignal): Promise<void> {

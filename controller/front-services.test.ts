@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
-import type { KubeClient } from "#lib/kube/client.ts";
 import { NO_VERSION } from "#lib/kube/leader-client.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
@@ -12,33 +11,30 @@ import { FrontServices } from "./front-services.ts";
 const HELD = ["198.51.100.9", "2001:db8::9"];
 const TARGET = { name: "edge", ports: [] } as unknown as PublishedTarget;
 
-interface Applied {
-  readonly spec: { readonly clusterIPs?: readonly string[] };
-}
-
 /** Front Services with an API server that refuses the first `refusals` requests for an address. */
-function fronts(refusals: number) {
+async function fronts(t: TestContext, refusals: number) {
   const asked: (readonly string[] | undefined)[] = [];
   const lost: string[][] = [];
   const log = new LineLog();
-  const apply = async (_path: string, object: Applied) => {
-    const { clusterIPs } = object.spec;
+  const kube = new MemoryKube();
+  kube.onWrite = ({ body }) => {
+    const { clusterIPs } = (body as { spec: { clusterIPs?: readonly string[] } }).spec;
     asked.push(clusterIPs);
     if (clusterIPs !== undefined && asked.length <= refusals) {
       throw new SwitchbackError("kube-status", "provided IP is already allocated", { status: 422 });
     }
-    const labels = { "switchback.dev/target": "edge" };
-    return { metadata: { name: "switchback-edge", labels }, spec: { clusterIPs: clusterIPs ?? ["198.51.100.77"] } };
   };
-  const client = { apply } as unknown as KubeClient;
   const services = new FrontServices({
-    client,
+    client: kube.client,
     namespace: "switchback-system",
     selector: {},
     log,
     notify: (...parts) => lost.push(parts),
     onChange: () => {},
   });
+  services.start();
+  t.after(() => services.stop());
+  await settled();
   services.remember("edge", HELD);
   const term = () => new AbortController().signal;
   return { services, asked, lost, log, term };
@@ -46,7 +42,7 @@ function fronts(refusals: number) {
 
 test("a front that was just deleted gets its address again, even if that is refused at first", async (t) => {
   const pass = stopTime(t);
-  const { services, asked, lost, term } = fronts(2);
+  const { services, asked, lost, term } = await fronts(t, 2);
   const ensured = services.ensure(TARGET, term());
   await pass(3_000);
   assert.ok(await isSettled(ensured), "within the time for which an address is asked for");
@@ -58,7 +54,7 @@ test("a front that was just deleted gets its address again, even if that is refu
 
 test("an address is requested five times in three seconds, and each refusal is logged", async (t) => {
   const pass = stopTime(t);
-  const { services, asked, log, term } = fronts(100);
+  const { services, asked, log, term } = await fronts(t, 100);
   void services.ensure(TARGET, term());
   const counts: number[] = [];
   for (const ms of [90, 10, 190, 10, 390, 10, 790, 10, 1_490, 10]) {
@@ -85,19 +81,19 @@ test("an address is requested five times in three seconds, and each refusal is l
 
 test("an address that is always refused is given up, with an Event", async (t) => {
   const pass = stopTime(t);
-  const { services, asked, lost, term } = fronts(100);
+  const { services, asked, lost, term } = await fronts(t, 100);
   const ensured = services.ensure(TARGET, term());
   await pass(3_000);
   assert.ok(await isSettled(ensured), "within the time for which an address is asked for");
   await ensured;
-  assert.deepEqual(services.addressesOf("edge"), ["198.51.100.77"]);
+  assert.deepEqual(services.addressesOf("edge"), ["198.51.100.1"]);
   const note = "the ClusterIP 198.51.100.9, 2001:db8::9 could not be reassigned; pods that hold it must be recreated";
   assert.deepEqual(lost, [["front-address-lost", note, "switchback-edge"]]);
   assert.deepEqual(asked, [HELD, HELD, HELD, HELD, HELD, undefined]);
 });
 
-test("a former leader does not give up an address", async () => {
-  const { services, asked, lost } = fronts(100);
+test("a former leader does not give up an address", async (t) => {
+  const { services, asked, lost } = await fronts(t, 100);
   const deposed = new AbortController();
   const ensured = services.ensure(TARGET, deposed.signal);
   deposed.abort();
@@ -245,7 +241,7 @@ test("a Service is a front only if its name matches its label", async (t) => {
     api.put(`${PATH}/switchback-`, { ...FRONT, metadata: { labels: { "switchback.dev/target": "" } }, spec });
     api.put(`${PATH}/switchback-third`, { ...FRONT, metadata: {}, spec });
   });
-  assert.deepEqual([[...services.addresses], state.changes], [[], 4]);
+  assert.deepEqual([[...services.addresses], state.changes], [[], 1]);
   // The first write creates the front. Only its refusal reveals the Service with another label.
   assert.deepEqual(await ensure(), [FRONT.spec, FRONT.spec]);
   assert.equal(kube.at(`${PATH}/switchback-edge`)?.metadata.labels?.["switchback.dev/target"], "edge");
@@ -295,7 +291,18 @@ test("a front is deleted and forgotten, also if it is already gone, but not if t
   assert.deepEqual(services.addressesOf("edge"), before);
 });
 
-test("stopping ends the watch, whose inactivity is measured until then; it also works without a start", async (t) => {
+test("a front that somebody has recreated meanwhile is not deleted", async (t) => {
+  const { kube, services, ensure } = await followed(t);
+  await ensure();
+  kube.onWrite = ({ path }) => {
+    kube.remove(path);
+    kube.put(path, { metadata: { uid: "later", labels: { "switchback.dev/target": "edge" } } });
+  };
+  await assert.rejects(services.remove("edge"), { status: 409 });
+  assert.ok(kube.at(`${PATH}/switchback-edge`));
+});
+
+test("stopping ends the watch, whose inactivity is measured until then", async (t) => {
   const { kube, services } = await followed(t);
   const { now } = performance;
   const later = t.mock.method(performance, "now", () => now.call(performance) + 60_000);
@@ -304,7 +311,6 @@ test("stopping ends the watch, whose inactivity is measured until then; it also 
   assert.deepEqual(kube.watched, [PATH]);
   await services.stop();
   assert.deepEqual(kube.watched, []);
-  await fronts(0).services.stop();
 });
 
 describe("trafficDistribution", () => {

@@ -66,7 +66,6 @@ const ADDRESS_WAITS_MS = [100, 200, 400, 800, 1_500] as const;
  */
 export class FrontServices {
   readonly #deps: FrontServicesDeps;
-  readonly #seen = new Map<string, Front>();
   /** By target: the last observed addresses, or those that an earlier leader published. */
   readonly #known = new Map<string, readonly string[]>();
   /** The configured value. If the API server refuses or drops it, the fallback; if it refuses that too, undefined. */
@@ -85,9 +84,8 @@ export class FrontServices {
       path: corePath("services", namespace),
       labelSelector: TARGET_KEY,
       project: viewFront,
-      onChange: ({ before, after }) => {
-        if (after !== undefined) this.#see(after);
-        else if (before !== undefined) this.#seen.delete(before.target);
+      onChange: ({ after }) => {
+        if (after !== undefined && after.clusterIPs.length > 0) this.#known.set(after.target, after.clusterIPs);
         onChange();
       },
       onSynced: onChange,
@@ -111,6 +109,11 @@ export class FrontServices {
     return this.#known;
   }
 
+  /** The targets of the front Services that exist. */
+  get existing(): readonly string[] {
+    return [...(this.#watcher?.objects().values() ?? [])].map(({ target }) => target);
+  }
+
   /** Remembers addresses that pods may already hold. */
   remember(target: string, addresses: readonly string[]): void {
     if (addresses.length > 0 && !this.#known.has(target)) this.#known.set(target, addresses);
@@ -118,11 +121,11 @@ export class FrontServices {
 
   /**
    * Writes the front Service if it differs. Throws the API server's errors: with status 409 if the Service is not the
-   * version that was seen last. Throws when `signal` aborts.
+   * version that was seen last. Throws when `signal` aborts. Before `start`, nothing is written.
    */
   async ensure(target: PublishedTarget, signal: AbortSignal): Promise<void> {
     const addresses = this.addressesOf(target.name);
-    if (this.#seen.get(target.name)?.managedSpec === this.#managedSpecOf(target)) return;
+    if (this.#seen(target.name)?.managedSpec === this.#managedSpecOf(target)) return;
     if (await this.#applyWith(target, addresses, signal)) return;
     await this.#apply(target, []);
     const note = `the ClusterIP ${addresses.join(", ")} could not be reassigned; pods that hold it must be recreated`;
@@ -156,11 +159,13 @@ export class FrontServices {
    */
   async #applyDistributed(target: PublishedTarget, addresses: readonly string[]): Promise<void> {
     const tried = this.#distribution;
-    if (tried === undefined) return await this.#apply(target, addresses);
-    try {
+    if (tried === undefined) {
       await this.#apply(target, addresses);
-      if (this.#seen.get(target.name)?.managedSpec !== this.#managedSpecOf(target))
-        this.#giveUp(tried, "it was not kept");
+      return;
+    }
+    try {
+      const written = await this.#apply(target, addresses);
+      if (written?.managedSpec !== this.#managedSpecOf(target)) this.#giveUp(tried, "it was not kept");
     } catch (error) {
       if (statusOf(error) !== 422 || !describeError(error).includes(DISTRIBUTION_FIELD)) throw error;
       this.#giveUp(tried, describeError(error));
@@ -178,16 +183,15 @@ export class FrontServices {
 
   /** Deletes the front Service of a target that is no longer used. */
   async remove(target: string): Promise<void> {
-    const seen = this.#seen.get(target);
-    if (seen !== undefined) {
-      const { uid } = seen;
+    const { uid } = this.#seen(target) ?? {};
+    await this.#watcher?.request(this.#keyOf(target), async () => {
       try {
-        await this.#deps.client.delete(this.#pathOf(target), uid === undefined ? {} : { preconditions: { uid } });
+        if (uid !== undefined) await this.#deps.client.delete(this.#pathOf(target), { preconditions: { uid } });
       } catch (error) {
         if (statusOf(error) !== 404) throw error;
       }
-    }
-    this.#seen.delete(target);
+      return undefined;
+    });
     this.#known.delete(target);
   }
 
@@ -195,29 +199,33 @@ export class FrontServices {
     await this.#watcher?.stop();
   }
 
-  #see(front: Front): void {
-    if (front.target === "") return;
-    this.#seen.set(front.target, front);
-    if (front.clusterIPs.length > 0) this.#known.set(front.target, front.clusterIPs);
+  /** The front Service of a target, as the watch or the answer of our last write showed it. */
+  #seen(target: string): Front | undefined {
+    return this.#watcher?.objects().get(this.#keyOf(target));
+  }
+
+  #keyOf(target: string): string {
+    return `${this.#deps.namespace}/${frontName(target)}`;
   }
 
   #managedSpecOf(target: PublishedTarget): string {
     return managedSpecOf(target.name, this.#deps.selector, frontPorts(target), this.#distribution);
   }
 
-  async #apply(target: PublishedTarget, addresses: readonly string[]): Promise<void> {
-    const seen = this.#seen.get(target.name);
-    try {
-      const written = viewFront(await this.#send(target, addresses, seen));
-      // Once the watch has another version, it shows this write or a later one. The answer may be older than that.
-      if (this.#seen.get(target.name) === seen) this.#see(written);
-    } catch (error) {
-      if (statusOf(error) !== 409 || seen !== undefined) throw error;
-      // The Service exists, but the watch does not show it: somebody removed its label.
-      const found = await this.#find(frontName(target.name));
-      if (found === undefined) throw error;
-      this.#see(viewFront(await this.#send(target, addresses, found.metadata)));
-    }
+  /** Returns the front Service as it is now. */
+  async #apply(target: PublishedTarget, addresses: readonly string[]): Promise<Front | undefined> {
+    const seen = this.#seen(target.name);
+    return await this.#watcher?.request(this.#keyOf(target.name), async () => {
+      try {
+        return await this.#send(target, addresses, seen);
+      } catch (error) {
+        if (statusOf(error) !== 409 || seen !== undefined) throw error;
+        // The Service exists, but the watch does not show it: somebody removed its label.
+        const found = await this.#find(frontName(target.name));
+        if (found === undefined) throw error;
+        return await this.#send(target, addresses, found.metadata);
+      }
+    });
   }
 
   async #find(name: string): Promise<RawService | undefined> {
@@ -261,10 +269,10 @@ function frontPorts({ ports }: PublishedTarget) {
   return ports.map(({ port, listenPort }) => ({ port, targetPort: listenPort }));
 }
 
-function viewFront({ metadata, spec }: RawService): Front {
-  const label = metadata.labels?.[TARGET_KEY] ?? "";
-  // A Service with our label and another name is not a front.
-  const target = metadata.name === frontName(label) ? label : "";
+/** Undefined: a Service with our label and another name is not a front. */
+function viewFront({ metadata, spec }: RawService): Front | undefined {
+  const target = metadata.labels?.[TARGET_KEY];
+  if (!target || metadata.name !== frontName(target)) return undefined;
   const ports = (spec?.ports ?? []).map(({ port, targetPort }) => ({ port, targetPort: targetPort ?? port }));
   const managedSpec = managedSpecOf(target, spec?.selector ?? {}, ports, spec?.trafficDistribution);
   const { uid, resourceVersion } = metadata;

@@ -121,7 +121,7 @@ export class Pipeline {
     this.#due.clear();
     for (const [name] of lines) for (const object of this.#byName.get(name) ?? []) this.#due.add(object);
     for (const object of this.#objects.keys()) this.#due.add(object);
-    await this.#decideDue();
+    if (!this.#hasMissing()) await this.#decideDue();
   }
 
   /** Resolves when nothing is left to decide. */
@@ -138,7 +138,7 @@ export class Pipeline {
   }
 
   async #run() {
-    if (this.#waitingFor.size > 0 && this.#hasMissing()) return undefined;
+    if (this.#hasMissing()) return undefined;
     if (this.#deps.isReady?.() === false) return { requeueAfter: POLL_MS };
     for (const key of this.#steady.takeDue(steadyNow())) this.#due.add(key.slice(key.indexOf(" ") + 1));
     await this.#decideDue();

@@ -5,12 +5,14 @@ import { isWildcard } from "#hostmap/wildcards.ts";
 export interface DnsAnswer {
   /** At most 64 IP literals; empty if the name does not exist, or has no address of that family. */
   readonly addresses: readonly string[];
+  /** The number of addresses that were left out. */
+  readonly omitted?: number;
 }
 
 export type DnsLookup = (name: string, family: 4 | 6) => Promise<DnsAnswer>;
 
-/** Timeout of the first try. c-ares doubles it for the second one (src/lib/ares_process.c), so a look-up takes 2 s. */
-const TIMEOUT_MS = 667;
+/** Timeout of the first try. c-ares doubles it for the second one (src/lib/ares_process.c), so a look-up takes 3 s. */
+const TIMEOUT_MS = 1_000;
 const TRIES = 2;
 /**
  * Maximum number of addresses that are read of an answer. A TCP message has room for 4,000. Servers rotate them, so the
@@ -27,8 +29,8 @@ export function clusterLookup(servers: readonly string[]): DnsLookup {
   if (servers.length > 0) resolver.setServers(servers);
   return async (name, family) => {
     try {
-      const addresses = family === 4 ? await resolver.resolve4(name) : await resolver.resolve6(name);
-      return { addresses: addresses.sort().slice(0, MAX_ADDRESSES) };
+      const all = family === 4 ? await resolver.resolve4(name) : await resolver.resolve6(name);
+      return { addresses: all.sort().slice(0, MAX_ADDRESSES), omitted: Math.max(0, all.length - MAX_ADDRESSES) };
     } catch (error) {
       const { code } = error as { code?: string };
       if (code === "ENOTFOUND" || code === "ENODATA") return { addresses: [] };

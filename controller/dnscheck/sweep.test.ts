@@ -65,6 +65,23 @@ test("600 names of a tenant that fail slowly delay a neighbour's new name by no 
   assert.deepEqual(results("web"), ["dns-elsewhere?"]);
 });
 
+test("after a large answer, the names of that namespace wait, and the names of others do not", async (t) => {
+  const { set, sync, pass, records, asked, results } = pipelineRig(t, { addresses: addresses() });
+  await sync();
+  const large = Array.from({ length: 4_000 }, (_, index) => `198.51.${100 + (index >> 8)}.${index & 255}`);
+  for (const name of namesOf("wide", 40)) records.set(name, large);
+  set("wide", "edge", namesOf("wide", 40), of("tenant"));
+  await pass(100);
+  assert.equal(asked.length, 2, "as many as there are look-ups of a namespace at a time");
+  records.set("shop.example.com", [LB]);
+  set("web");
+  await pass(100);
+  assert.deepEqual(results("web"), ["edge!"]);
+  await pass(10_000);
+  const wide = new Set(asked.filter((name) => name.startsWith("wide"))).size;
+  assert.equal(wide, 40, "the others have their turns later");
+});
+
 test("a name that fails keeps its decision and waits alone for the next sweep", async (t) => {
   const { set, sync, pass, records, asked, results } = pipelineRig(t, { addresses: addresses() });
   records.set("a.example.com", [LB]).set("b.example.com", [LB]);

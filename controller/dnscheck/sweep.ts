@@ -14,7 +14,7 @@ import {
   overallDecision,
   type VerifyMode,
 } from "./dns-decision.ts";
-import { askedFor, type DnsLookup, toolAddresses } from "./lookup.ts";
+import { askedFor, type DnsAnswer, type DnsLookup, toolAddresses } from "./lookup.ts";
 import { type Decide, NameAnswer } from "./name-answer.ts";
 import { Turns } from "./turns.ts";
 
@@ -50,6 +50,11 @@ const PER_NAMESPACE = 2;
 /** Look-ups begin in ticks, so that a sweep of ten thousand names takes minutes. */
 const TICK_MS = 100;
 const PER_TICK = 10;
+/**
+ * How long each address that was left out of an answer delays the next look-up of a namespace, milliseconds. `node:dns`
+ * takes 5 µs of CPU for each address, so a tenant with large answers gets a quarter of a core.
+ */
+const REST_MS = 0.02;
 /** How long a new name waits for its first answer, milliseconds. */
 const FIRST_ANSWER_MS = 2_000;
 /** Names beyond their namespace's quota that are checked again in one tick. */
@@ -93,6 +98,8 @@ export class DnsSweep implements NameDecisions {
   readonly #waiting = new Set<string>();
   /** Names that are beyond the quotas of their namespaces. */
   readonly #beyond = new Set<string>();
+  /** By namespace: until when its names are not looked up, because answers to it were large. */
+  readonly #restUntil = new Map<string, number>();
   /** Running look-ups by namespace. */
   readonly #running = new Map<string, number>();
   #onChange: (name: string) => void = () => {};
@@ -276,7 +283,9 @@ export class DnsSweep implements NameDecisions {
 
   #lookUpDue(): void {
     if (this.#timer === undefined || !this.#isUp || !this.#deps.isReady()) return;
-    const isFree = (namespace: string) => (this.#running.get(namespace) ?? 0) < PER_NAMESPACE;
+    const now = this.#deps.now();
+    const isFree = (namespace: string) =>
+      (this.#running.get(namespace) ?? 0) < PER_NAMESPACE && (this.#restUntil.get(namespace) ?? 0) <= now;
     let running = this.#running.values().reduce((sum, count) => sum + count, 0);
     while (this.#left > 0 && running < CONCURRENCY) {
       const name = this.#new.take(isFree) ?? this.#rest.take(isFree);
@@ -299,8 +308,9 @@ export class DnsSweep implements NameDecisions {
     this.#running.set(namespace, (this.#running.get(namespace) ?? 0) + 1);
     let changed = false;
     try {
-      const addresses = await this.#lookUp(name, answer);
+      const { addresses, omitted = 0 } = await this.#lookUp(name, answer);
       this.#answeredAt = this.#deps.now();
+      if (omitted > 0) this.#pause(namespace, omitted);
       changed = this.#names.get(name) === answer && answer.learn(addresses, this.#deciderOf(name));
     } catch (error) {
       // It waits alone until the next sweep.
@@ -319,10 +329,11 @@ export class DnsSweep implements NameDecisions {
    * Looks a name up, in both families. One of them may fail, as with servers that do not know AAAA (RFC 4074). Then
    * the other one can confirm the mapping, but is no evidence against it. The addresses that can decide come first.
    */
-  async #lookUp(name: string, { claims }: NameAnswer): Promise<string[]> {
+  async #lookUp(name: string, { claims }: NameAnswer): Promise<DnsAnswer> {
     const settled = await Promise.allSettled(([4, 6] as const).map((each) => this.#deps.lookup(askedFor(name), each)));
-    const answers = settled.flatMap((one) => (one.status === "fulfilled" ? one.value.addresses : []));
-    const addresses = [...new Set(answers.map(canonicalIp))].sort();
+    const answers = settled.flatMap((one) => (one.status === "fulfilled" ? one.value : []));
+    const addresses = [...new Set(answers.flatMap((one) => one.addresses.map(canonicalIp)))].sort();
+    const omitted = answers.reduce((sum, one) => sum + (one.omitted ?? 0), 0);
     const failed = settled.find(({ status }) => status === "rejected");
     const decide = this.#deciderOf(name);
     const isConfirmed = () => claims.some((claim) => decide(claim, addresses) === "verified");
@@ -332,7 +343,13 @@ export class DnsSweep implements NameDecisions {
     const decides = (address: string) =>
       expected.has(address) || this.#isOwn(address) || locations.targetAt(address) !== undefined;
     const { true: first = [], false: others = [] } = Object.groupBy(addresses, (one) => `${decides(one)}`);
-    return [...first, ...others];
+    return { addresses: [...first, ...others], omitted };
+  }
+
+  #pause(namespace: string, omitted: number): void {
+    const now = this.#deps.now();
+    for (const [each, until] of this.#restUntil) if (until <= now) this.#restUntil.delete(each);
+    this.#restUntil.set(namespace, Math.max(now, this.#restUntil.get(namespace) ?? 0) + omitted * REST_MS);
   }
 
   #deciderOf(name: string): Decide {

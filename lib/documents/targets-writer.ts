@@ -33,7 +33,6 @@ interface TargetsWriterDeps {
 export class TargetsWriter {
   readonly #deps: TargetsWriterDeps;
   #watcher: Informer<Seen> | undefined;
-  #seen: Seen | undefined;
   /** The last document that parsed. */
   #good: PublishedTargets = { revision: "", targets: [] };
   /** The last questions that parsed. */
@@ -50,8 +49,8 @@ export class TargetsWriter {
       path: corePath("configmaps", namespace),
       fieldSelector: `metadata.name=${TARGETS_NAME}`,
       project: viewTargets,
-      onChange: ({ after }) => {
-        this.#take(after);
+      onChange: ({ before, after }) => {
+        if (after !== undefined) this.#take(after, before);
         onChange();
       },
       onSynced: onChange,
@@ -80,22 +79,22 @@ export class TargetsWriter {
   /**
    * Writes the targets and the questions, unless they are already published. `questions` is undefined if nothing is
    * ever asked. Returns whether it wrote. Throws the API server's errors: with status 409 if the document is not the
-   * version that was seen last.
+   * version that was seen last. Before `start`, nothing is written.
    */
   async write(targets: readonly PublishedTarget[], questions?: readonly HeaderQuestion[]): Promise<boolean> {
     const { client, namespace } = this.#deps;
     const { text } = renderTargets(targets);
     const asked = questions && renderQuestions(questions);
-    if (text === this.#seen?.text && asked === this.#seen.questions) return false;
-    const base = this.#seen;
-    const { uid, resourceVersion = NO_VERSION } = base ?? {};
+    const key = `${namespace}/${TARGETS_NAME}`;
+    const seen = this.#watcher?.objects().get(key);
+    if (text === seen?.text && asked === seen.questions) return false;
+    const { uid, resourceVersion = NO_VERSION } = seen ?? {};
     const metadata = { name: TARGETS_NAME, namespace, resourceVersion, ...(uid && { uid }) };
     const data = { [TARGETS_KEY]: text, ...(asked !== undefined && { [QUESTIONS_KEY]: asked }) };
     const object = { apiVersion: "v1", kind: "ConfigMap", metadata, data };
     const path = corePath("configmaps", namespace, TARGETS_NAME);
-    const written = await client.apply<RawConfigMap>(path, object, { fieldManager: FIELD_MANAGER, force: true });
-    // Once the watch has another version, it shows this write or a later one. The answer may be older than that.
-    if (this.#seen === base) this.#take(viewTargets(written));
+    const options = { fieldManager: FIELD_MANAGER, force: true };
+    await this.#watcher?.request(key, () => client.apply<RawConfigMap>(path, object, options));
     return true;
   }
 
@@ -103,10 +102,7 @@ export class TargetsWriter {
     await this.#watcher?.stop();
   }
 
-  #take(seen: Seen | undefined): void {
-    const before = this.#seen;
-    this.#seen = seen;
-    if (seen === undefined) return;
+  #take(seen: Seen, before: Seen | undefined): void {
     if (seen.questions !== undefined && seen.questions !== before?.questions) this.#takeQuestions(seen.questions);
     if (seen.text === before?.text) return;
     const parsed = parseTargets(seen.text, this.#good);

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
-import { describe, test } from "node:test";
+import { describe, type TestContext, test } from "node:test";
 import { settled } from "#test/fakes/stopped-time.ts";
 import { away, followedWatch, object, startWatch, status } from "#test/fakes/watch-rig.ts";
 import { METADATA_LIST, METADATA_WATCH } from "./accept.ts";
+import type { ApiObject } from "./types.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -153,6 +154,89 @@ describe("a watch", () => {
   });
 });
 
+describe("the answer of an own request", () => {
+  /** A watch of the object `a`, and a request for it whose answer is still to come. */
+  async function requesting(t: TestContext) {
+    const parts = await followedWatch(t);
+    const answer = Promise.withResolvers<ApiObject | undefined>();
+    const answered = parts.seen.watcher.request("shop/a", () => answer.promise);
+    parts.seen.changes.length = 0;
+    return { ...parts, answer, answered, objects: () => [...parts.seen.watcher.objects().values()] };
+  }
+
+  test("counts before the watch shows it", async (t) => {
+    const { stream, seen, answer, answered, objects } = await requesting(t);
+    answer.resolve(object("a", "8"));
+    assert.equal(await answered, "a@8");
+    stream().line("MODIFIED", "a", "8");
+    assert.deepEqual([seen.changes, objects()], [["~a@1>8"], ["a@8"]]);
+  });
+
+  for (const [what, events, left] of [
+    ["an edit", [["MODIFIED", "9"]], ["a@9"]],
+    ["a deletion", [["DELETED", "9"]], []],
+    [
+      "a deletion and a new object",
+      [
+        ["DELETED", "9"],
+        ["ADDED", "10"],
+      ],
+      ["a@10"],
+    ],
+  ] as const) {
+    test(`does not hide ${what} that the watch showed since the request`, async (t) => {
+      const { stream, answer, answered, objects } = await requesting(t);
+      for (const [type, version] of events) stream().line(type, "a", version);
+      answer.resolve(object("a", "8"));
+      assert.equal(await answered, "a@8", "the answer itself is returned");
+      assert.deepEqual(objects(), left);
+    });
+  }
+
+  test("does not hide what a list showed since the request", async (t) => {
+    const { rig, pass, stream, answer, answered, objects } = await requesting(t);
+    rig.items = [object("a", "9")];
+    stream().fail(away);
+    await pass(3_000);
+    answer.resolve(object("a", "8"));
+    await answered;
+    assert.deepEqual(objects(), ["a@9"]);
+  });
+
+  test("counts although other objects have changed since", async (t) => {
+    const { stream, answer, answered, objects } = await requesting(t);
+    stream().line("ADDED", "b", "7");
+    answer.resolve(object("a", "8"));
+    await answered;
+    assert.deepEqual(objects(), ["a@8", "b@7"]);
+  });
+
+  test("that the object is missing counts, unless the watch showed a new one since", async (t) => {
+    const { stream, seen, answer, answered } = await requesting(t);
+    answer.resolve(undefined);
+    assert.equal(await answered, undefined);
+    assert.deepEqual(seen.changes, ["-a@1"]);
+    const gone = Promise.withResolvers<undefined>();
+    const second = seen.watcher.request("shop/a", () => gone.promise);
+    stream().line("ADDED", "a", "9");
+    gone.resolve(undefined);
+    await second;
+    assert.deepEqual(seen.changes, ["-a@1", "+a@9"]);
+  });
+
+  test("that is an error changes nothing and is passed on; after a stop, no handler is called", async (t) => {
+    const { seen, answer, answered } = await requesting(t);
+    answer.reject(status(409));
+    await assert.rejects(answered, { status: 409 });
+    const late = Promise.withResolvers<ApiObject>();
+    const second = seen.watcher.request("shop/a", () => late.promise);
+    await seen.watcher.stop();
+    late.resolve(object("a", "8"));
+    assert.equal(await second, "a@8");
+    assert.deepEqual(seen.changes, []);
+  });
+});
+
 describe("a watch that is stopped", () => {
   test("closes its stream and calls no handler", async (t) => {
     const { stream, seen, state } = await followedWatch(t);
@@ -186,24 +270,20 @@ describe("a watch that is stopped", () => {
 });
 
 describe("a handler that fails is logged once in ten seconds and ends nothing", () => {
-  for (const [how, handler] of [
-    ["throws", () => assert.fail("broken")],
-    ["rejects", () => Promise.reject(new Error("broken"))],
-  ] as const) {
-    test(how, async (t) => {
-      const { seen, stream, pass, streams } = startWatch(t, { onChange: handler, onSynced: handler });
-      await settled();
-      stream().line("ADDED", "b", "6");
-      await settled();
-      const failures = () => seen.logs.filter(({ level }) => level === "error").map(({ fields }) => fields.error);
-      assert.deepEqual(failures(), ["onChange of shop/a: broken"]);
-      await pass(10_000, 5_000);
-      stream().line("ADDED", "c", "7");
-      await settled();
-      assert.deepEqual(failures(), ["onChange of shop/a: broken", "onChange of shop/c: broken"]);
-      assert.deepEqual([[...seen.watcher.objects().keys()], streams.length], [["shop/a", "shop/b", "shop/c"], 1]);
-    });
-  }
+  test("also in onSynced, and does not stop the other events", async (t) => {
+    const handler = () => assert.fail("broken");
+    const { seen, stream, pass, streams } = startWatch(t, { onChange: handler, onSynced: handler });
+    await settled();
+    stream().line("ADDED", "b", "6");
+    await settled();
+    const failures = () => seen.logs.filter(({ level }) => level === "error").map(({ fields }) => fields.error);
+    assert.deepEqual(failures(), ["onChange of shop/a: broken"]);
+    await pass(10_000, 5_000);
+    stream().line("ADDED", "c", "7");
+    await settled();
+    assert.deepEqual(failures(), ["onChange of shop/a: broken", "onChange of shop/c: broken"]);
+    assert.deepEqual([[...seen.watcher.objects().keys()], streams.length], [["shop/a", "shop/b", "shop/c"], 1]);
+  });
 
   test("in the projection, without effect on other objects", async (t) => {
     const { rig, seen } = startWatch(t, {
@@ -234,7 +314,7 @@ describe("the state of a watch", () => {
       [
         ["warn", { path, code: "unreachable", error: "no answer" }],
         ["warn", { path, code: "server-error", error: "GET: 503: refused" }],
-        ["info", { path, seconds: 5 }],
+        ["info", { path }],
       ],
     );
   });
@@ -266,16 +346,17 @@ describe("the state of a watch", () => {
     assert.equal(state().inactiveMs, 0);
   });
 
-  for (const [what, refusal] of [
-    ["watch", { refusesWatches: status(410) }],
-    ["list", { refusesLists: status(410), refusesWatches: status(410) }],
+  for (const [what, code, refusal] of [
+    ["410 at every watch", "expired", { refusesWatches: status(410) }],
+    ["410 at every list", "expired", { refusesLists: status(410), refusesWatches: status(410) }],
+    ["429 at every request", "throttled", { refusesLists: status(429, 1_000), refusesWatches: status(429, 1_000) }],
   ] as const) {
-    test(`410 at every ${what} for an hour: attempts stay few, and one line is logged`, async (t) => {
+    test(`${what} for an hour: attempts stay few, and one line is logged`, async (t) => {
       const { rig, pass, stream, seen, state, order } = await followedWatch(t);
       Object.assign(rig, refusal);
       stream().end("closed");
       await pass(HOUR, 2_500);
-      assert.deepEqual([seen.changes, state().problem?.code, seen.logs.length], [["+a@1"], "expired", 1]);
+      assert.deepEqual([seen.changes, state().problem?.code, seen.logs.length], [["+a@1"], code, 1]);
       // There is an attempt every 5 s, and each pass of a list has four attempts.
       assert.ok(order.length > 500 && order.length < 5 * 800, String(order.length));
       assert.ok(state().inactiveMs < 3 * MINUTE, "no reason for a restart");
