@@ -83,11 +83,11 @@ describe("in a pod", () => {
     assert.deepEqual(tokens(), ["Bearer first", "Bearer second", "Bearer second"]);
   });
 
-  it("returns the 401 if the token is unchanged", async () => {
+  it("returns the 401 if the reloaded token is refused too", async () => {
     await serve(accepting(() => "other"));
     const { get } = await inPod();
     await assert.rejects(get("/version"), { code: "kube-status", status: 401 });
-    assert.equal(api.calls.length, 1);
+    assert.equal(api.calls.length, 2);
   });
 
   it("does not reload it on every 401", async () => {

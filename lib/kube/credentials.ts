@@ -101,8 +101,7 @@ export function cachedCredentials(load: (rejected: boolean) => Promise<Access>, 
 
   async function reload(rejected: boolean): Promise<Access> {
     try {
-      const next = await load(rejected);
-      if (access === undefined || !sameAccess(access, next)) access = next;
+      access = await load(rejected);
       return access;
     } catch (error) {
       if (access === undefined) throw error;
@@ -136,13 +135,4 @@ export function cachedCredentials(load: (rejected: boolean) => Promise<Access>, 
 export function sameTls(a: TlsMaterial, b: TlsMaterial): boolean {
   // Usually this is the same object. Every request makes this check.
   return a === b || JSON.stringify(a) === JSON.stringify(b);
-}
-
-function sameAccess(a: Access, b: Access): boolean {
-  return (
-    a.server.href === b.server.href &&
-    JSON.stringify(a.headers) === JSON.stringify(b.headers) &&
-    sameTls(a.tls, b.tls) &&
-    (a.agent === undefined) === (b.agent === undefined)
-  );
 }

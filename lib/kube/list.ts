@@ -14,11 +14,7 @@ export const PAGE_SIZE = 500;
  * in memory several times while it is parsed, and parsing this much takes 20 ms. Ordinary pages have a third of it.
  */
 const PAGE_BYTES = 3 * 1024 * 1024;
-/**
- * A list that is too long as a whole is read in pages. The first page has the usual number of objects divided by
- * this.
- */
-const FIRST_PART = 8;
+
 /** A client that reads a page, for example a `KubeClient`. */
 interface Getter {
   get<T>(path: string, query?: Query, options?: ReadOptions): Promise<T>;
@@ -29,13 +25,6 @@ interface PagedList {
   path: string;
   query?: Query;
   options?: ReadOptions;
-  /**
-   * Requests the whole list first, from the API server's memory. The result may be a moment old. The request costs
-   * almost nothing if the API server has an index for the selector, as for the pods of a node. Before Kubernetes
-   * 1.34, a list with a limit is read from etcd, page by page through all objects. A list of more than `PAGE_BYTES`
-   * is read in pages anyway.
-   */
-  fromCache?: boolean;
 }
 
 interface Page<T> {
@@ -54,29 +43,26 @@ interface Page<T> {
 export async function* listPages<T>(list: PagedList): AsyncGenerator<Page<T>, void> {
   const most = Number(list.query?.limit ?? PAGE_SIZE);
   let limit = most;
-  let from: Query = list.fromCache ? { resourceVersion: "0" } : { continue: undefined };
+  let token: string | undefined;
   for (;;) {
-    const page = await readPage<T>(list, limit, from);
+    const page = await readPage<T>(list, limit, token);
     if (page === undefined) {
-      // The API server ignores the limit when it answers from memory.
-      const isWhole = from.resourceVersion !== undefined;
-      limit = Math.max(1, Math.floor(limit / (isWhole ? FIRST_PART : 2)));
-      if (isWhole) from = { continue: undefined };
+      limit = Math.floor(limit / 2);
       continue;
     }
     limit = Math.min(most, limit * 2);
     yield page;
     if (!page.next) return;
-    from = { continue: page.next };
+    token = page.next;
     await yieldToLoop();
   }
 }
 
 /** Reads one page, or returns undefined if it is too long and could be shorter. */
-async function readPage<T>(list: PagedList, limit: number, from: Query): Promise<Page<T> | undefined> {
+async function readPage<T>(list: PagedList, limit: number, token: string | undefined): Promise<Page<T> | undefined> {
   const { client, path, query, options } = list;
   const maxBytes = limit === 1 ? {} : { maxBytes: PAGE_BYTES };
-  const request = client.get<ApiList<T>>(path, { ...query, limit, ...from }, { ...options, ...maxBytes });
+  const request = client.get<ApiList<T>>(path, { ...query, limit, continue: token }, { ...options, ...maxBytes });
   const page = await (limit === 1 ? request : request.catch(ignoreTooLong));
   if (page === undefined) return undefined;
   const { resourceVersion, continue: next } = page.metadata ?? {};

@@ -56,8 +56,6 @@ export interface WatchOptions<P, T = ApiObject> {
   /** Requests only metadata. `project` gets nothing else. */
   metadataOnly?: boolean;
   pageSize?: number;
-  /** See `fromCache` of `listPages`. */
-  fromCache?: boolean;
   /**
    * Extracts the needed part. Only this part is kept. It must copy: a value that references the object retains all of
    * it. Undefined: the object is ignored, as if it did not exist.
@@ -259,11 +257,11 @@ class Watch<P> implements Informer<P> {
     signal: AbortSignal,
     add: (item: ApiObject) => ObjectChange<P> | undefined,
   ): Promise<string> {
-    const { client, fromCache = false, pageSize: limit = PAGE_SIZE } = this.#options;
+    const { client, pageSize: limit = PAGE_SIZE } = this.#options;
     const query = { limit, ...this.#selection };
     const options = { timeoutMs: PAGE_MS, signal, ...this.#accepting(METADATA_LIST) };
     let version = "";
-    for await (const { items, resourceVersion } of listPages<ApiObject>({ client, path, query, options, fromCache })) {
+    for await (const { items, resourceVersion } of listPages<ApiObject>({ client, path, query, options })) {
       version = resourceVersion;
       this.#activeAt = this.#now();
       const sliceEnd = timeSlices(this.#now);
