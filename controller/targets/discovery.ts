@@ -73,10 +73,11 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   /** Target names by the key of the Service. */
   readonly #nameByService = new Map<string, string>();
   readonly #reporter = new Reconciler({
-    reconcile: () => {
+    reconcile: async () => {
       this.#borrowed.reset();
       this.#served.beginPass();
-      this.#onChange();
+      await this.#onChange();
+      this.#borrowed.settle();
       this.#onDefinition();
       if (this.#served.isOutdated) this.#reporter.enqueue();
       return undefined;
@@ -91,7 +92,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   #services: Informer<ServiceView> | undefined;
   readonly #inUse = new TargetsInUse();
   readonly #served = new ServedClasses();
-  #onChange: () => void = () => {};
+  #onChange: () => void | Promise<void> = () => {};
   #onDefinition: () => void = () => {};
 
   constructor(deps: DiscoveryDeps) {
@@ -99,7 +100,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     this.#configured = new ConfiguredTargets(deps.config, this.#table);
   }
 
-  start(onChange: () => void, onSynced: () => void): void {
+  start(onChange: () => void | Promise<void>, onSynced: () => void): void {
     const { client, log } = this.#deps;
     this.#onChange = onChange;
     this.#services = watchObjects<ServiceView, RawService>({
