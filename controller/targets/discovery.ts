@@ -73,14 +73,11 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   /** Target names by the key of the Service. */
   readonly #nameByService = new Map<string, string>();
   readonly #reporter = new Reconciler({
-    reconcile: async () => {
+    reconcile: () => {
       this.#borrowed.reset();
       this.#served.beginPass();
-      await this.#onChange();
-      this.#borrowed.settle();
-      this.#onDefinition();
-      if (this.#served.isOutdated) this.#reporter.enqueue();
-      return undefined;
+      const resolved = this.#onChange();
+      return resolved === undefined ? this.#endPass() : resolved.then(() => this.#endPass());
     },
   });
   readonly #definitions = new Reconciler({
@@ -92,7 +89,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   #services: Informer<ServiceView> | undefined;
   readonly #inUse = new TargetsInUse();
   readonly #served = new ServedClasses();
-  #onChange: () => void | Promise<void> = () => {};
+  #onChange: () => Promise<void> | undefined = () => undefined;
   #onDefinition: () => void = () => {};
 
   constructor(deps: DiscoveryDeps) {
@@ -100,7 +97,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     this.#configured = new ConfiguredTargets(deps.config, this.#table);
   }
 
-  start(onChange: () => void | Promise<void>, onSynced: () => void): void {
+  start(onChange: () => Promise<void> | undefined, onSynced: () => void): void {
     const { client, log } = this.#deps;
     this.#onChange = onChange;
     this.#services = watchObjects<ServiceView, RawService>({
@@ -112,6 +109,13 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
       onSynced,
       log,
     });
+  }
+
+  /** Call this when all hints were resolved again. */
+  #endPass(): undefined {
+    this.#borrowed.settle();
+    this.#onDefinition();
+    if (this.#served.isOutdated) this.#reporter.enqueue();
   }
 
   resolve(hints: RoutingHints, held?: string): string | Reason {

@@ -17,7 +17,7 @@ export interface TargetResolver {
    * Starts. `onChange` resolves when all hints have been resolved again. `onSynced` is called once, when answers are
    * valid. Before that, "no target" has no meaning.
    */
-  start(onChange: () => void | Promise<void>, onSynced: () => void): void;
+  start(onChange: () => Promise<void> | undefined, onSynced: () => void): void;
   /**
    * The name of a target, or the reason why there is none. Equal hints have equal answers between two changes.
    * `held` is the target that the name has now. It stays if several targets are possible.
