@@ -160,8 +160,12 @@ export class FrontReconciler implements TargetAddresses {
     return this.#refused.get(target);
   }
 
+  /** Somebody may have deleted the document. Then the front Services show that targets were published. */
   published(): readonly TargetAddress[] {
-    return this.#store.published.targets;
+    const { targets } = this.#store.published;
+    const fronts = this.#services.addresses.entries().map(([name, clusterIPs]) => ({ name, clusterIPs }));
+    const listed = new Set(targets.map(byName));
+    return [...targets, ...fronts.filter(({ name }) => !listed.has(name))];
   }
 
   lead(inUse: ReadonlySet<string>, signal: AbortSignal): void {
