@@ -100,7 +100,7 @@ function commandLine(root: Command, context: CliContext): CommandLine {
     serve: async (name, load, flags) => (await import("./serve.ts")).serveStarter(name, load, flags, context),
     leaderStatus: async (client, namespace, signal) => {
       const { leaderStatus } = await import("./leader-status.ts");
-      return await leaderStatus(client, namespace, { all: true, observedWithinMs: 0 }, signal);
+      return await leaderStatus(client, namespace, { all: true }, signal);
     },
     cureOfRefusal,
     addedChecks,
