@@ -30,15 +30,8 @@ export async function withUnwatched(
     if (facts.terminating || facts.mirror || (watched.get(owner.key)?.notInjected ?? 0) > 0) continue;
     const { pods, stale, notInjected, ...known } = all.get(owner.key) ?? unwatched(owner);
     const { standing, code, text } = known.standing === "in-step" ? unwatched(owner) : known;
-    all.set(owner.key, {
-      ...known,
-      standing,
-      code,
-      text,
-      pods: pods + 1,
-      stale: stale + 1,
-      notInjected: notInjected + 1,
-    });
+    const counts = { pods: pods + 1, stale: stale + 1, notInjected: notInjected + 1 };
+    all.set(owner.key, { ...known, ...counts, standing, code, text });
   }
   const counts = running.counts && { ...running.counts, workloads: running.counts.workloads + all.size - watched.size };
   return { ...status, running: { ...running, counts, workloads: [...all.values()] } };
