@@ -104,12 +104,7 @@ export function claimEventsRig() {
     api,
     kept,
     /** Sets the names of an object `namespace/name`. Each has a target, or the reason why it has no target. */
-    set(
-      object: string,
-      names: Readonly<Record<string, string | Reason>>,
-      created = OLD,
-      warning?: Reason,
-    ) {
+    set(object: string, names: Readonly<Record<string, string | Reason>>, created = OLD, warning?: Reason) {
       const [namespace = "", name = ""] = object.split("/");
       const from = { kind: "Ingress", namespace, name };
       const claims = Object.entries(names).map(
