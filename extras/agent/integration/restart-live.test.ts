@@ -65,7 +65,7 @@ describe("a workload that follows live, in a listed namespace", () => {
     await agent?.process.stop();
     agent = undefined;
     await follow.addName("third.example.com");
-    await follow.codeIs("web", "live");
+    await follow.codeIs("web", "in-step"); // Its agent counts as alive until it was silent for long enough.
     await enoughToRestart();
     assert.equal(await fileHas("third.example.com"), false);
     agent = await system.startAgent(files.root);
@@ -80,7 +80,7 @@ describe("a workload that follows live, in a listed namespace", () => {
     agent = undefined;
     const heard = Date.parse((await agentLease(system)).spec.renewTime);
     await follow.addName("fourth.example.com");
-    await follow.codeIs("web", "live");
+    await follow.codeIs("web", "in-step"); // Its agent counts as alive until it was silent for long enough.
     await until("a restart", async () => (await follow.changes("web")) > 0, (SILENCE_SECONDS + 60) * 1_000);
     await follow.rolledOut("Deployment", "web");
     await follow.codeIs("web", "in-step");
