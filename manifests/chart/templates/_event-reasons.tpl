@@ -122,7 +122,6 @@
  "TargetUnstable",
  "TargetWithoutAddress",
  "TargetsMalformed",
- "TargetsNotRead",
  "TargetsNotWritten",
  "TooManyClaims",
  "TooManyNames",
