@@ -12,8 +12,8 @@ import { StoredTimes, steadyNow } from "#lib/kube/time.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
-import { AskedTargets } from "./expected-headers/asked-targets.ts";
-import type { ExampleOf } from "./expected-headers/questions.ts";
+import { type ExampleOf, withAskedPorts } from "./expected-headers/asked-ports.ts";
+import type { HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import { FrontServices } from "./front-services.ts";
 import { type AskProxy, ProxyReadiness } from "./proxy-readiness.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
@@ -27,16 +27,16 @@ interface FrontsDeps {
   readonly config: Pick<Config, "namespace" | "targets" | "discovery" | "proxy">;
   readonly clusterDomain: string | undefined;
   readonly catalog: TargetCatalog;
-  /** Present if the ingress controllers are asked. Then `headers` decides by their answers, and is also the catalog. */
-  readonly asking?:
-    | Pick<ConstructorParameters<typeof AskedTargets>[0], "headers" | "ask" | "calmMs" | "events">
-    | undefined;
+  /** Set if the ingress controllers are asked. It decides by their answers, and is also the catalog. */
+  readonly headers?: HeaderDecisions | undefined;
   readonly log: Logger;
   /** Records an Event when an address that pods hold is lost. */
   readonly notify: (code: string, note: string, service: string) => void;
   /** Milliseconds since 1970. */
   readonly now: () => number;
   readonly askProxy: AskProxy;
+  /** See `ListeningDeps` in proxy-readiness.ts. Only tests set it. */
+  readonly pollMs?: number | undefined;
 }
 
 /** Failed writes are retried after this time; an observed change is reconciled after the shorter one. */
@@ -67,7 +67,6 @@ export class FrontReconciler implements TargetAddresses {
   readonly #failures = new LogThrottle();
   readonly #services: FrontServices;
   readonly #listening: ProxyReadiness;
-  readonly #asked: AskedTargets | undefined;
   /** Since when each target is unused. */
   readonly #unused: StoredTimes;
   readonly #reconciler: Reconciler;
@@ -86,7 +85,7 @@ export class FrontReconciler implements TargetAddresses {
 
   constructor(deps: FrontsDeps) {
     this.#deps = deps;
-    const { client, config, log, notify, askProxy: ask, asking, clusterDomain } = deps;
+    const { client, config, log, notify, askProxy: ask, headers, pollMs } = deps;
     const { namespace } = config;
     const onChange = () => this.#changed();
     const { selector, trafficDistribution } = config.proxy;
@@ -94,9 +93,11 @@ export class FrontReconciler implements TargetAddresses {
     this.#services = new FrontServices({ client, namespace, selector, trafficDistribution, log, notify, onChange });
     this.#listening = new ProxyReadiness({
       ...{ client, namespace, log, ask, onChange, now: () => performance.now() },
-      onProxies: asking && (() => this.#enqueue(SETTLE_MS)),
+      onProxies: headers && (() => this.#enqueue(SETTLE_MS)),
+      answers: headers?.answers,
+      onAnswer: () => headers?.changed(),
+      pollMs,
     });
-    this.#asked = asking && new AskedTargets({ ...asking, clusterDomain, log, onChange: () => this.#enqueue(0) });
     this.#unused = new StoredTimes(steadyNow, deps.now);
     this.#reconciler = new Reconciler({
       reconcile: () => this.#reconcile(),
@@ -159,7 +160,7 @@ export class FrontReconciler implements TargetAddresses {
   }
 
   published(): readonly TargetAddress[] {
-    return this.#store.published.targets;
+    return this.#store.published.targets.filter(({ ports, clusterIPs }) => ports.length + clusterIPs.length > 0);
   }
 
   lead(inUse: ReadonlySet<string>, signal: AbortSignal): void {
@@ -168,7 +169,6 @@ export class FrontReconciler implements TargetAddresses {
       if (inUse.has(name)) this.#listening.trust(name);
     }
     this.#leading = signal;
-    this.#asked?.lead(signal);
     this.#enqueue(0);
   }
 
@@ -176,7 +176,7 @@ export class FrontReconciler implements TargetAddresses {
   async stop(): Promise<void> {
     this.#leading = undefined;
     const parts = [this.#reconciler, this.#reporter, this.#store, this.#services, this.#listening, ...this.#upstreams];
-    await Promise.all([...parts, this.#asked].map((part) => part?.stop()));
+    await Promise.all(parts.map((part) => part.stop()));
   }
 
   /** All targets: configured and discovered. */
@@ -191,8 +191,8 @@ export class FrontReconciler implements TargetAddresses {
 
   /** The configured targets, except those that the proxies may not relay to. */
   #configured(): readonly ConfiguredTarget[] {
-    const { catalog, asking } = this.#deps;
-    return catalog.configured().filter(({ name }) => asking?.headers.mayRelay(name) ?? true);
+    const { catalog, headers } = this.#deps;
+    return catalog.configured().filter(({ name }) => headers?.mayRelay(name) ?? true);
   }
 
   #addressesOf(target: TargetConfig): readonly string[] {
@@ -236,7 +236,7 @@ export class FrontReconciler implements TargetAddresses {
 
   /** Every replica decides with the published answers and targets. */
   #learn(): void {
-    this.#deps.asking?.headers.learn(this.#store.questions, this.#relayed());
+    this.#deps.headers?.learn(this.#store.published.targets);
   }
 
   #enqueue(afterMs: number): void {
@@ -272,6 +272,17 @@ export class FrontReconciler implements TargetAddresses {
     });
   }
 
+  #withAskedPorts(headers: HeaderDecisions, listed: readonly PublishedTarget[]): readonly PublishedTarget[] {
+    return withAskedPorts(listed, {
+      targets: [...(this.#inUse ?? [])].sort().flatMap((name) => headers.defined(name) ?? []),
+      wantedOf: (name) => headers.wantedOf(name),
+      exampleOf: this.#exampleOf,
+      answerOf: (name, port) => headers.answers.answerOf(name, port),
+      clusterDomain: this.#deps.clusterDomain,
+      published: this.#store.published.targets,
+    });
+  }
+
   #plan(): RelayedTargets {
     const { catalog, config, clusterDomain, now } = this.#deps;
     const remembered = this.#relayed();
@@ -296,12 +307,13 @@ export class FrontReconciler implements TargetAddresses {
   async #carryOut({ targets, dropped }: RelayedTargets, term: AbortSignal): Promise<void> {
     const stuck = await this.#removeFronts(dropped, term);
     term.throwIfAborted();
-    const { questions: before } = this.#store;
     const remembered = this.#relayed().filter(({ name }) => stuck.has(name));
-    const { proxies } = this.#listening;
-    const questions = this.#asked?.questions(this.#inUse ?? new Set(), this.#exampleOf, proxies, before);
-    if (await this.#store.write([...targets, ...remembered, ...this.#ownServices()], questions)) this.#learn();
-    this.#asked?.expect(this.#store.questions);
+    const relayed = [...targets, ...remembered];
+    const names = new Set(relayed.map(byName));
+    const listed = [...relayed, ...this.#ownServices().filter(({ name }) => !names.has(name))];
+    const { headers } = this.#deps;
+    const proxies = headers && this.#listening.proxies.length;
+    if (await this.#store.write(headers ? this.#withAskedPorts(headers, listed) : listed, proxies)) this.#learn();
     const failed = await this.#ensureFronts(targets, term);
     // No proxy listens for a target without an upstream.
     this.#listening.expect(targets.filter(({ upstreamIPs }) => upstreamIPs?.length !== 0).map(byName));

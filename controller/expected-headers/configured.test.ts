@@ -70,7 +70,7 @@ test("an upgrade removes no name: a relayed target stays unchanged until there i
   putIngress(rig.kube, [NAME, "new.example.com"]);
   await until(() => lines(rig).includes("new.example.com"), "a new name of the relayed target");
   rig.answer(NAMED, "unknown", 80, 443);
-  await until(() => rig.questions().every(({ known }) => known !== undefined), "the answers");
+  await rig.untilShown("unknown");
   await rig.untilReason(undefined);
   assert.ok(lines(rig).includes(NAME));
   assert.deepEqual(rig.published(), { [NAMED]: "80 v1, 443 v1" });
@@ -126,7 +126,7 @@ test("the protocols in use decide as soon as they are read, before any answer", 
   assert.equal(headers.against(NAMED)?.reason.code, "header-unknown");
   const ports = [{ port: 443, listenPort: 15_000, upstreamPort: 443, protocol: "v1" }] as const;
   const published = [{ name: NAMED, upstream: "edge", ports, clusterIPs: [] }];
-  headers.learn([], published);
-  headers.learn([], published);
+  headers.learn(published);
+  headers.learn(published);
   assert.deepEqual(seen, [undefined], "told once");
 });

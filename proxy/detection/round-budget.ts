@@ -1,126 +1,102 @@
-import type { AskedPort } from "./asked-port.ts";
-
+/** Maximum number of rounds that all proxies together start for a namespace within NAMESPACE_WINDOW_MS. */
+const NAMESPACE_ROUNDS = 20;
+const NAMESPACE_WINDOW_MS = 60_000;
 /**
  * Maximum number of rounds that a proxy starts within PROXY_WINDOW_MS, one a second on average. Two may follow each
  * other at once, because a target has two web ports.
  */
 const PROXY_ROUNDS = 2;
 const PROXY_WINDOW_MS = 2_000;
-const NAMESPACE_ROUNDS = 20;
-const NAMESPACE_WINDOW_MS = 60_000;
 /** Maximum number of rounds at the same time. A port that never answers occupies one for many seconds. */
 const IN_FLIGHT = 8;
 const IN_FLIGHT_OF_NAMESPACE = 2;
-/** One in this many rounds prefers a port that nobody waits for. So urgent ports cannot delay it forever. */
-const PATIENT_EVERY = 4;
+/** Minimum interval between two rechecks of this proxy, whatever the number of its ports. */
+const RECHECK_MS = 6_000;
 
-/** Allows `count` starts in any `windowMs`. */
-class SlidingWindow {
-  /** The last `count` starts, the oldest first. */
-  readonly #starts: number[] = [];
-  readonly #count: number;
-  readonly #windowMs: number;
+/** The last starts, the oldest first. */
+class Starts {
+  readonly #times: number[] = [];
 
-  constructor(count: number, windowMs: number) {
-    this.#count = count;
-    this.#windowMs = windowMs;
+  /** When the next start is allowed, with at most `count` starts in any `windowMs`. */
+  freeAt(count: number, windowMs: number): number {
+    const oldest = this.#times.at(-count);
+    return oldest === undefined ? Number.NEGATIVE_INFINITY : oldest + windowMs;
   }
 
-  get lastStart(): number {
-    return this.#starts.at(-1) ?? Number.NEGATIVE_INFINITY;
+  get last(): number {
+    return this.#times.at(-1) ?? Number.NEGATIVE_INFINITY;
   }
 
-  /** When the next start is allowed. */
-  get freeAt(): number {
-    const [oldest = 0] = this.#starts;
-    return this.#starts.length < this.#count ? Number.NEGATIVE_INFINITY : oldest + this.#windowMs;
-  }
-
-  start(now: number): void {
-    this.#starts.push(now);
-    if (this.#starts.length > this.#count) this.#starts.shift();
+  add(now: number): void {
+    this.#times.push(now);
+    if (this.#times.length > NAMESPACE_ROUNDS) this.#times.shift();
   }
 }
 
 interface Share {
-  readonly window: SlidingWindow;
+  readonly rounds: Starts;
+  recheckAt: number;
   inFlight: number;
 }
 
-/** Limits the rounds of a proxy, and shares them among namespaces: the one that waits longest is next. */
+/** Limits the contacts of a proxy, and shares them among namespaces. */
 export class RoundBudget {
-  readonly #window = new SlidingWindow(PROXY_ROUNDS, PROXY_WINDOW_MS);
+  readonly #rounds = new Starts();
   readonly #shares = new Map<string, Share>();
+  #recheckAt = Number.NEGATIVE_INFINITY;
   #inFlight = 0;
-  #rounds = 0;
+  #count = NAMESPACE_ROUNDS;
+  #windowMs = NAMESPACE_WINDOW_MS;
 
   /**
-   * The port to ask now, or the time at which to look again. Infinity if another event must come first, such as the
-   * end of a round.
+   * Sets the number of proxies: each has its fraction of a namespace's rounds. Forgets namespaces without a contact
+   * lately. Keeps the others, because a new target must not renew their share.
    */
-  next(ports: Iterable<AskedPort>, now: number): AskedPort | number {
-    if (this.#inFlight >= IN_FLIGHT) return Number.POSITIVE_INFINITY;
-    // Saves the search while no round is allowed.
-    if (this.#window.freeAt > now) return this.#window.freeAt;
-    let earliest = Number.POSITIVE_INFINITY;
-    let best: AskedPort | undefined;
-    for (const port of ports) {
-      if (port.isBusy) continue;
-      const startAt = Math.max(port.dueAt, this.#freeAt(port.question.namespace));
-      earliest = Math.min(earliest, startAt);
-      if (startAt <= now && (best === undefined || this.#isBefore(port, best))) best = port;
-    }
-    return best ?? earliest;
-  }
-
-  start({ question }: AskedPort, now: number): void {
-    const share = this.#share(question.namespace);
-    share.window.start(now);
-    share.inFlight += 1;
-    this.#window.start(now);
-    this.#inFlight += 1;
-    this.#rounds += 1;
-  }
-
-  /** `namespace` must be the one that the port had at `start`. */
-  end(namespace: string): void {
-    this.#share(namespace).inFlight -= 1;
-    this.#inFlight -= 1;
-  }
-
-  /**
-   * Drops namespaces without a round in the last minute. Keeps the others, because a new target must not renew their
-   * share.
-   */
-  forget(now: number): void {
-    for (const [namespace, { window, inFlight }] of this.#shares) {
-      if (inFlight === 0 && window.lastStart + NAMESPACE_WINDOW_MS < now) this.#shares.delete(namespace);
+  update(proxies: number, now: number): void {
+    this.#count = Math.max(1, Math.floor(NAMESPACE_ROUNDS / proxies));
+    this.#windowMs = (NAMESPACE_WINDOW_MS * this.#count * proxies) / NAMESPACE_ROUNDS;
+    for (const [namespace, { rounds, recheckAt, inFlight }] of this.#shares) {
+      const isOld = Math.max(rounds.last, recheckAt) + Math.max(NAMESPACE_WINDOW_MS, this.#windowMs) < now;
+      if (inFlight === 0 && isOld) this.#shares.delete(namespace);
     }
   }
 
-  #freeAt(namespace: string): number {
+  /** When a contact may start; Infinity if a round has to end first. */
+  freeAt(namespace: string, isRound: boolean): number {
+    if (!isRound) return this.#recheckAt + RECHECK_MS;
     const share = this.#shares.get(namespace);
-    if (share === undefined) return Number.NEGATIVE_INFINITY;
-    return share.inFlight >= IN_FLIGHT_OF_NAMESPACE ? Number.POSITIVE_INFINITY : share.window.freeAt;
+    if (this.#inFlight >= IN_FLIGHT || (share?.inFlight ?? 0) >= IN_FLIGHT_OF_NAMESPACE)
+      return Number.POSITIVE_INFINITY;
+    const ofNamespace = share?.rounds.freeAt(this.#count, this.#windowMs) ?? Number.NEGATIVE_INFINITY;
+    return Math.max(this.#rounds.freeAt(PROXY_ROUNDS, PROXY_WINDOW_MS), ofNamespace);
   }
 
-  #isBefore(one: AskedPort, other: AskedPort): boolean {
-    const isPatient = this.#rounds % PATIENT_EVERY === PATIENT_EVERY - 1;
-    if (one.isUrgent !== other.isUrgent) return one.isUrgent !== isPatient;
-    const [last, otherLast] = [this.#lastStart(one), this.#lastStart(other)];
-    return last === otherLast ? one.dueAt < other.dueAt : last < otherLast;
+  /** The time of the namespace's last contact of this kind. The namespace that waits longest is next. */
+  lastOf(namespace: string, isRound: boolean): number {
+    const share = this.#shares.get(namespace);
+    return (isRound ? share?.rounds.last : share?.recheckAt) ?? Number.NEGATIVE_INFINITY;
   }
 
-  #lastStart({ question }: AskedPort): number {
-    return this.#shares.get(question.namespace)?.window.lastStart ?? Number.NEGATIVE_INFINITY;
-  }
-
-  #share(namespace: string): Share {
+  /** Counts a contact. Call the result when it has ended. */
+  start(namespace: string, isRound: boolean, now: number): () => void {
     const share = this.#shares.get(namespace) ?? {
-      window: new SlidingWindow(NAMESPACE_ROUNDS, NAMESPACE_WINDOW_MS),
+      rounds: new Starts(),
+      recheckAt: Number.NEGATIVE_INFINITY,
       inFlight: 0,
     };
     this.#shares.set(namespace, share);
-    return share;
+    if (!isRound) {
+      share.recheckAt = now;
+      this.#recheckAt = now;
+      return () => {};
+    }
+    share.rounds.add(now);
+    this.#rounds.add(now);
+    share.inFlight += 1;
+    this.#inFlight += 1;
+    return () => {
+      share.inFlight -= 1;
+      this.#inFlight -= 1;
+    };
   }
 }

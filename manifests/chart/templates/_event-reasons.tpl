@@ -111,7 +111,6 @@
  "ProxyNotListening",
  "PublicIpv6",
  "PublishFailed",
- "QuestionsMalformed",
  "RemovalHeld",
  "RestartNotPermitted",
  "RestartRightsMissing",

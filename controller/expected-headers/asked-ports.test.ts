@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { PublishedTarget } from "#lib/documents/targets-format.ts";
+import type { FoundTarget } from "../targets/service-view.ts";
+import { withAskedPorts } from "./asked-ports.ts";
+
+function found(namespace: string, upstreamIPs = ["198.51.100.9"]): FoundTarget {
+  return {
+    name: `${namespace}-edge`,
+    upstream: { service: { namespace, name: "edge" } },
+    upstreamIPs,
+    classes: [],
+    clusterIPs: [],
+    ports: [80, 443].map((port) => ({ port, protocol: "v1", stated: "nobody" })),
+  };
+}
+
+function asked(listed: readonly PublishedTarget[], more: Partial<Parameters<typeof withAskedPorts>[1]> = {}) {
+  return withAskedPorts(listed, {
+    targets: [found("infra")],
+    wantedOf: () => new Set(),
+    exampleOf: () => "shop.example.com",
+    answerOf: () => undefined,
+    clusterDomain: "cluster.local",
+    published: [],
+    ...more,
+  });
+}
+
+const ASK = [
+  { port: 80, speaks: "http", name: "shop.example.com", upstreamPort: 80 },
+  { port: 443, speaks: "tls", name: "shop.example.com", upstreamPort: 443 },
+] as const;
+const ADDED: PublishedTarget = {
+  name: "infra-edge",
+  namespace: "infra",
+  upstream: "edge.infra.svc.cluster.local.",
+  upstreamIPs: ["198.51.100.9"],
+  ports: [],
+  clusterIPs: [],
+  ask: ASK,
+};
+const RELAYED: PublishedTarget = {
+  name: "infra-edge",
+  upstream: "edge.infra.svc.cluster.local.",
+  ports: [{ port: 443, listenPort: 15_000, upstreamPort: 443, protocol: "v1" }],
+  clusterIPs: ["10.96.0.9"],
+};
+
+test("each target gets its ports to ask, whether it is relayed or not yet; other targets stay as they are", () => {
+  const other = { ...RELAYED, name: "other" };
+  assert.deepEqual(asked([other]), [other, ADDED]);
+  const { ports, clusterIPs } = RELAYED;
+  assert.deepEqual(asked([RELAYED, other]), [{ ...ADDED, ports, clusterIPs }, other]);
+});
+
+test("the answers that decide are published", () => {
+  const answerOf = (_target: string, port: number) => (port === 443 ? ("optional" as const) : undefined);
+  assert.deepEqual(asked([], { answerOf })[0]?.ask, [ASK[0], { ...ASK[1], answer: "optional" }]);
+});
+
+test("a target keeps its server name while it has it, then takes another; without any name it is not asked", () => {
+  const names = new Set(["a.example.com", "*.example.com"]);
+  const exampleOf = (_: string, last?: string) => (last !== undefined && names.has(last) ? last : [...names][0]);
+  const nameAfter = (last: string | undefined) => {
+    const published = last === undefined ? [] : [{ ...ADDED, ask: ASK.map((each) => ({ ...each, name: last })) }];
+    return asked([], { exampleOf, published })[0]?.ask?.[0]?.name;
+  };
+  assert.equal(nameAfter("b.example.com"), "a.example.com");
+  names.delete("a.example.com");
+  assert.equal(nameAfter("a.example.com"), "switchback-asks.example.com");
+  names.clear();
+  assert.equal(nameAfter("b.example.com"), "b.example.com", "until the target is not asked any more");
+  assert.equal(nameAfter(undefined), undefined);
+});
+
+test("at most 2,000 ports are asked", () => {
+  const targets = Array.from({ length: 1_100 }, (_, index) => found(`n${index}`));
+  const count = asked([], { targets }).reduce((sum, { ask = [] }) => sum + ask.length, 0);
+  assert.equal(count, 2_000);
+});

@@ -1,0 +1,66 @@
+import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
+import { upstreamHost } from "#lib/documents/listeners.ts";
+import { MAX_ASKED } from "#lib/documents/proxy-page.ts";
+import type { PublishedAsk, PublishedTarget } from "#lib/documents/targets-format.ts";
+import { type AskableTarget, askedPorts } from "./decide-protocols.ts";
+
+/** Ports that are asked with TLS. Other ports are asked with HTTP. */
+const TLS_PORTS: readonly number[] = [443, 8443];
+
+/**
+ * Returns a name of a target: `last` if it still is one. Ingress controllers may close a connection for any other
+ * name.
+ */
+export type ExampleOf = (target: string, last?: string) => string | undefined;
+
+interface AskInput {
+  /** The targets that have accepted claims, in a stable order. */
+  readonly targets: readonly AskableTarget[];
+  /** The ports that objects use, besides those of HTTP and HTTPS. */
+  readonly wantedOf: (target: string) => ReadonlySet<number>;
+  readonly exampleOf: ExampleOf;
+  readonly answerOf: (target: string, port: number) => HeaderAnswer | undefined;
+  readonly clusterDomain: string | undefined;
+  /** The last publication. */
+  readonly published: readonly PublishedTarget[];
+}
+
+/**
+ * Adds the ports to ask to the targets that are published. Targets that nobody relays yet are added with only these.
+ * A target without a name cannot be asked yet.
+ */
+export function withAskedPorts(listed: readonly PublishedTarget[], input: AskInput): PublishedTarget[] {
+  const byName = new Map(listed.map((target) => [target.name, target]));
+  const before = new Map(input.published.map(({ name, ask }) => [name, ask]));
+  let left = MAX_ASKED;
+  for (const target of input.targets) {
+    const { name, upstream, upstreamIPs } = target;
+    const ask = askOf(target, before.get(name)?.[0]?.name, input).slice(0, left);
+    if (ask.length === 0) continue;
+    left -= ask.length;
+    byName.set(name, {
+      ...(byName.get(name) ?? { name, ports: [], clusterIPs: [] }),
+      upstream: upstreamHost(target, input.clusterDomain),
+      ...(upstreamIPs && { upstreamIPs }),
+      ...("service" in upstream && { namespace: upstream.service.namespace }),
+      ask,
+    });
+  }
+  return [...byName.values()];
+}
+
+function askOf(target: AskableTarget, last: string | undefined, { wantedOf, exampleOf, answerOf }: AskInput) {
+  const name = serverName(exampleOf(target.name, last)) ?? last;
+  if (name === undefined) return [];
+  return askedPorts(target, wantedOf(target.name)).map((entry): PublishedAsk => {
+    const { port, upstreamPort = port, upstreamIPs } = entry;
+    const answer = answerOf(target.name, port);
+    const speaks = TLS_PORTS.includes(port) ? "tls" : "http";
+    return { port, speaks, name, upstreamPort, ...(upstreamIPs && { upstreamIPs }), ...(answer && { answer }) };
+  });
+}
+
+/** The name itself, or for a wildcard a name that it covers. */
+function serverName(name: string | undefined): string | undefined {
+  return name?.replace(/^\*/, "switchback-asks");
+}

@@ -1,0 +1,127 @@
+import { HEADER_ANSWERS, type HeaderAnswer } from "#lib/documents/header-answers.ts";
+import { portKey } from "#lib/documents/listeners.ts";
+import type { ReportedAnswer } from "#lib/documents/proxy-page.ts";
+import type { PublishedTarget } from "#lib/documents/targets-format.ts";
+
+/** A known answer changes after this many equal answers, over at least CHANGE_MS, without another answer in between. */
+const CHANGE_ANSWERS = 4;
+const CHANGE_MS = 30_000;
+/**
+ * From the second change within this time on, each takes twice as long as the last one. So a port that changes its
+ * answer all the time, or gives the proxies different answers, does not move its names all the time.
+ */
+const RESTLESS_MS = 3_600_000;
+
+/** A port that the proxies ask. Times are milliseconds, monotonic. */
+interface AskedPort {
+  /** The answer in the published document. A new leader starts with it. */
+  published: HeaderAnswer | undefined;
+  /** The answer that this leader decided, until it is published. */
+  decided: HeaderAnswer | undefined;
+  /** The last report of each proxy. */
+  readonly reports: Map<string, ReportedAnswer>;
+  /** Equal answers that contradict the decided one. */
+  series: { readonly answer: HeaderAnswer; readonly since: number; readonly count: number } | undefined;
+  changes: readonly number[];
+}
+
+/** The answers of the asked ports: what every proxy reports, and what follows. */
+export class HeaderAnswers {
+  readonly #changeMs: number;
+  #ports: ReadonlyMap<string, AskedPort> = new Map();
+
+  /** Only tests set `changeMs`. */
+  constructor(changeMs = CHANGE_MS) {
+    this.#changeMs = changeMs;
+  }
+
+  /** Takes over the published questions and their answers. */
+  learn(targets: readonly PublishedTarget[]): void {
+    const before = this.#ports;
+    const asked = targets.flatMap(({ name, ask = [] }) => ask.map((each) => [portKey(name, each.port), each] as const));
+    this.#ports = new Map(
+      asked.map(([key, { answer }]) => {
+        const port = before.get(key) ?? newPort();
+        port.published = answer;
+        if (port.decided === answer) port.decided = undefined;
+        return [key, port];
+      }),
+    );
+  }
+
+  /** Takes the page of a proxy, and returns whether an answer has changed. `now` is in milliseconds, monotonic. */
+  take(proxy: string, answers: readonly ReportedAnswer[], now: number): boolean {
+    let hasChanged = false;
+    for (const report of answers) {
+      const port = this.#ports.get(portKey(report.target, report.port));
+      const last = port?.reports.get(proxy);
+      // An equal report is the one of the last page.
+      if (port === undefined || (last?.answer === report.answer && last.count === report.count)) continue;
+      port.reports.set(proxy, report);
+      if (report.answer !== "unknown" && this.#decide(port, report.answer, now)) hasChanged = true;
+    }
+    return hasChanged;
+  }
+
+  /** Forgets the reports of proxies that are gone. What they saw still counts. */
+  keep(proxies: readonly string[]): void {
+    for (const { reports } of this.#ports.values())
+      for (const proxy of reports.keys()) if (!proxies.includes(proxy)) reports.delete(proxy);
+  }
+
+  get isAsking(): boolean {
+    return this.#ports.size > 0;
+  }
+
+  /** Whether a port has no answer yet, or a new answer waits for more. */
+  get isWaiting(): boolean {
+    return [...this.#ports.values()].some((port) => answerOf(port) === undefined || port.series !== undefined);
+  }
+
+  /** The answer that decides. Undefined: none does yet. */
+  answerOf(target: string, port: number): HeaderAnswer | undefined {
+    const asked = this.#ports.get(portKey(target, port));
+    return asked && answerOf(asked);
+  }
+
+  /** The different answers that proxies have seen last, apart from `unknown`, each with the proxies. */
+  seenAt(target: string, port: number): ReadonlyMap<HeaderAnswer, readonly string[]> {
+    const reports = [...(this.#ports.get(portKey(target, port))?.reports ?? [])];
+    const by = (answer: HeaderAnswer) => reports.flatMap(([proxy, seen]) => (seen.answer === answer ? [proxy] : []));
+    const clear = HEADER_ANSWERS.filter((answer) => answer !== "unknown");
+    return new Map(clear.map((answer) => [answer, by(answer)] as const).filter(([, proxies]) => proxies.length > 0));
+  }
+
+  /** Whether a proxy has asked the port. */
+  isAsked(target: string, port: number): boolean {
+    return (this.#ports.get(portKey(target, port))?.reports.size ?? 0) > 0;
+  }
+
+  #decide(port: AskedPort, answer: HeaderAnswer, now: number): boolean {
+    const known = answerOf(port);
+    if (answer === known) {
+      port.series = undefined;
+      return false;
+    }
+    const { since, count } = port.series?.answer === answer ? port.series : { since: now, count: 0 };
+    const changes = port.changes.filter((at) => now - at < RESTLESS_MS);
+    const lastsMs = this.#changeMs * 2 ** Math.max(0, changes.length - 1);
+    const isLasting = count + 1 >= CHANGE_ANSWERS && now - since >= lastsMs;
+    if (known !== undefined && !isLasting) {
+      port.series = { answer, since, count: count + 1 };
+      return false;
+    }
+    port.decided = answer;
+    port.series = undefined;
+    port.changes = known === undefined ? [] : [...changes, now];
+    return true;
+  }
+}
+
+function newPort(): AskedPort {
+  return { published: undefined, decided: undefined, reports: new Map(), series: undefined, changes: [] };
+}
+
+function answerOf({ decided, published }: AskedPort): HeaderAnswer | undefined {
+  return decided ?? published;
+}
