@@ -18,11 +18,11 @@ async function page(proxy: RunningProxy, path: string): Promise<string> {
   return (await fetch(`http://127.0.0.1:${proxy.healthPort}${path}`)).text();
 }
 
-/** The first answer that the page shows. */
-async function answerOf(proxy: RunningProxy): Promise<ReportedAnswer> {
+/** The answers that the page shows, once there are so many. */
+async function answersOf(proxy: RunningProxy, count: number): Promise<readonly ReportedAnswer[]> {
   for (;;) {
-    const [answer] = (JSON.parse(await page(proxy, PROXY_PAGE)) as ProxyPage).answers;
-    if (answer !== undefined) return answer;
+    const { answers } = JSON.parse(await page(proxy, PROXY_PAGE)) as ProxyPage;
+    if (answers.length === count) return answers;
     await pause(10);
   }
 }
@@ -60,7 +60,7 @@ test("the page shows what a port does with a header; metrics count the rounds", 
   ]);
   const proxy = await runProxy(CONFIG, { log: silentLogger, targetsReader, interfaceAddresses: ["10.0.0.7"] });
   t.after(() => proxy.stop());
-  const answer = await soon(answerOf(proxy), "an answer");
+  const [answer] = await soon(answersOf(proxy, 1), "an answer");
   assert.deepEqual(answer, { target: "edge", port: 80, answer: "refuses-header", count: 1 });
   assert.match(await page(proxy, "/metrics"), /^switchback_proxy_header_rounds_total\{answer="refuses-header"\} 1$/m);
   publish();
@@ -70,7 +70,7 @@ test("the page shows what a port does with a header; metrics count the rounds", 
 test("the proxy does not ask its own listeners and front Services", async (t) => {
   const own = await freePort();
   const ask = { port: 443, speaks: "tls", name: "a.example.com" } as const;
-  const asked = { namespace: "infra", upstream: "a.test", ports: [], clusterIPs: [] } as const;
+  const asked = { upstream: "a.test", ports: [], clusterIPs: [] } as const;
   const { targetsReader } = published([
     {
       name: "a",
@@ -78,12 +78,12 @@ test("the proxy does not ask its own listeners and front Services", async (t) =>
       ports: [{ port: 443, listenPort: own, upstreamPort: 1, protocol: "v1" }],
       clusterIPs: ["127.0.0.2"],
     },
-    { ...asked, name: "front", upstreamIPs: ["127.0.0.2"], ask: [{ ...ask, upstreamPort: 443 }] },
-    { ...asked, name: "listener", upstreamIPs: ["127.0.0.1"], ask: [{ ...ask, upstreamPort: own }] },
+    { ...asked, name: "front", namespace: "a", upstreamIPs: ["127.0.0.2"], ask: [{ ...ask, upstreamPort: 443 }] },
+    { ...asked, name: "listener", namespace: "b", upstreamIPs: ["127.0.0.1"], ask: [{ ...ask, upstreamPort: own }] },
   ]);
   const proxy = await runProxy(CONFIG, { log: silentLogger, targetsReader, interfaceAddresses: ["::1"] });
   t.after(() => proxy.stop());
-  await soon(answerOf(proxy), "an answer");
+  await soon(answersOf(proxy, 2), "both answers");
   assert.match(await page(proxy, "/metrics"), /^switchback_proxy_header_rounds_total\{answer="unknown"\} 2$/m);
   assert.match(await page(proxy, "/metrics"), /^switchback_proxy_connections_total\{target="a"\} 0$/m);
 });

@@ -140,10 +140,7 @@ function createParts(
   const ownAddresses = deps.interfaceAddresses ?? interfaceAddresses();
   const upstreams = new Upstreams(lookups);
   const selfAddresses = new SelfAddresses(inputs.frontServices, lookups);
-  const engine = engineFor((report) => {
-    upstreams.report(report);
-    asker.dialled(report);
-  });
+  const engine = engineFor((report) => upstreams.report(report));
   const updater = new EngineUpdater({
     engine,
     upstreams,

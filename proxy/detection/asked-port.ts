@@ -26,8 +26,6 @@ const RETRY_BASE_MS = 1_000;
 const RETRY_CAP_MS = 60_000;
 /** All proxies see a new port at once. This spreads their first rounds, so that the first answer saves the others. */
 const SPREAD_MS = 1_000;
-/** Minimum interval between two rounds that failing connections, or another port of the target, cause. */
-const ASK_AGAIN_MS = 60_000;
 
 /**
  * One port that this proxy asks: what the proxy saw there last, and the time of the next contact. A contact is a round,
@@ -52,8 +50,6 @@ export class AskedPort {
   /** Since when the port contradicts the published answer. */
   #contradictsSince: number | undefined;
   #failures = 0;
-  #askedAgainAt = Number.NEGATIVE_INFINITY;
-  #lastDial: string | undefined = "connected";
   readonly #backoff: Backoff;
   readonly #random: () => number;
 
@@ -72,25 +68,16 @@ export class AskedPort {
     return this.#question;
   }
 
-  /** Replaces the question. A changed upstream is asked at once, and what was seen there before does not count. */
+  /** Replaces the question by one about the same upstream. */
   update(question: HeaderQuestion, proxies: number, now: number): void {
-    const isMoved = !this.asks(question);
     const isAnswered = question.answer !== this.#question.answer;
     this.#question = question;
     this.#proxies = proxies;
-    if (isMoved) {
-      this.#answer = undefined;
-      this.#header = undefined;
-      this.#contradictsSince = undefined;
-      this.#failures = 0;
-      this.askNow(now);
-    } else if (isAnswered) {
-      // Every proxy reads the answer at the same moment. Their next contacts must not be at the same moment.
-      this.#compare(now, CONTACT_MS * proxies * this.#random());
-    }
+    // Every proxy reads the answer at the same moment. Their next contacts must not be at the same moment.
+    if (isAnswered) this.#compare(now, CONTACT_MS * proxies * this.#random());
   }
 
-  /** Whether this question is about the same upstream as the current one. */
+  /** Whether this question is about the same upstream. */
   asks(question: HeaderQuestion): boolean {
     return upstreamOf(question) === upstreamOf(this.#question);
   }
@@ -100,9 +87,9 @@ export class AskedPort {
     return addresses[this.#failures % Math.max(1, addresses.length)];
   }
 
-  /** Whether the contact that is due is a round. */
-  needsRound(now: number): boolean {
-    return this.#needsRound || now - this.#roundAt >= REFRESH_MS * this.#proxies;
+  /** The kind of the next contact. */
+  get kind(): "round" | "recheck" {
+    return this.#needsRound || this.dueAt - this.#roundAt >= REFRESH_MS * this.#proxies ? "round" : "recheck";
   }
 
   /** The header with which a recheck works as long as the known answer holds. */
@@ -141,21 +128,6 @@ export class AskedPort {
     this.#needsRound = true;
     this.#backoff.reset();
     this.dueAt = now;
-  }
-
-  /** Asks the port again. Returns false, and does nothing, if it did so less than a minute ago. */
-  askAgain(now: number): boolean {
-    if (now - this.#askedAgainAt < ASK_AGAIN_MS) return false;
-    this.#askedAgainAt = now;
-    this.askNow(now);
-    return true;
-  }
-
-  /** Handles the result of a relayed dial. Returns whether this result causes a round. */
-  dialled(result: string | undefined, now: number): boolean {
-    if (this.#lastDial === result) return false;
-    this.#lastDial = result;
-    return this.askAgain(now);
   }
 
   /** Undefined before the first contact. */

@@ -58,18 +58,15 @@ describe("rounds", () => {
     assert.equal(densest(rig.roundTimes(), MINUTE), 20);
   });
 
-  it("of ports that never answer occupy at most two places per namespace and eight per proxy", async () => {
+  it("of ports that never answer are few at once, and delay no other namespace", async () => {
     const rig = askerRig();
     const silent = ["a", "b", "c", "d", "e"].flatMap((namespace) => questions(20, namespace));
     for (const { target } of silent) rig.durations.set(target, 13 * SECOND);
-    rig.setQuestions(silent.slice(0, 20));
-    await rig.clock.pass(30 * SECOND);
-    assert.equal(rig.most, 2);
     rig.setQuestions(silent);
-    await rig.clock.pass(60 * SECOND);
-    assert.equal(rig.most, 8);
+    await rig.clock.pass(90 * SECOND);
+    assert.ok(rig.most <= 14, `${rig.most}`);
     rig.setQuestions([...silent, ...questions(1, "late")]);
-    await rig.clock.pass(14 * SECOND);
+    await rig.clock.pass(2 * SECOND);
     assert.equal(rig.rounds.filter(({ namespace }) => namespace === "late").length, 1);
   });
 
@@ -100,7 +97,7 @@ describe("rounds", () => {
     const before = process.cpuUsage();
     await rig.clock.pass(100 * SECOND);
     const after = process.cpuUsage(before);
-    assert.equal(rig.rounds.length, 101 + 1);
+    assert.equal(rig.rounds.length, 101);
     assert.ok((after.user + after.system) / 1000 / 100 < 50, `${(after.user + after.system) / 1e5} ms a round`);
   });
 });

@@ -53,7 +53,7 @@ describe("a round", () => {
     assert.equal(rig.answer(), "optional");
   });
 
-  it("is made at once when the upstream changes, and what was seen before is not reported", async () => {
+  it("does not depend on what was seen at another upstream", async () => {
     const rig = askerRig();
     rig.setQuestions([question()]);
     await rig.clock.pass(0);
@@ -106,7 +106,7 @@ describe("a round", () => {
 });
 
 describe("a round without an answer", () => {
-  it("is retried with backoff from 1 s to 1 min, and reports unknown if no answer is known", async () => {
+  it("is retried with backoff from 3 s to 1 min, and reports unknown if no answer is known", async () => {
     const rig = askerRig({ random: () => 0.99999 });
     rig.mode = "down";
     rig.setQuestions([question()]);
@@ -115,7 +115,7 @@ describe("a round without an answer", () => {
     assert.match(JSON.stringify(rig.log.lines), /none: refused, v1: refused, v2: refused/);
     await rig.clock.pass(10 * MINUTE);
     const [, ...gaps] = rig.roundTimes().map((at, index, all) => Math.round((at - (all[index - 1] ?? 0)) / SECOND));
-    assert.deepEqual(gaps.slice(0, 8), [1, 2, 4, 8, 16, 32, 60, 60]);
+    assert.deepEqual(gaps.slice(0, 8), [3, 3, 4, 8, 16, 32, 60, 60]);
     rig.mode = "optional";
     await rig.clock.pass(MINUTE);
     assert.equal(rig.answer(), "optional");
@@ -137,7 +137,7 @@ describe("a round without an answer", () => {
     const rig = askerRig();
     rig.mode = "down";
     rig.setQuestions([question({ upstreamIPs: ["198.51.100.9", "fd00::9"] })]);
-    await rig.clock.pass(2 * SECOND);
+    await rig.clock.pass(6 * SECOND);
     assert.deepEqual(
       rig.rounds.slice(0, 3).map(({ address }) => address),
       ["198.51.100.9", "fd00::9", "198.51.100.9"],
@@ -199,45 +199,11 @@ describe("an answer that contradicts the published one", () => {
     assert.equal(rig.rounds.length, 0);
     rig.modes.set("edge", "refuses");
     while (rig.rounds.length === 0) await rig.clock.pass(SECOND);
-    await rig.clock.pass(2 * SECOND);
+    await rig.clock.pass(3 * SECOND);
     assert.deepEqual(
       rig.asker.answers().map(({ target, port, answer }) => `${target} ${port} ${answer}`),
       ["edge 443 refuses-header", "edge 80 refuses-header", "other 443 demands-either"],
     );
-  });
-});
-
-describe("failing dials of relayed connections", () => {
-  const report = (connected: boolean, cause = "connection-refused" as const) => ({
-    listener: "edge:443",
-    connected,
-    failures: connected ? [] : [{ address: "198.51.100.9", cause, detail: "" }],
-  });
-
-  it("cause a round when they begin and when they end, at most once a minute", async () => {
-    const rig = askerRig();
-    rig.setQuestions([question()]);
-    await rig.clock.pass(5 * SECOND);
-    rig.asker.dialled(report(true));
-    rig.asker.dialled(report(false));
-    rig.asker.dialled(report(false));
-    await rig.clock.pass(0);
-    assert.equal(rig.rounds.length, 2);
-    rig.asker.dialled(report(true));
-    rig.asker.dialled(report(false));
-    await rig.clock.pass(59 * SECOND);
-    assert.equal(rig.rounds.length, 2);
-    await rig.clock.pass(1 * SECOND);
-    rig.asker.dialled(report(true));
-    await rig.clock.pass(0);
-    assert.equal(rig.rounds.length, 3);
-  });
-
-  it("of a listener without a question are ignored", async () => {
-    const rig = askerRig();
-    rig.asker.dialled(report(false));
-    await rig.clock.pass(MINUTE);
-    assert.equal(rig.rounds.length, 0);
   });
 });
 
@@ -246,7 +212,7 @@ describe("the address", () => {
     const rig = askerRig();
     const { upstreamIPs: _ips, ...named } = question();
     rig.setQuestions([named, { ...named, target: "literal", upstream: "192.0.2.7" }]);
-    await rig.clock.pass(0);
+    await rig.clock.pass(3 * SECOND);
     assert.deepEqual(rig.rounds.map(({ address }) => address).sort(), ["192.0.2.1", "192.0.2.7"]);
   });
 
@@ -257,7 +223,7 @@ describe("the address", () => {
     assert.equal(rig.rounds.length, 0);
     assert.match(JSON.stringify(rig.log.lines), /none: unreachable, v1: unreachable, v2: unreachable/);
     rig.setQuestions([question({ upstreamIPs: ["198.51.100.9", "198.51.100.10"] })]);
-    await rig.clock.pass(0);
+    await rig.clock.pass(3 * SECOND);
     assert.deepEqual(
       rig.rounds.map(({ address }) => address),
       ["198.51.100.10"],

@@ -6,12 +6,10 @@ import type { HeaderQuestion } from "#lib/documents/targets-format.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { Clock } from "../clock.ts";
-import type { DialReport } from "../engine.ts";
 import { type HostLookup, LOOKUP_TIMEOUT_MS } from "../host-resolver.ts";
 import { askOnce, askRound, type Question, type Round } from "./ask.ts";
 import { AskedPort } from "./asked-port.ts";
 import type { Header, Outcome } from "./outcome.ts";
-import { RoundBudget } from "./round-budget.ts";
 
 export interface HeaderAskerDeps {
   /** Makes one round. Ends in bounded time. */
@@ -43,14 +41,21 @@ const NOTHING_REACHED: Round = {
   seen: { none: NO_ADDRESS, v1: NO_ADDRESS, v2: NO_ADDRESS },
 };
 
+/** Minimum intervals between two contacts of this proxy, whatever the number of its ports. */
+const OWN_MS = { round: 1_000, recheck: 6_000 } as const;
+/** Minimum interval between two rounds of all proxies together for one namespace: 20 a minute. */
+const NAMESPACE_ROUND_MS = 3_000;
+
 /**
  * Asks ingress controllers whether they expect a PROXY header. Every proxy asks every port, at its fraction of the
- * limits. AskedPort says when a port is due and how it is asked, RoundBudget which namespace may be asked.
+ * limits. AskedPort says when a port is due and how it is asked.
  */
 export class HeaderAsker {
   readonly #deps: HeaderAskerDeps;
   readonly #ports = new Map<string, AskedPort>();
-  readonly #budget = new RoundBudget();
+  /** The times of the last contacts of each kind: of a namespace, and of this proxy as "". */
+  readonly #last = { round: new Map<string, number>(), recheck: new Map<string, number>() };
+  #proxies = 1;
   readonly #rounds = new Map<HeaderAnswer, number>();
   /** Running lookups. Two lookups of one name share the answer, because each occupies one of libuv's few threads. */
   readonly #lookups = new Map<string, Promise<readonly string[]>>();
@@ -66,15 +71,18 @@ export class HeaderAsker {
     if (this.#signal.aborted) return;
     const { clock, random } = this.#deps;
     const now = clock.now();
-    const sharing = Math.max(1, proxies);
+    this.#proxies = Math.max(1, proxies);
     const questions = new Map(all.slice(0, MAX_ASKED).map((each) => [keyOf(each), each]));
     for (const key of this.#ports.keys()) if (!questions.has(key)) this.#ports.delete(key);
     for (const [key, question] of questions) {
       const port = this.#ports.get(key);
-      if (port === undefined) this.#ports.set(key, new AskedPort(question, sharing, now, random));
-      else port.update(question, sharing, now);
+      // What was seen at another upstream does not count.
+      if (port?.asks(question)) port.update(question, this.#proxies, now);
+      else this.#ports.set(key, new AskedPort(question, this.#proxies, now, random));
     }
-    this.#budget.update(sharing, now);
+    // A new target must not renew the share of its namespace, so only old times are forgotten.
+    for (const times of Object.values(this.#last))
+      for (const [key, at] of times) if (at + NAMESPACE_ROUND_MS * this.#proxies < now) times.delete(key);
     this.#startDue();
   }
 
@@ -85,12 +93,6 @@ export class HeaderAsker {
   /** Number of completed rounds by answer. */
   rounds(): ReadonlyMap<HeaderAnswer, number> {
     return this.#rounds;
-  }
-
-  /** Handles an engine's report. Asks a port again when its dials begin to fail, or succeed again. */
-  dialled({ listener, connected, failures }: DialReport): void {
-    const result = connected ? "connected" : failures.at(-1)?.cause;
-    if (this.#ports.get(listener)?.dialled(result, this.#deps.clock.now())) this.#startDue();
   }
 
   /** Ends the connections and asks nothing more. */
@@ -118,19 +120,19 @@ export class HeaderAsker {
 
   /**
    * The port to contact now, or the time at which to look again. The namespace that waits longest is first, and in it
-   * the port that has been due longest. Infinity: another event must come first, such as the end of a round.
+   * the port that has been due longest. Infinity: no port is left.
    */
   #next(now: number): AskedPort | number {
     let earliest = Number.POSITIVE_INFINITY;
     let best: { readonly port: AskedPort; readonly last: number } | undefined;
     for (const port of this.#ports.values()) {
       if (port.isBusy) continue;
-      const { namespace } = port.question;
-      const isRound = port.needsRound(Math.max(now, port.dueAt));
-      const startAt = Math.max(port.dueAt, this.#budget.freeAt(namespace, isRound));
+      const { kind, question } = port;
+      const last = this.#lastOf(kind, keyOfNamespace(question));
+      const freeAt = kind === "round" ? last + NAMESPACE_ROUND_MS * this.#proxies : 0;
+      const startAt = Math.max(port.dueAt, freeAt, this.#lastOf(kind, "") + OWN_MS[kind]);
       earliest = Math.min(earliest, startAt);
       if (startAt > now) continue;
-      const last = this.#budget.lastOf(namespace, isRound);
       if (best === undefined || last < best.last || (last === best.last && port.dueAt < best.port.dueAt))
         best = { port, last };
     }
@@ -138,52 +140,42 @@ export class HeaderAsker {
   }
 
   async #contact(port: AskedPort, now: number): Promise<void> {
-    const { question, header } = port;
-    const { ask, dial } = this.#deps;
-    const isRound = port.needsRound(now);
-    const end = this.#budget.start(question.namespace, isRound, now);
+    const { kind, question, header } = port;
+    const { ask, clock, dial } = this.#deps;
+    for (const key of ["", keyOfNamespace(question)]) this.#last[kind].set(key, now);
     port.isBusy = true;
-    if (isRound) {
-      const asked = await this.#connect(question, port, (address) => ask(question, address, this.#signal));
-      if (!this.#signal.aborted) this.#concludeRound(port, question, asked ?? NOTHING_REACHED);
+    if (kind === "round") {
+      const round = await this.#connect(port, (address) => ask(question, address, this.#signal));
+      if (!this.#signal.aborted) this.#concludeRound(port, round ?? NOTHING_REACHED);
     } else {
-      const outcome = await this.#connect(question, port, (address) => dial(question, address, header, this.#signal));
-      if (this.#isAsked(port, question)) port.recheck(outcome?.kind === "answered", this.#deps.clock.now());
+      const outcome = await this.#connect(port, (address) => dial(question, address, header, this.#signal));
+      port.recheck(outcome?.kind === "answered", clock.now());
     }
     port.isBusy = false;
-    end();
     this.#startDue();
   }
 
-  #concludeRound(port: AskedPort, question: HeaderQuestion, round: Round): void {
+  #concludeRound(port: AskedPort, round: Round): void {
     const { clock, log } = this.#deps;
     const { answer, seen } = round;
     this.#rounds.set(answer, (this.#rounds.get(answer) ?? 0) + 1);
-    // If the question has changed meanwhile, this answer does not count, and the new question gets its own round.
-    if (!this.#isAsked(port, question)) return;
-    if (port.conclude(round, clock.now())) {
-      const kinds = (["none", "v1", "v2"] as const).map((header) => `${header}: ${seen[header].kind}`);
-      log.info({ ...port.report(), seen: kinds.join(", ") }, "new answer of a port to a PROXY header");
-    }
-    if (port.contradicts) this.#askSiblings(question, clock.now());
+    const { contradicts } = port;
+    if (!port.conclude(round, clock.now())) return;
+    const kinds = (["none", "v1", "v2"] as const).map((header) => `${header}: ${seen[header].kind}`);
+    log.info({ ...port.report(), seen: kinds.join(", ") }, "new answer of a port to a PROXY header");
+    if (!contradicts && port.contradicts) this.#askSiblings(port.question, clock.now());
   }
 
   /** The ports of an ingress controller often change together, because one setting decides for all of them. */
   #askSiblings({ target, port }: HeaderQuestion, now: number): void {
-    for (const sibling of this.#ports.values()) {
-      if (sibling.question.target !== target || sibling.question.port === port || sibling.contradicts) continue;
-      sibling.askAgain(now);
-    }
+    for (const sibling of this.#ports.values())
+      if (sibling.question.target === target && sibling.question.port !== port) sibling.askNow(now);
   }
 
   /** Undefined if there is no address to connect to, or after an error, which is logged. */
-  async #connect<Found>(
-    question: HeaderQuestion,
-    port: AskedPort,
-    run: (address: string) => Promise<Found>,
-  ): Promise<Found | undefined> {
+  async #connect<Found>(port: AskedPort, run: (address: string) => Promise<Found>): Promise<Found | undefined> {
     try {
-      const address = port.choose(await this.#addressesOf(question));
+      const address = port.choose(await this.#addressesOf(port.question));
       return address === undefined ? undefined : await run(address);
     } catch (err) {
       this.#deps.log.error({ err: describeError(err) }, "PROXY header detection failed");
@@ -210,9 +202,8 @@ export class HeaderAsker {
     return Promise.race([found, promise]).finally(cancel);
   }
 
-  /** Whether the answer to this question still counts. */
-  #isAsked(port: AskedPort, question: HeaderQuestion): boolean {
-    return !this.#signal.aborted && this.#ports.get(keyOf(question)) === port && port.asks(question);
+  #lastOf(kind: "round" | "recheck", key: string): number {
+    return this.#last[kind].get(key) ?? Number.NEGATIVE_INFINITY;
   }
 
   get #signal(): AbortSignal {
@@ -222,4 +213,8 @@ export class HeaderAsker {
 
 function keyOf({ target, port }: HeaderQuestion): string {
   return portKey(target, port);
+}
+
+function keyOfNamespace({ namespace }: HeaderQuestion): string {
+  return `of ${namespace}`;
 }

@@ -5,7 +5,7 @@ import { PROXY_PAGE, renderProxyPage } from "#lib/documents/proxy-page.ts";
 import type { MemoryKube } from "./memory-kube.ts";
 
 /** The address of the proxy. */
-export const PROXY = "127.0.0.1";
+const PROXY = "127.0.0.1";
 
 /** The answer of a port. */
 export interface GivenAnswer {
