@@ -1,6 +1,5 @@
-import { KubeBundleWriter } from "#certs/ca-bundle-kube.ts";
-import { type CertManager, runCertManager } from "#certs/manager.ts";
-import { KubeSecretStore } from "#certs/secret-store-kube.ts";
+import { servingNames } from "#certs/issue.ts";
+import { CertManager } from "#certs/manager.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { EventRecorder } from "#lib/kube/events.ts";
@@ -67,13 +66,11 @@ export class LeaderTasks {
   #manageCertificates(signal: AbortSignal): CertManager {
     const { client, config, clusterDomain, log, now } = this.#deps;
     const { namespace, certs } = config;
-    return runCertManager({
+    return new CertManager({
       config: certs,
       namespace,
-      serviceName: WEBHOOK_SERVICE,
-      clusterDomain: clusterDomain ?? DEFAULT_DOMAIN,
-      store: new KubeSecretStore({ client, namespace, log }),
-      bundleWriter: new KubeBundleWriter({ client, log }),
+      names: servingNames(WEBHOOK_SERVICE, namespace, clusterDomain ?? DEFAULT_DOMAIN),
+      client,
       now,
       log,
       signal,

@@ -1,4 +1,4 @@
-import { registerCertMetrics } from "#certs/metrics.ts";
+import { registerCertMetrics } from "#certs/manager.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { MAP_NAME } from "#lib/documents/map-format.ts";
 import type { Probes } from "#lib/http/listen.ts";

@@ -1,6 +1,6 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
-import type { RawSecret } from "#certs/secret-store-kube.ts";
+import type { RawSecret } from "#certs/objects.ts";
 import { STATUS_KEY_HEADER, STATUS_SECRET, statusKeyIn, statusSecretData } from "#lib/documents/status-page.ts";
 import { describeError, statusOf } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";

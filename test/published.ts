@@ -1,5 +1,5 @@
 import { gunzipSync } from "node:zlib";
-import { CA_SECRET, TLS_SECRET } from "#certs/secret-store.ts";
+import { CA_SECRET, TLS_SECRET } from "#certs/objects.ts";
 import { RECORD_MAPS, RECORDS_NAME } from "#controller/rollout/record-map.ts";
 import { shortHash } from "#hostmap/hash.ts";
 import { HostsParser, renderHosts } from "#hostmap/hosts-text.ts";

@@ -1,4 +1,4 @@
-import { CA_SECRET, TLS_SECRET } from "#certs/secret-store.ts";
+import { CA_SECRET, TLS_SECRET } from "#certs/objects.ts";
 import { RECORD_MAPS } from "#controller/rollout/record-map.ts";
 import type { UninstallPart } from "#extras/extension-points.ts";
 import { TARGET_KEY } from "#hostmap/metadata-keys.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { WEBHOOK_CONFIGURATION } from "#certs/ca-bundle.ts";
+import { WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
 import { PRESETS } from "#controller/sources/custom/presets.ts";
 import { ISTIO_KINDS } from "#controller/sources/istio.ts";
 import { INJECT_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";

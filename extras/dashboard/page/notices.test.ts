@@ -61,8 +61,8 @@ test("each reason why parts cannot be read is one notice, because they may be br
 });
 
 test("certificates that are not maintained are a notice", () => {
-  const measured = known({ certificates: {}, upstreams: [], rotation: "leaf-due", rotationFails: true });
-  assert.match(texts({ ...viewOf(), measured }).join(), /^Certificates are not maintained \(leaf-due\)/);
+  const measured = known({ certificates: {}, upstreams: [], rotation: "issued", rotationFails: true });
+  assert.match(texts({ ...viewOf(), measured }).join(), /^Certificates are not maintained \(issued\)/);
 });
 
 test("a stuck workload is a notice only while some of its pods lack names", () => {

@@ -165,7 +165,7 @@ export function measuredAfter(scrapes: number, failing: boolean): PodMetrics {
     `switchback_webhook_admissions_total{code="injected",opt_in="pod"} ${scrapes * 3}`,
     `switchback_certificate_expiry_timestamp_seconds{certificate="ca"} ${inDays(300)}`,
     `switchback_certificate_expiry_timestamp_seconds{certificate="serving"} ${inDays(failing ? 0.5 : 20)}`,
-    `switchback_certificates_state{code="${failing ? "leaf-due" : "steady"}"} 1`,
+    `switchback_certificates_state{code="${failing ? "issued" : "steady"}"} 1`,
     `switchback_certificates_failing ${Number(failing)}`,
   ];
   return { pod: "a:1", series: seriesIn(lines.join("\n"), isShown) };
