@@ -234,9 +234,8 @@ export class FrontReconciler implements TargetAddresses {
     this.#reporter.enqueue(REPORT_MS);
   }
 
-  /** Every replica decides with the published answers and targets. */
   #learn(): void {
-    this.#deps.headers?.learn(this.#store.published.targets);
+    this.#deps.headers?.learn(this.#store.published.targets, this.#leading !== undefined);
   }
 
   #enqueue(afterMs: number): void {

@@ -259,7 +259,7 @@ test("answers are read every half second until each port has one, then every 5 s
   await pass(10_000);
   assert.equal(polls, 0, "nothing is asked");
   const ask = [{ port: 443, speaks: "tls", name: "a.example.com", upstreamPort: 443 } as const];
-  answers.learn([{ name: "a", upstream: "a", ports: [], clusterIPs: [], ask }]);
+  answers.learn([{ name: "a", upstream: "a", ports: [], clusterIPs: [], ask }], true);
   listening.expect([]);
   await pass(1_200);
   assert.deepEqual([polls, changes], [2, 0]);

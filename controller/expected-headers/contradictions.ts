@@ -11,20 +11,21 @@ type Port = AskableTarget["ports"][number];
 export function contradictionsOf(
   { upstream, ports }: AskableTarget,
   number: number,
-  answer: HeaderAnswer | undefined,
+  answer: HeaderAnswer,
   seen: ReadonlyMap<HeaderAnswer, readonly string[]>,
 ): Reason[] {
   const port = ports.find((each) => each.port === number);
   if (port === undefined || port.upstreamIPs !== undefined || !("service" in upstream)) return [];
   const { namespace, name } = upstream.service;
   const texts: Reason[] = [];
-  if (port.says !== undefined && answer !== undefined && isOpposite(port.protocol, answer)) {
+  if (port.says !== undefined && isOpposite(port.protocol, answer)) {
     const decides = port.stated === "annotation" ? "the annotation decides" : "what was seen decides";
     const text = `its annotation ${port.says}, but it ${answerText(answer)}${untrusted(answer)}; ${decides}`;
     texts.push({ code: "header-contradicted", text });
   }
-  if (seen.size > 1) {
-    const all = [...seen].map(([each, proxies]) => `it ${answerText(each)} (seen from ${proxies.join(", ")})`);
+  const clear = [...seen].filter(([each]) => each !== "unknown");
+  if (clear.length > 1) {
+    const all = clear.map(([each, proxies]) => `it ${answerText(each)} (seen from ${proxies.join(", ")})`);
     const text = `${all.join(", and ")}: it was just changed, or it trusts only some of the proxies`;
     texts.push({ code: "header-answers-differ", text });
   }

@@ -1,4 +1,4 @@
-import { HEADER_ANSWERS, type HeaderAnswer } from "#lib/documents/header-answers.ts";
+import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import { portKey } from "#lib/documents/listeners.ts";
 import type { ReportedAnswer } from "#lib/documents/proxy-page.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
@@ -14,13 +14,11 @@ const RESTLESS_MS = 3_600_000;
 
 /** A port that the proxies ask. Times are milliseconds, monotonic. */
 interface AskedPort {
-  /** The answer in the published document. A new leader starts with it. */
-  published: HeaderAnswer | undefined;
-  /** The answer that this leader decided, until it is published. */
-  decided: HeaderAnswer | undefined;
+  /** The answer that decides. Undefined: none does yet. */
+  answer: HeaderAnswer | undefined;
   /** The last report of each proxy. */
   readonly reports: Map<string, ReportedAnswer>;
-  /** Equal answers that contradict the decided one. */
+  /** Equal answers that contradict the one that decides. */
   series: { readonly answer: HeaderAnswer; readonly since: number; readonly count: number } | undefined;
   changes: readonly number[];
 }
@@ -35,16 +33,16 @@ export class HeaderAnswers {
     this.#changeMs = changeMs;
   }
 
-  /** Takes over the published questions and their answers. */
-  learn(targets: readonly PublishedTarget[]): void {
-    const before = this.#ports;
+  /**
+   * Takes over the published questions. A leader decides their answers itself, and starts with the published ones. Other
+   * replicas use the published ones.
+   */
+  learn(targets: readonly PublishedTarget[], leads: boolean): void {
+    const before = leads ? this.#ports : new Map<string, AskedPort>();
     const asked = targets.flatMap(({ name, ask = [] }) => ask.map((each) => [portKey(name, each.port), each] as const));
     this.#ports = new Map(
       asked.map(([key, { answer }]) => {
-        const port = before.get(key) ?? newPort();
-        port.published = answer;
-        if (port.decided === answer) port.decided = undefined;
-        return [key, port];
+        return [key, before.get(key) ?? { answer, reports: new Map(), series: undefined, changes: [] }];
       }),
     );
   }
@@ -75,31 +73,24 @@ export class HeaderAnswers {
 
   /** Whether a port has no answer yet, or a new answer waits for more. */
   get isWaiting(): boolean {
-    return [...this.#ports.values()].some((port) => answerOf(port) === undefined || port.series !== undefined);
+    return [...this.#ports.values()].some(({ answer, series }) => answer === undefined || series !== undefined);
   }
 
   /** The answer that decides. Undefined: none does yet. */
   answerOf(target: string, port: number): HeaderAnswer | undefined {
-    const asked = this.#ports.get(portKey(target, port));
-    return asked && answerOf(asked);
+    return this.#ports.get(portKey(target, port))?.answer;
   }
 
-  /** The different answers that proxies have seen last, apart from `unknown`, each with the proxies. */
+  /** The different answers that proxies have seen last, sorted, each with the proxies. */
   seenAt(target: string, port: number): ReadonlyMap<HeaderAnswer, readonly string[]> {
     const reports = [...(this.#ports.get(portKey(target, port))?.reports ?? [])];
-    const by = (answer: HeaderAnswer) => reports.flatMap(([proxy, seen]) => (seen.answer === answer ? [proxy] : []));
-    const clear = HEADER_ANSWERS.filter((answer) => answer !== "unknown");
-    return new Map(clear.map((answer) => [answer, by(answer)] as const).filter(([, proxies]) => proxies.length > 0));
-  }
-
-  /** Whether a proxy has asked the port. */
-  isAsked(target: string, port: number): boolean {
-    return (this.#ports.get(portKey(target, port))?.reports.size ?? 0) > 0;
+    const groups = Map.groupBy(reports, ([, { answer }]) => answer);
+    const sorted = [...groups].sort(([one], [other]) => (one < other ? -1 : 1));
+    return new Map(sorted.map(([answer, all]) => [answer, all.map(([proxy]) => proxy)]));
   }
 
   #decide(port: AskedPort, answer: HeaderAnswer, now: number): boolean {
-    const known = answerOf(port);
-    if (answer === known) {
+    if (answer === port.answer) {
       port.series = undefined;
       return false;
     }
@@ -107,21 +98,13 @@ export class HeaderAnswers {
     const changes = port.changes.filter((at) => now - at < RESTLESS_MS);
     const lastsMs = this.#changeMs * 2 ** Math.max(0, changes.length - 1);
     const isLasting = count + 1 >= CHANGE_ANSWERS && now - since >= lastsMs;
-    if (known !== undefined && !isLasting) {
+    if (port.answer !== undefined && !isLasting) {
       port.series = { answer, since, count: count + 1 };
       return false;
     }
-    port.decided = answer;
+    port.changes = port.answer === undefined ? [] : [...changes, now];
+    port.answer = answer;
     port.series = undefined;
-    port.changes = known === undefined ? [] : [...changes, now];
     return true;
   }
-}
-
-function newPort(): AskedPort {
-  return { published: undefined, decided: undefined, reports: new Map(), series: undefined, changes: [] };
-}
-
-function answerOf({ decided, published }: AskedPort): HeaderAnswer | undefined {
-  return decided ?? published;
 }

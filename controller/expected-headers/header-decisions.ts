@@ -1,5 +1,4 @@
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
-import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { ConfiguredTarget } from "../targets/configured-target.ts";
 import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
@@ -24,8 +23,7 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
   readonly #deps: HeaderDeps;
   /** The protocols that are published, by target and port. */
   #published: ReadonlyMap<string, ReadonlyMap<number, Protocol>> = new Map();
-  /** The published answers and protocols as text, to detect changes. */
-  #learnt = "";
+  #learnt: readonly PublishedTarget[] = [];
   readonly #wanted = new Map<string, Set<number>>();
   readonly #listeners: Array<() => void> = [];
 
@@ -71,12 +69,12 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
 
   /** The answer of a port, for the status, with what contradicts it. Undefined: no proxy has asked the port yet. */
   shownAt(name: string, port: number) {
-    const { answers } = this;
-    const answer = answers.answerOf(name, port);
+    const seen = this.answers.seenAt(name, port);
+    const answer = this.answers.answerOf(name, port) ?? (seen.size > 0 ? "unknown" : undefined);
     const target = this.defined(name);
-    if (target === undefined || (answer === undefined && !answers.isAsked(name, port))) return undefined;
-    const warnings = contradictionsOf(target, port, answer, answers.seenAt(name, port));
-    return { answer: answer ?? ("unknown" satisfies HeaderAnswer), ...(warnings.length > 0 && { warnings }) };
+    if (target === undefined || answer === undefined) return undefined;
+    const warnings = contradictionsOf(target, port, answer, seen);
+    return { answer, ...(warnings.length > 0 && { warnings }) };
   }
 
   /** Adds ports that an object uses. */
@@ -90,22 +88,15 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     return this.#wanted.get(name) ?? NONE;
   }
 
-  /** Takes over what is published: a new leader starts with it, and a follower reports it. */
-  learn(published: readonly PublishedTarget[]): void {
-    this.answers.learn(published);
+  /** Takes over what is published. See `HeaderAnswers`. */
+  learn(published: readonly PublishedTarget[], leads: boolean): void {
+    if (published === this.#learnt) return;
+    this.#learnt = published;
+    this.answers.learn(published, leads);
     const relayed = published.filter(({ ports }) => ports.length > 0);
     this.#published = new Map(
       relayed.map(({ name, ports }) => [name, new Map(ports.map(({ port, protocol }) => [port, protocol]))]),
     );
-    const learnt = JSON.stringify(
-      published.map(({ name, ports, ask = [] }) => [
-        name,
-        ports.map(({ port, protocol }) => [port, protocol]),
-        ask.map(({ port, answer }) => [port, answer]),
-      ]),
-    );
-    if (learnt === this.#learnt) return;
-    this.#learnt = learnt;
     this.changed();
   }
 
