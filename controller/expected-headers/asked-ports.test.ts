@@ -4,11 +4,11 @@ import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { FoundTarget } from "../targets/service-view.ts";
 import { withAskedPorts } from "./asked-ports.ts";
 
-function found(namespace: string, upstreamIPs = ["198.51.100.9"]): FoundTarget {
+function found(namespace: string, service = "edge"): FoundTarget {
   return {
-    name: `${namespace}-edge`,
-    upstream: { service: { namespace, name: "edge" } },
-    upstreamIPs,
+    name: `${namespace}-${service}`,
+    upstream: { service: { namespace, name: service } },
+    upstreamIPs: ["198.51.100.9"],
     classes: [],
     clusterIPs: [],
     ports: [80, 443].map((port) => ({ port, protocol: "v1", stated: "nobody" })),
@@ -74,8 +74,13 @@ test("a target keeps its server name while it has it, then takes another; withou
   assert.equal(nameAfter(undefined), undefined);
 });
 
-test("at most 2,000 ports are asked", () => {
-  const targets = Array.from({ length: 1_100 }, (_, index) => found(`n${index}`));
-  const count = asked([], { targets }).reduce((sum, { ask = [] }) => sum + ask.length, 0);
-  assert.equal(count, 2_000);
+test("at most 2,000 ports are asked, 200 of a namespace; those that are asked already stay", () => {
+  const counted = (targets: readonly FoundTarget[], published: readonly PublishedTarget[] = []) =>
+    asked([], { targets, published }).flatMap(({ name, ask = [] }) => ask.map(() => name));
+  const many = Array.from({ length: 1_100 }, (_, index) => found(`n${index}`));
+  assert.equal(counted(many).length, 2_000);
+  assert.ok(counted([...many, found("old")], [{ ...ADDED, name: "old-edge" }]).includes("old-edge"));
+  const crowd = Array.from({ length: 300 }, (_, index) => found("crowd", `s${index}`));
+  const names = counted([...crowd, found("late")]);
+  assert.deepEqual([names.length, names.filter((name) => name === "late-edge").length], [202, 2]);
 });

@@ -4,6 +4,8 @@ import { MAX_ASKED } from "#lib/documents/proxy-page.ts";
 import type { PublishedAsk, PublishedTarget } from "#lib/documents/targets-format.ts";
 import { type AskableTarget, askedPorts } from "./decide-protocols.ts";
 
+/** Maximum number of ports of one namespace that are asked. At 20 rounds a minute, that takes ten minutes. */
+const MAX_OF_NAMESPACE = 200;
 /** Ports that are asked with TLS. Other ports are asked with HTTP. */
 const TLS_PORTS: readonly number[] = [443, 8443];
 
@@ -14,7 +16,7 @@ const TLS_PORTS: readonly number[] = [443, 8443];
 export type ExampleOf = (target: string, last?: string) => string | undefined;
 
 interface AskInput {
-  /** The targets that have accepted claims, in a stable order. */
+  /** The targets that have accepted claims, in a stable order. Those that are asked already stay. */
   readonly targets: readonly AskableTarget[];
   /** The ports that objects use, besides those of HTTP and HTTPS. */
   readonly wantedOf: (target: string) => ReadonlySet<number>;
@@ -31,18 +33,24 @@ interface AskInput {
  */
 export function withAskedPorts(listed: readonly PublishedTarget[], input: AskInput): PublishedTarget[] {
   const byName = new Map(listed.map((target) => [target.name, target]));
-  const before = new Map(input.published.map(({ name, ask }) => [name, ask]));
+  const before = new Map(
+    input.published.flatMap(({ name, ask = [] }) => ask.map((each) => [name, each.name] as const)),
+  );
+  const counts = new Map<string | undefined, number>();
   let left = MAX_ASKED;
-  for (const target of input.targets) {
+  for (const target of input.targets.toSorted((one, other) => +before.has(other.name) - +before.has(one.name))) {
     const { name, upstream, upstreamIPs } = target;
-    const ask = askOf(target, before.get(name)?.[0]?.name, input).slice(0, left);
+    const namespace = "service" in upstream ? upstream.service.namespace : undefined;
+    const count = counts.get(namespace) ?? 0;
+    const ask = askOf(target, before.get(name), input).slice(0, Math.min(left, MAX_OF_NAMESPACE - count));
     if (ask.length === 0) continue;
     left -= ask.length;
+    counts.set(namespace, count + ask.length);
     byName.set(name, {
       ...(byName.get(name) ?? { name, ports: [], clusterIPs: [] }),
       upstream: upstreamHost(target, input.clusterDomain),
       ...(upstreamIPs && { upstreamIPs }),
-      ...("service" in upstream && { namespace: upstream.service.namespace }),
+      ...(namespace !== undefined && { namespace }),
       ask,
     });
   }

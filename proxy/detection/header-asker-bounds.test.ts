@@ -123,8 +123,11 @@ describe("a recheck", () => {
 
   it("is made at most once in 6 s, whatever the number of ports", async () => {
     const rig = askerRig();
-    rig.setQuestions(questions(100, "infra", { answer: "demands-either" }));
-    await rig.clock.pass(20 * MINUTE - 1);
+    for (let turn = 0; turn < 300; turn += 1) {
+      // Each new document contains the same questions.
+      rig.setQuestions(questions(100, "infra", { answer: "demands-either" }));
+      await rig.clock.pass(turn === 0 ? 4 * SECOND - 1 : 4 * SECOND);
+    }
     assert.equal(rig.rechecks.length, 200);
     assert.equal(new Set(rig.rechecks.slice(0, 100).map(({ target }) => target)).size, 100);
   });

@@ -45,6 +45,8 @@ const NOTHING_REACHED: Round = {
 const OWN_MS = { round: 1_000, recheck: 6_000 } as const;
 /** Minimum interval between two rounds of all proxies together for one namespace: 20 a minute. */
 const NAMESPACE_ROUND_MS = 3_000;
+/** Contacts that are so long ago limit nothing any more. Multiplied by the number of proxies. */
+const FORGET_MS = 60_000;
 
 /**
  * Asks ingress controllers whether they expect a PROXY header. Every proxy asks every port, at its fraction of the
@@ -82,7 +84,7 @@ export class HeaderAsker {
     }
     // A new target must not renew the share of its namespace, so only old times are forgotten.
     for (const times of Object.values(this.#last))
-      for (const [key, at] of times) if (at + NAMESPACE_ROUND_MS * this.#proxies < now) times.delete(key);
+      for (const [key, at] of times) if (at + FORGET_MS * this.#proxies < now) times.delete(key);
     this.#startDue();
   }
 
