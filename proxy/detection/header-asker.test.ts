@@ -119,6 +119,13 @@ describe("a round without an answer", () => {
     rig.mode = "optional";
     await rig.clock.pass(MINUTE);
     assert.equal(rig.answer(), "optional");
+    const two = askerRig({ random: () => 0.99999 });
+    two.proxies = 2;
+    two.mode = "down";
+    two.setQuestions([question()]);
+    await two.clock.pass(20 * MINUTE);
+    const times = two.roundTimes();
+    assert.equal(Math.round(((times.at(-1) ?? 0) - (times.at(-2) ?? 0)) / SECOND), 120, "each of two proxies");
   });
 
   it("never changes what was seen last, whatever the outcomes are", async () => {
