@@ -128,18 +128,15 @@ describe("doctor finds the same in a dump, and the same codes in a redacted one"
     assert.deepEqual(codesOf(await ofDump(true)), redacted.sort());
   });
 
-  test("with the controller's DNS answers, and its warning about kept names", async () => {
+  test("with the controller's DNS answers", async () => {
     const from = { kind: "Ingress", namespace: "shop", name: "web" };
     const names = [{ name: "shop.example.com", from, addresses: [], resolved: ["203.0.113.7"] }];
-    const warnings = [{ code: "kept", text: "1 names stay mapped: old.example.com" }];
-    const status = { leader: true, identity: "c", synced: true, sources: [], targets: [], names, warnings };
+    const status = { leader: true, identity: "c", synced: true, sources: [], targets: [], names, warnings: [] };
     server.onCall = ({ path }) => {
       if (path.endsWith("/proxy/status")) return { status: 200, body: status };
       return discovery(path);
     };
     assert.match(await foundInDumps(), /names-lead-to-it/);
-    const { stdout } = await runHere(["status", "--from", await files.file("kept.yaml", await dumped())], {});
-    assert.match(stdout, /warning: kept: 1 names stay mapped: old\.example\.com/);
   });
 
   test("of a cluster that refuses many requests", async () => {
@@ -312,16 +309,12 @@ describe("status --from", () => {
   });
 
   test("refuses a configuration that this version cannot read", async () => {
-    const metadata = {
-      namespace: "switchback-system",
-      name: "c",
-      labels: { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "config" },
-    };
+    const metadata = { namespace: "switchback-system", name: "switchback-config" };
     const config = { apiVersion: "v1", kind: "ConfigMap", metadata, data: { "config.yaml": "targets: 5" } };
     const file = await files.file("config.yaml", `${HEAD}---\n${JSON.stringify(config)}\n`);
     const { code, stdout, stderr } = await runHere(["status", "--from", file], {});
     assert.deepEqual([code, stdout], [2, ""]);
-    assert.match(stderr, /ConfigMap c is not valid for this version: targets/);
+    assert.match(stderr, /ConfigMap switchback-config is not valid for this version: targets/);
   });
 
   test("cannot be combined with an option that selects the cluster", async () => {

@@ -145,15 +145,6 @@ test("if the key is refused, reports the controller's text", async (t) => {
   });
 });
 
-test("a controller of an earlier version answers without a key", async (t) => {
-  for (const status of [403, 404]) {
-    const { server } = asked(t, leader);
-    const { onCall } = server;
-    server.onCall = (call) => (call.path === SECRET ? refusal(status, "Refused") : onCall(call));
-    assert.deepEqual(await leaderStatus(server.client, "ours"), leader);
-  }
-});
-
 for (const status of [403, 500, 503]) {
   test(`does not retry a ${status}`, async (t) => {
     const { server, pages } = asked(t);

@@ -51,13 +51,7 @@ async function readStatus(
   { all, in: only, stuck }: WorkloadsRead,
   signal: AbortSignal | undefined,
 ): Promise<FullStatus> {
-  // A forbidden key matters only if the controller asks for one: earlier versions do not.
-  let forbidden: unknown;
-  const key = await readStatusKey(client, namespace, signal).catch((error: unknown) => {
-    if (statusOf(error) !== 403) throw error;
-    forbidden = error;
-    return undefined;
-  });
+  const key = await readStatusKey(client, namespace, signal);
   try {
     const read = (after?: string) =>
       readLeaderStatus(client, namespace, {
@@ -70,11 +64,11 @@ async function readStatus(
   } catch (error) {
     if (statusOf(error) === 404) throw new SwitchbackError("input-invalid", noController(namespace));
     if (key !== undefined || !hasCode(error, "status-refused")) throw error;
-    throw forbidden ?? new SwitchbackError("status-refused", noKey(namespace), { cause: error });
+    throw new SwitchbackError("status-refused", noKey(namespace), { cause: error });
   }
 }
 
-/** Adds the workloads of the following pages. A controller of an earlier version has all workloads on its only page. */
+/** Adds the workloads of the following pages. */
 async function withAllPages(first: FullStatus, read: (after: string) => Promise<FullStatus>): Promise<FullStatus> {
   const { running } = first;
   if (running?.next === undefined) return first;

@@ -1,5 +1,5 @@
 import { parse } from "yaml";
-import { readConfigName, readConfigText } from "#lib/documents/installed-config.ts";
+import { readConfigText } from "#lib/documents/installed-config.ts";
 import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
@@ -100,11 +100,7 @@ async function read(flags: VersionFlags, env: CliContext["env"]): Promise<Compon
 
 /** The components outside the namespace of Switchback: the agents, if they exist. */
 async function readElsewhere(client: KubeClient, installed: string): Promise<ComponentVersion[]> {
-  const text = await ifThere(async () => {
-    const name = await readConfigName(client, installed);
-    return name === undefined ? "" : await readConfigText(client, installed, name);
-  });
-  if (text === undefined) return [];
+  const text = (await ifThere(() => readConfigText(client, installed))) ?? "";
   const { agentWorkload } = await import("#extras/agent/installed.ts");
   const { kind, namespace, name } = agentWorkload(parse(text) ?? {});
   const agents = await ifThere(() => client.get<RawWorkload>(workloadPath(namespace, kind, name)));

@@ -164,6 +164,21 @@ test("the front of an unused discovered target is removed after a day", async (t
   assert.deepEqual(written(rig), []);
 });
 
+test("a leader deletes a front that the document has not listed for a day, and no front that gets names", async (t) => {
+  const front = (name: string) => ({ metadata: { labels: { "switchback.dev/target": name } }, spec: {} });
+  const objects = Object.fromEntries(["a", "b", "c"].map((name) => [frontPath(name), front(name)]));
+  const rig = await frontsRig(t, { found: [target("a"), target("b")], objects });
+  await lead(rig, "a");
+  await passHours(t, 23);
+  rig.fronts.use(new Set(["a", "b"]));
+  await rig.pass(100);
+  written(rig);
+  await rig.pass(3_599_500, 1_000);
+  assert.deepEqual(written(rig), []);
+  await rig.pass(1_000);
+  assert.deepEqual(written(rig), ["DELETE switchback-c"]);
+});
+
 for (const jumpMs of [HOUR_MS, -HOUR_MS]) {
   test(`a wall clock that jumps by ${jumpMs / HOUR_MS} hours removes no front early or late`, async (t) => {
     const rig = await frontsRig(t, { found: [target("a")], discovery: { keepSeconds: 60 } });

@@ -55,6 +55,7 @@ interface Failure {
   readonly code: "targets-not-written" | "front-not-written" | "front-not-deleted";
   readonly target?: string;
 }
+const FRONT_FAILURES = ["front-not-written", "front-not-deleted"] as const;
 
 /**
  * The addresses of targets. The leader makes a relayed target reachable in three steps. It publishes the proxies'
@@ -69,6 +70,8 @@ export class FrontReconciler implements TargetAddresses {
   readonly #listening: ProxyReadiness;
   /** Since when each target is unused. */
   readonly #unused: StoredTimes;
+  /** By target: since when, in this term, a front exists that the document does not list. */
+  #unlisted: ReadonlyMap<string, number> = new Map();
   readonly #reconciler: Reconciler;
   /** Reports changes of addresses. */
   readonly #reporter: Reconciler;
@@ -169,6 +172,7 @@ export class FrontReconciler implements TargetAddresses {
       if (inUse.has(name)) this.#listening.trust(name);
     }
     this.#leading = signal;
+    this.#unlisted = new Map();
     this.#enqueue(0);
   }
 
@@ -247,9 +251,9 @@ export class FrontReconciler implements TargetAddresses {
     const term = this.#leading;
     if (term === undefined || term.aborted || !this.synced || this.#inUse === undefined) return undefined;
     try {
-      const plan = this.#plan();
+      const plan = this.#withUnlisted(this.#plan());
       await this.#carryOut(plan, term);
-      this.#worked({ code: "targets-not-written" });
+      this.#worked(["targets-not-written"]);
       const { nextDropMs } = plan;
       return { requeueAfter: nextDropMs === undefined ? undefined : Math.max(SETTLE_MS, nextDropMs) };
     } catch (error) {
@@ -263,22 +267,11 @@ export class FrontReconciler implements TargetAddresses {
     return this.#store.published.targets.filter(({ ports }) => ports.length > 0);
   }
 
-  /** The targets without a relay, as published for the next leader. */
-  #ownServices(): readonly PublishedTarget[] {
+  /** The targets without a relay that are not listed otherwise, as published for the next leader. */
+  #ownServices(listed: ReadonlySet<string>): readonly PublishedTarget[] {
     return this.#definitions().flatMap((target) => {
-      const clusterIPs = isRelayed(target) ? [] : this.#addressesOf(target);
+      const clusterIPs = isRelayed(target) || listed.has(target.name) ? [] : this.#addressesOf(target);
       return clusterIPs.length === 0 ? [] : { name: target.name, upstream: clusterIPs[0] ?? "", ports: [], clusterIPs };
-    });
-  }
-
-  #withAskedPorts(headers: HeaderDecisions, listed: readonly PublishedTarget[]): readonly PublishedTarget[] {
-    return withAskedPorts(listed, {
-      targets: [...(this.#inUse ?? [])].sort().flatMap((name) => headers.defined(name) ?? []),
-      wantedOf: (name) => headers.wantedOf(name),
-      exampleOf: this.#exampleOf,
-      answerOf: (name, port) => headers.answers.answerOf(name, port),
-      clusterDomain: this.#deps.clusterDomain,
-      published: this.#store.published.targets,
     });
   }
 
@@ -303,16 +296,39 @@ export class FrontReconciler implements TargetAddresses {
     return plan;
   }
 
+  /**
+   * Drops fronts that the document does not list, for example those of a restored backup. Pods may hold their
+   * addresses, so such a front stays as long as that of an unused target.
+   */
+  #withUnlisted(plan: RelayedTargets): RelayedTargets {
+    const { enabled, keepSeconds } = this.#deps.config.discovery;
+    // Without discovery the right to delete fronts is missing.
+    if (!enabled) return plan;
+    const listed = new Set([...plan.targets.map(byName), ...plan.dropped]);
+    const names = [...this.#services.existing].filter((name) => !listed.has(name));
+    const now = steadyNow();
+    this.#unlisted = new Map(names.map((name) => [name, this.#unlisted.get(name) ?? now]));
+    const waits = names.map((name) => (this.#unlisted.get(name) ?? now) + keepSeconds * 1000 - now);
+    const due = names.filter((_, index) => (waits[index] ?? 0) <= 0);
+    const nextMs = Math.min(plan.nextDropMs ?? Number.POSITIVE_INFINITY, ...waits.filter((ms) => ms > 0));
+    return {
+      ...plan,
+      dropped: [...plan.dropped, ...due],
+      nextDropMs: Number.isFinite(nextMs) ? nextMs : undefined,
+    };
+  }
+
   async #carryOut({ targets, dropped }: RelayedTargets, term: AbortSignal): Promise<void> {
     const stuck = await this.#removeFronts(dropped, term);
     term.throwIfAborted();
     const remembered = this.#relayed().filter(({ name }) => stuck.has(name));
     const relayed = [...targets, ...remembered];
-    const names = new Set(relayed.map(byName));
-    const listed = [...relayed, ...this.#ownServices().filter(({ name }) => !names.has(name))];
-    const { headers } = this.#deps;
-    const proxies = headers && this.#listening.proxies.length;
-    if (await this.#store.write(headers ? this.#withAskedPorts(headers, listed) : listed, proxies)) this.#learn();
+    const listed = [...relayed, ...this.#ownServices(new Set(relayed.map(byName)))];
+    const { clusterDomain, headers } = this.#deps;
+    const { published } = this.#store;
+    const input = { inUse: this.#inUse ?? new Set(), exampleOf: this.#exampleOf, clusterDomain, published };
+    const asked = headers && withAskedPorts(listed, { headers, ...input });
+    if (await this.#store.write(asked ?? listed, headers && this.#listening.proxies.length)) this.#learn();
     const failed = await this.#ensureFronts(targets, term);
     // No proxy listens for a target without an upstream.
     this.#listening.expect(targets.filter(({ upstreamIPs }) => upstreamIPs?.length !== 0).map(byName));
@@ -327,8 +343,7 @@ export class FrontReconciler implements TargetAddresses {
     const ensure = async (target: PublishedTarget) => {
       try {
         await this.#services.ensure(target, signal);
-        this.#worked({ code: "front-not-written", target: target.name });
-        this.#worked({ code: "front-not-deleted", target: target.name });
+        this.#worked(FRONT_FAILURES, target.name);
       } catch (error) {
         failed += 1;
         this.#failed({ code: "front-not-written", target: target.name }, error);
@@ -351,8 +366,7 @@ export class FrontReconciler implements TargetAddresses {
       signal.throwIfAborted();
       try {
         if (this.#deps.config.discovery.enabled) await this.#services.remove(name);
-        this.#worked({ code: "front-not-written", target: name });
-        this.#worked({ code: "front-not-deleted", target: name });
+        this.#worked(FRONT_FAILURES, name);
         this.#deps.log.info({ target: name }, "removed a target that had no names for too long");
       } catch (error) {
         stuck.add(name);
@@ -368,8 +382,10 @@ export class FrontReconciler implements TargetAddresses {
     if (this.#failures.pass(`${of.code} ${of.target}`, { reason }) !== undefined) this.#deps.log.warn(of, reason);
   }
 
-  #worked(of: Failure): void {
-    if (this.#failures.end(`${of.code} ${of.target}`) !== undefined) this.#deps.log.info(of, "it works again");
+  #worked(codes: readonly Failure["code"][], target?: string): void {
+    for (const code of codes)
+      if (this.#failures.end(`${code} ${target}`) !== undefined)
+        this.#deps.log.info({ code, ...(target && { target }) }, "it works again");
   }
 
   /** Without discovery the RBAC rules cover the configured fronts only; other fronts stay unchanged. */

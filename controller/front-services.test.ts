@@ -51,16 +51,21 @@ test("a front that was just deleted gets its address again, even if that is refu
   assert.deepEqual(lost, []);
 });
 
-test("an address is requested five times in three seconds, and each refusal is logged", async (t) => {
+test("an address is requested five times in three seconds, then it is given up, with an Event", async (t) => {
   const pass = stopTime(t);
-  const { services, asked, log, term } = await fronts(t, 100);
-  void services.ensure(TARGET, term());
+  const { services, asked, lost, log, term } = await fronts(t, 100);
+  const ensured = services.ensure(TARGET, term());
   const counts: number[] = [];
   for (const ms of [90, 10, 190, 10, 390, 10, 790, 10, 1_490, 10]) {
     await pass(ms);
     counts.push(asked.length);
   }
   assert.deepEqual(counts, [1, 2, 2, 3, 3, 4, 4, 5, 5, 6]);
+  await ensured;
+  assert.deepEqual(asked, [HELD, HELD, HELD, HELD, HELD, undefined]);
+  assert.deepEqual(services.addressesOf("edge"), ["198.51.100.1"]);
+  const note = "the ClusterIP 198.51.100.9, 2001:db8::9 could not be reassigned; pods that hold it must be recreated";
+  assert.deepEqual(lost, [["front-address-lost", note, "switchback-edge"]]);
   assert.deepEqual(
     log.lines.map(({ level, fields, message }) => [level, fields, message]),
     [
@@ -69,26 +74,9 @@ test("an address is requested five times in three seconds, and each refusal is l
         { code: "front-address-refused", target: "edge", waitMs },
         "provided IP is already allocated",
       ]),
-      [
-        "error",
-        { code: "front-address-lost", target: "edge" },
-        "the ClusterIP 198.51.100.9, 2001:db8::9 could not be reassigned; pods that hold it must be recreated",
-      ],
+      ["error", { code: "front-address-lost", target: "edge" }, note],
     ],
   );
-});
-
-test("an address that is always refused is given up, with an Event", async (t) => {
-  const pass = stopTime(t);
-  const { services, asked, lost, term } = await fronts(t, 100);
-  const ensured = services.ensure(TARGET, term());
-  await pass(3_000);
-  assert.ok(await isSettled(ensured), "within the time for which an address is asked for");
-  await ensured;
-  assert.deepEqual(services.addressesOf("edge"), ["198.51.100.1"]);
-  const note = "the ClusterIP 198.51.100.9, 2001:db8::9 could not be reassigned; pods that hold it must be recreated";
-  assert.deepEqual(lost, [["front-address-lost", note, "switchback-edge"]]);
-  assert.deepEqual(asked, [HELD, HELD, HELD, HELD, HELD, undefined]);
 });
 
 test("a former leader does not give up an address", async (t) => {
@@ -288,6 +276,17 @@ test("a front is deleted and forgotten, also if it is already gone, but not if t
   assert.deepEqual(services.addressesOf("edge"), before);
 });
 
+test("a front that somebody has recreated meanwhile is not deleted", async (t) => {
+  const { kube, services, ensure } = await followed(t);
+  await ensure();
+  kube.onWrite = ({ path }) => {
+    kube.remove(path);
+    kube.put(path, { metadata: { uid: "later", labels: { "switchback.dev/target": "edge" } } });
+  };
+  await assert.rejects(services.remove("edge"), { status: 409 });
+  assert.ok(kube.at(`${PATH}/switchback-edge`));
+});
+
 test("stopping ends the watch, whose inactivity is measured until then", async (t) => {
   const { kube, services } = await followed(t);
   const { now } = performance;
@@ -356,6 +355,28 @@ describe("trafficDistribution", () => {
     const none = await distributed(t);
     assert.deepEqual(await none.written(), [undefined]);
     assert.equal(none.log.lines.length, 2);
+  });
+
+  test("stays if the API server refuses an address", async (t) => {
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const { kube, services, ensure, log } = await followed(t, () => {}, "PreferSameNode");
+    services.remember("edge", HELD);
+    let refusals = 1;
+    kube.onWrite = () => {
+      if (refusals-- > 0) throw new SwitchbackError("kube-status", "IP is already allocated", { status: 422 });
+    };
+    const ensured = ensure();
+    await settled();
+    t.mock.timers.tick(100);
+    const specs = (await ensured) as { trafficDistribution?: string }[];
+    assert.deepEqual(
+      specs.map(({ trafficDistribution }) => trafficDistribution),
+      ["PreferSameNode", "PreferSameNode"],
+    );
+    assert.deepEqual(
+      log.lines.map(({ fields }) => (fields as { code: string }).code),
+      ["front-address-refused"],
+    );
   });
 
   test("is not written again and again if the API server drops it", async (t) => {

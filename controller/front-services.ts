@@ -108,6 +108,11 @@ export class FrontServices {
     return this.#known;
   }
 
+  /** The targets of the front Services that exist. */
+  get existing(): readonly string[] {
+    return [...(this.#watcher?.objects().values() ?? [])].map(({ target }) => target);
+  }
+
   /** Remembers addresses that pods may already hold. */
   remember(target: string, addresses: readonly string[]): void {
     if (addresses.length > 0 && !this.#known.has(target)) this.#known.set(target, addresses);

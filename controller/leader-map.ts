@@ -1,7 +1,6 @@
 import { compareNames } from "#hostmap/hostnames.ts";
 import type { Plan, PlannedName } from "#hostmap/plan.ts";
-import { PublishedNames, type Wanted } from "#hostmap/published-names.ts";
-import type { RemovalRules } from "#hostmap/removal-guard.ts";
+import { PublishedNames, type RemovalRules, type Wanted } from "#hostmap/published-names.ts";
 import type { HostLine, TargetAddress } from "#hostmap/types.ts";
 import { anyDepthOf, isWildcard, plannedNameOf } from "#hostmap/wildcards.ts";
 import { type RenderedMap, renderMap } from "#lib/documents/map-format.ts";

@@ -8,7 +8,7 @@ import { leaderClient } from "#lib/kube/leader-client.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { claimOf } from "#test/arbitraries.ts";
 import { IP, loopRig, stopClock } from "#test/fakes/loop-rig.ts";
-import { MemoryKube } from "#test/fakes/memory-kube.ts";
+import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
 import { fc } from "#test/property.ts";
 import { OBJECTS, publishedIn } from "#test/published.ts";
 
@@ -58,8 +58,12 @@ function replica(kube: MemoryKube, lease: { holder: string | undefined }, identi
 /** The writes that have been sent and did not arrive yet. */
 function delays(kube: MemoryKube) {
   const sent: PromiseWithResolvers<void>[] = [];
-  const state = { slow: false };
-  kube.onWrite = async () => {
+  const state = { slow: false, failures: 0 };
+  kube.onWrite = async ({ path }) => {
+    if (state.failures > 0) {
+      state.failures -= 1;
+      throw refusal(path, 503);
+    }
     if (!state.slow) return;
     const gate = Promise.withResolvers<void>();
     sent.push(gate);
@@ -84,6 +88,7 @@ const step = fc.oneof(
   fc.record({ do: fc.constant("wait" as const), ms: fc.constantFrom(0, 50, 300) }),
   fc.record({ do: fc.constant("change of leader" as const), noticed: fc.boolean() }),
   fc.record({ do: fc.constant("slow" as const) }),
+  fc.record({ do: fc.constant("fail" as const), times: fc.integer({ min: 1, max: 3 }) }),
   fc.record({ do: fc.constant("arrive" as const) }),
   fc.record({
     do: fc.constant("edit" as const),
@@ -119,6 +124,7 @@ async function run(pass: (ms: number) => Promise<void>, steps: readonly Step[]) 
       for (const one of both) one.observe(next.object, next.names);
     } else if (next.do === "wait") await pass(next.ms);
     else if (next.do === "slow") writes.state.slow = true;
+    else if (next.do === "fail") writes.state.failures = next.times;
     else if (next.do === "arrive") writes.arrive();
     else if (next.do === "edit") {
       kube.put(PATH, { ...kube.at(PATH), data: { hosts: next.text } });
@@ -133,6 +139,7 @@ async function run(pass: (ms: number) => Promise<void>, steps: readonly Step[]) 
     }
   }
   writes.state.slow = false;
+  writes.state.failures = 0;
   writes.arriveAll();
   await pass(65_000);
   const published = publishedIn([kube.at(PATH) ?? {}]);

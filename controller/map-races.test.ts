@@ -34,7 +34,7 @@ async function led(t: TestContext, wrap?: (kube: MemoryKube) => Partial<KubeClie
   const rig = replica(kube, wrap?.(kube));
   rig.source.set("shop/a", "a.example.com");
   rig.loop.lead(rig.leadership.signal);
-  await pass(1_000);
+  await pass(6_000);
   assert.deepEqual(hosts(kube), ["a.example.com"]);
   return { ...rig, kube, pass };
 }
@@ -99,7 +99,7 @@ test("a new leader whose watch is late starts from the map that the former leade
   const both = [former, next];
   for (const { source } of both) source.set("shop/a", "a.example.com");
   former.loop.lead(former.leadership.signal);
-  await pass(1_000);
+  await pass(6_000);
   isLate = true;
   const claim = (namespace: string, created: string) =>
     both.map(({ source }) =>

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { IP, loopRig, mapped, names, published, stopClock, TestStore } from "#test/fakes/loop-rig.ts";
+import { IP, leader, loopRig, mapped, names, published, stopClock, TestStore } from "#test/fakes/loop-rig.ts";
 import { isSettled } from "#test/fakes/stopped-time.ts";
 
 // When the loop runs: what wakes it, what it waits for, and how it ends.
@@ -197,18 +197,6 @@ test("the retry delay doubles from half a second to fifteen seconds, and resets 
   assert.deepEqual(gapsOf(tries), [500, 1_000]);
 });
 
-test("setting the clock back does not extend a retry delay", async (t) => {
-  const { tries, pass } = await failing(t);
-  await pass(100);
-  const time = Date.now;
-  t.mock.method(Date, "now", () => time() - 3_600_000);
-  assert.equal(tries.length, 1);
-  await pass(500);
-  assert.equal(tries.length, 2);
-  await pass(1_000);
-  assert.equal(tries.length, 3);
-});
-
 test("a deposed leader whose write failed observes at once as a follower", async (t) => {
   const { source, addresses, leadership, pass } = await failing(t);
   await pass(20_000);
@@ -232,28 +220,6 @@ test("a new term does not wait for the retry of the last one", async (t) => {
   assert.deepEqual(gapsOf(tries), [500, 1_000]);
   store.onWrite = () => {};
   await pass(4_000);
-  assert.deepEqual(published(store), mapped(["a.example.com"]));
-});
-
-test("it never sleeps longer than an hour, because timers overflow", async (t) => {
-  const pass = stopClock(t);
-  const store = new TestStore();
-  const { loop, source, leadership } = loopRig(store, { removal: { vanishMs: 40 * 86_400_000 } });
-  loop.start();
-  source.set("shop/web", "a.example.com", "b.example.com");
-  source.sync();
-  loop.lead(leadership.signal);
-  await pass(2_000);
-  const timers = t.mock.method(globalThis, "setTimeout");
-  source.set("shop/web", "a.example.com");
-  await pass(100);
-  const delays = timers.mock.calls.map(({ arguments: [, ms] }) => ms);
-  assert.deepEqual(delays, [0, 3_600_000]);
-  for (let day = 0; day < 40; day += 1) {
-    assert.deepEqual(published(store), mapped(["a.example.com", "b.example.com"]));
-    await pass(86_400_000, 3_600_000);
-  }
-  await pass(3_600_000, 3_600_000);
   assert.deepEqual(published(store), mapped(["a.example.com"]));
 });
 
@@ -290,4 +256,35 @@ test("each hold is reported", async (t) => {
   assert.equal(holds.length, 2);
   assert.equal(logged.filter((code) => code === "removal-held").length, 2);
   assert.deepEqual(published(store), mapped(names(12), IP));
+});
+
+test("a leader that is deposed while it writes writes no more; when it leads again, it continues", async (t) => {
+  const { loop, source, store, failures, pass, leadership } = await leader(t, names(3));
+  store.onWrite = () => leadership.abort();
+  source.set("shop/new", "new.example.com");
+  await pass(5_000);
+  assert.equal(store.writes.length, 1);
+  assert.deepEqual(failures, [], "being deposed is no failure");
+  assert.equal(loop.publishedNames, undefined);
+  store.onWrite = () => {};
+  const again = new AbortController();
+  loop.lead(again.signal);
+  await pass(1_000);
+  assert.deepEqual(published(store), mapped([...names(3), "new.example.com"]));
+  loop.lead(new AbortController().signal);
+  again.abort();
+  await pass(1_000);
+  assert.notEqual(loop.publishedNames, undefined, "the end of an earlier term ends no later one");
+});
+
+test("a term that ends before it begins has no effect", async (t) => {
+  const pass = stopClock(t);
+  const { loop, source, store } = loopRig();
+  loop.start();
+  source.set("shop/web", "a.example.com");
+  source.sync();
+  loop.lead(AbortSignal.abort());
+  await pass(1_000);
+  assert.deepEqual(store.writes, []);
+  assert.equal(loop.publishedNames, undefined);
 });

@@ -1,7 +1,7 @@
 import { show } from "#hostmap/hostnames.ts";
 import type { Plan, PlannedName } from "#hostmap/plan.ts";
-import type { PublishedNames } from "#hostmap/published-names.ts";
-import type { RemovalRules } from "#hostmap/removal-guard.ts";
+import type { PublishedNames, RemovalHold, RemovalRules } from "#hostmap/published-names.ts";
+import type { HostLine } from "#hostmap/types.ts";
 import { isPublished, MAP_VERSION, recoverMap } from "#lib/documents/map-format.ts";
 import type { MapWriter } from "#lib/documents/map-writer.ts";
 import { describeError, hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
@@ -11,7 +11,6 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import type { ClaimEvents } from "./claim-events/reporter.ts";
 import { LeaderMap } from "./leader-map.ts";
-import { MapAnnouncements } from "./map-announcements.ts";
 import type { PublishPacer } from "./publish-pacer.ts";
 import type { Source } from "./sources/types.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
@@ -47,8 +46,13 @@ const RETRY_MS = 500;
 const MAX_RETRY_MS = 15_000;
 /** Delay after a write that was based on another version than the current one. */
 const CONFLICT_MS = 100;
-/** How long a disputed name waits after the map was lost. */
+/** How long a disputed name waits after the map was lost, also if the leader changes meanwhile. */
 const LOST_MS = 10 * 60_000;
+/**
+ * How long readers keep their last map after it was lost. Meanwhile DNS gives its first answers (2 s), because what is
+ * not decided yet is not in the first new map.
+ */
+const LOST_QUIET_MS = 5_000;
 
 /**
  * Observe, plan, publish.
@@ -110,8 +114,14 @@ export class MapReconciler {
   /** Publishes until `signal` aborts. */
   lead(signal: AbortSignal): void {
     if (signal.aborted) return;
-    const { log, onHeld, plan } = this.#deps;
-    const term: Term = { signal, announcements: new MapAnnouncements(log, onHeld), map: undefined };
+    const { plan } = this.#deps;
+    const term: Term = {
+      signal,
+      said: new LogThrottle(),
+      map: undefined,
+      lostAt: undefined,
+      quietUntil: 0,
+    };
     this.#term = term;
     signal.addEventListener("abort", () => {
       if (this.#term !== term) return;
@@ -122,6 +132,12 @@ export class MapReconciler {
     });
     this.#reconciler.forget();
     this.enqueue();
+  }
+
+  /** Lets a replica that never leads decide as a leader that finds the published map. */
+  async observe(): Promise<void> {
+    const { store, now } = this.#deps;
+    this.#decideFrom((await recoverMap(store.current, now())).lines);
   }
 
   /** True once every source, the store and the addresses have synced. */
@@ -188,7 +204,9 @@ export class MapReconciler {
     try {
       const { names } = await this.#publishChanges(term, since);
       if (this.#failures.end("map") !== undefined) this.#deps.log.info({ code: "publish-failed" }, "it works again");
-      const deadlines = [names.nextDeadline(), this.#deps.plan.nextDeadline()].filter((time) => time !== undefined);
+      const quietUntil = term.quietUntil > now() ? term.quietUntil : undefined;
+      const times = [quietUntil, names.nextDeadline(), this.#deps.plan.nextDeadline()];
+      const deadlines = times.filter((time) => time !== undefined);
       return { requeueAfter: deadlines.length === 0 ? undefined : Math.min(...deadlines) - now() };
     } catch (error) {
       this.#changedAt = since ?? this.#changedAt;
@@ -203,19 +221,20 @@ export class MapReconciler {
   async #publishChanges(term: Term, since: number | undefined): Promise<LeaderMap> {
     const { addresses, pacer, now, store, onPublished } = this.#deps;
     term.map ??= await this.#takeOver(term);
-    const { map, announcements } = term;
+    const { map } = term;
     map.update(this.#takePlan(), addresses.targets(), now());
     map.settle(now());
+    if (now() < term.quietUntil) return map;
     const rendered = await map.render();
     const { hold } = map.names;
-    announcements.hold(hold);
-    announcements.overflow(rendered.leftOut);
+    const notes = { hold, lostAt: now() < (term.lostAt ?? 0) + LOST_MS ? term.lostAt : undefined };
+    this.#announce(term, hold, rendered.leftOut);
     const { revision, bytes } = rendered;
     // It differs after our own change, or because somebody edited it.
-    if (!isPublished(store.current, rendered, hold)) {
+    if (!isPublished(store.current, rendered, notes)) {
       term.signal.throwIfAborted();
       const begun = now();
-      await store.write(rendered, hold);
+      await store.write(rendered, notes);
       pacer.spend(begun, bytes);
       onPublished?.({ mapRevision: revision, bytes }, since === undefined ? 0 : now() - since);
     }
@@ -223,26 +242,52 @@ export class MapReconciler {
     return map;
   }
 
+  /** Reports a held removal and a full map when they begin or change, not while they last. */
+  #announce({ said }: Term, hold: RemovalHold | undefined, leftOut: number): void {
+    const { log, onHeld } = this.#deps;
+    if (hold === undefined) said.end("hold");
+    else if (said.pass("hold", { reason: `${hold.since}` }) !== undefined) {
+      const text = "more than half of the names would be removed at once; the removal is held back";
+      log.warn({ code: "removal-held", ...hold }, text);
+      onHeld?.(hold.names, hold.of, hold.until);
+    }
+    if (leftOut === 0) said.end("full");
+    else if (said.pass("full", { reason: `${leftOut}` }) !== undefined)
+      log.error({ code: "map-full", names: leftOut }, "names do not fit into the map");
+  }
+
   /** A new leader starts from the published map, not from an empty one. */
   async #takeOver(term: Term): Promise<LeaderMap> {
-    const { addresses, plan, source, store, now, removal, log, claimEvents } = this.#deps;
+    const { addresses, plan, store, now, log, claimEvents } = this.#deps;
     // The watch may not have the last write of the former leader yet, and with it the holders of its names.
-    const { lines, flaw } = await recoverMap(await store.refresh());
+    const { lines, flaw, lostAt } = await recoverMap(await store.refresh(), now());
     term.signal.throwIfAborted();
     const published = addresses.published();
     if (flaw?.code === MAP_VERSION)
       throw new SwitchbackError("data-corrupt", `the published map is left as it is: ${flaw.text}`);
+    term.lostAt = lostAt;
     // Without targets, this is a new installation.
     if (flaw !== undefined && published.length > 0) {
       log.error({ code: "map-lost" }, `the map is written again from what can be read: ${flaw.text}`);
-      plan.loseHolders(now() + LOST_MS);
+      term.lostAt = now();
+      term.quietUntil = now() + LOST_QUIET_MS;
     }
-    const map = new LeaderMap(removal, plan, lines, published);
-    source.keep?.(map.names.lines);
-    addresses.lead(map.targetsInUse(), term.signal);
+    if (term.lostAt !== undefined) plan.loseHolders(term.lostAt + LOST_MS);
+    const map = this.#decideFrom(lines);
+    // Without the map it is not known which targets have names. All proxies already listen for those of the document.
+    const inUse = flaw === undefined ? map.targetsInUse() : new Set(published.map(({ name }) => name));
+    addresses.lead(inUse, term.signal);
     this.#takePlan();
     map.releaseUnplanned(now());
     claimEvents?.begin(term.signal, (name) => lines.has(name));
+    return map;
+  }
+
+  /** Lets the plan and the sources decide with what is published. */
+  #decideFrom(lines: ReadonlyMap<string, HostLine>): LeaderMap {
+    const { removal, plan, addresses, source } = this.#deps;
+    const map = new LeaderMap(removal, plan, lines, addresses.published());
+    source.keep?.(map.names.lines);
     return map;
   }
 
@@ -261,6 +306,11 @@ export class MapReconciler {
 /** The state of a leader from `lead` until its signal aborts. */
 interface Term {
   readonly signal: AbortSignal;
-  readonly announcements: MapAnnouncements;
+  /** What has been reported of holds and of a full map. */
+  readonly said: LogThrottle;
   map: LeaderMap | undefined;
+  /** When the map was lost. */
+  lostAt: number | undefined;
+  /** Nothing is published before this time. */
+  quietUntil: number;
 }

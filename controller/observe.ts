@@ -51,6 +51,7 @@ export async function observe(config: Config, options: ObserveOptions): Promise<
   map.start();
   try {
     await untilKnown(replica, options);
+    await map.observe();
     // The last objects may be evidence for others. Discovery resolves those at the next turn.
     await pause(POLL_MS);
     settle(plan, addresses);

@@ -22,7 +22,6 @@ export class PublishPacer {
   readonly #intervalMs: number;
   /** When the cost of all publications so far is used up. */
   #paidAt = Number.NEGATIVE_INFINITY;
-  #seenAt = Number.NEGATIVE_INFINITY;
   #oneMore = false;
 
   /** `readers`: how many processes read the map, besides webhooks and controllers. */
@@ -32,24 +31,16 @@ export class PublishPacer {
     this.#intervalMs = 1000 / rules.publicationsPerSecond;
   }
 
-  /** Milliseconds until a publication is allowed; 0 if it is allowed now. */
+  /** Milliseconds until a publication is allowed; 0 if it is allowed now. `now` is from a monotonic clock. */
   delay(now: number): number {
-    this.#see(now);
     return this.#oneMore ? 0 : Math.max(0, Math.ceil(this.#paidAt - now));
   }
 
   /** Counts a publication that began at `begun`. */
   spend(begun: number, bytes: number): void {
-    this.#see(begun);
     this.#oneMore = begun - this.#paidAt >= this.#intervalMs / 2;
     const sent = bytes * Math.max(1, this.#readers() / READERS);
     const costMs = Math.max(this.#intervalMs, (sent / this.#rules.bytesPerSecond) * 1000);
     this.#paidAt = Math.max(this.#paidAt, begun) + costMs;
-  }
-
-  /** If the clock is set back, the next publication must not wait until the clock has caught up. */
-  #see(now: number): void {
-    if (now < this.#seenAt) this.#paidAt -= this.#seenAt - now;
-    this.#seenAt = now;
   }
 }

@@ -1,4 +1,4 @@
-import type { RemovalRules } from "#hostmap/removal-guard.ts";
+import type { RemovalRules } from "#hostmap/published-names.ts";
 import type { Config } from "#lib/config/schema.ts";
 
 /** The removal rules of a config, in milliseconds. */

@@ -56,7 +56,7 @@ test("the reason names each missing permission", async () => {
   server.onCall = () => refusal(403, "Forbidden");
   const missing = (text: string) => unknown("right-missing", `missing permission: ${text} in the namespace ours`);
   const { config, targets, deployments, map } = await gather();
-  assert.deepEqual(config, missing("get deployments.apps switchback-controller"));
+  assert.deepEqual(config, missing("get configmaps switchback-config"));
   assert.deepEqual(targets, missing(`get configmaps ${OBJECTS.targets}`));
   assert.deepEqual(deployments, missing("list deployments.apps"));
   assert.deepEqual(map, missing(`get configmaps ${OBJECTS.map}`));
@@ -90,8 +90,8 @@ describe("the configuration", () => {
 
   test("is unknown if another version wrote it, or if it is not YAML", async () => {
     for (const [text, expected] of [
-      ["unheard: 1", /^ConfigMap switchback-config-0123456789 is not valid for this version: .*unheard/s],
-      ["{", /^ConfigMap switchback-config-0123456789 is not valid YAML: [^\n]*at line 1, column 2$/],
+      ["unheard: 1", /^ConfigMap switchback-config is not valid for this version: .*unheard/s],
+      ["{", /^ConfigMap switchback-config is not valid YAML: [^\n]*at line 1, column 2$/],
     ] as const) {
       const config = await read({ "config.yaml": text });
       assert.ok(!config.known);

@@ -1,6 +1,6 @@
 import type { Config } from "#lib/config/schema.ts";
 import type { Section } from "#lib/config/sections.ts";
-import { CONTROLLER_DEPLOYMENT, readConfigName, readConfigText } from "#lib/documents/installed-config.ts";
+import { CONFIG_NAME, readConfigText } from "#lib/documents/installed-config.ts";
 import { MAP_MISSING, MAP_NAME } from "#lib/documents/map-format.ts";
 import { readMap } from "#lib/documents/map-reader.ts";
 import { readTargets } from "#lib/documents/read-targets.ts";
@@ -36,23 +36,19 @@ export async function gatherInstall(
   return { config, targets, deployments, map, status, proxyReadyz };
 }
 
-/** The configuration that the controller's pods mount, with the sections of extras; undefined if it is missing. */
+/** The installed configuration, with the sections of extras; undefined if it is missing. */
 export async function gatherConfig(
   client: KubeClient,
   namespace: string,
   sections: readonly Section[],
 ): Promise<Fact<Config | undefined>> {
-  const naming = { verb: "get", resource: "deployments.apps", namespace, name: CONTROLLER_DEPLOYMENT };
-  const name = await readFact(naming, () => readConfigName(client, namespace));
-  if (!name.known || name.value === undefined) return name as Fact<undefined>;
-  const configMap = name.value;
-  const reading = { verb: "get", resource: "configmaps", namespace, name: configMap };
-  const text = await readFact<string | undefined>(reading, () => readConfigText(client, namespace, configMap), {
+  const reading = { verb: "get", resource: "configmaps", namespace, name: CONFIG_NAME };
+  const text = await readFact<string | undefined>(reading, () => readConfigText(client, namespace), {
     value: undefined,
   });
   if (!text.known || text.value === undefined) return text as Fact<undefined>;
   const { readConfig } = await import("./install-documents.ts");
-  return readConfig(configMap, text.value, sections);
+  return readConfig(CONFIG_NAME, text.value, sections);
 }
 
 async function gatherTargets(client: KubeClient, namespace: string): Promise<InstallFacts["targets"]> {

@@ -4,7 +4,7 @@ import { RECORD_MAPS, RECORDS_NAME } from "#controller/rollout/record-map.ts";
 import { shortHash } from "#hostmap/hash.ts";
 import { HostsParser, renderHosts } from "#hostmap/hosts-text.ts";
 import { HOLD_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
-import type { RemovalHold } from "#hostmap/removal-guard.ts";
+import type { RemovalHold } from "#hostmap/published-names.ts";
 import type { TargetAddress } from "#hostmap/types.ts";
 import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import { GZIP_KEY, MAP_NAME, type MapObject, mapAnnotations, TEXT_KEY } from "#lib/documents/map-format.ts";
@@ -79,7 +79,7 @@ export function mapObjects(
   { targets = [], hold }: { readonly targets?: readonly TargetAddress[]; readonly hold?: string | undefined } = {},
 ) {
   const text = renderHosts(Object.entries(hosts).map(([name, addresses]) => ({ name, addresses })));
-  const annotations = mapAnnotations(shortHash(text), undefined, "2026-01-01T00:00:00.000Z");
+  const annotations = mapAnnotations(shortHash(text), {}, "2026-01-01T00:00:00.000Z");
   const relayed = targets.map((target, at) => ({ ...target, upstream: "192.0.2.1", ports: [portAt(at)] }));
   return [
     configMap(MAP_NAME, { [TEXT_KEY]: text }, { ...annotations, ...(hold === undefined ? {} : { [HOLD_KEY]: hold }) }),

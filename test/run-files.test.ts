@@ -28,17 +28,15 @@ async function outcomeOf(text: string, silenceMs: number): Promise<{ failed: str
   return JSON.parse(stderr.slice(stderr.lastIndexOf("{")));
 }
 
-test("if a process that a test started stays and holds its output, the runner kills and names it, and the run ends", {
-  skip: process.platform !== "linux" && "there is no /proc",
-}, async () => {
+test("if a process that a test started stays and holds its output, the runner names the file, and the run ends", async () => {
   const { failed } = await outcomeOf(
     `import { spawn } from "node:child_process";
      import { test } from "node:test";
-     test("leaves a process", () => spawn("sleep", ["1000"], { detached: true, stdio: "inherit" }).unref());`,
+     test("leaves a process", () => spawn("sleep", ["10"], { detached: true, stdio: "inherit" }).unref());`,
     3_000,
   );
   assert.equal(failed.length, 1, failed.join("; "));
-  assert.match(failed[0] ?? "", /^process \d+: killed after 3 s without news: sleep 1000$/);
+  assert.match(failed[0] ?? "", /\.test\.mjs: no news for 3 s$/);
 });
 
 test("a failed test and a skipped test are named", async () => {

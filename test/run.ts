@@ -3,7 +3,8 @@ import { once } from "node:events";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { binaries, INTEGRATION_BINARIES, Unavailable } from "./cluster/binaries.ts";
+import { binaries, INTEGRATION_BINARIES } from "./cluster/binaries.ts";
+import { NotHere } from "./cluster/not-here.ts";
 import { type TestKind, testFiles } from "./files.ts";
 import { groupFiles } from "./group-files.ts";
 import { type Outcome, runFiles } from "./run-files.ts";
@@ -57,7 +58,7 @@ async function missing(): Promise<string | undefined> {
     await binaries(INTEGRATION_BINARIES);
     return undefined;
   } catch (error) {
-    if (error instanceof Unavailable) return error.message;
+    if (error instanceof NotHere) return error.message;
     throw error;
   }
 }

@@ -18,8 +18,6 @@ export function chooseVersions({ kubernetes, helm }: Versions): string | undefin
     return `--kubernetes ${kubernetes}: unknown version; known: ${minors.join(", ")}`;
   if (helm !== undefined && helm !== "3" && helm !== "4") return `--helm ${helm}: unknown version; known: 3, 4`;
   if (kubernetes === undefined && helm === undefined) return undefined;
-  // The programs in this folder have other versions.
-  delete process.env.KUBEBUILDER_ASSETS;
   if (kubernetes !== undefined) process.env[TEST_KUBERNETES] = kubernetes;
   if (helm !== undefined) process.env[TEST_HELM] = helm;
   return undefined;

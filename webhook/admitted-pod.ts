@@ -26,8 +26,8 @@ const podSchema = object({
   }),
   spec: object({
     hostAliases: v.nullish(v.array(object({ ip: v.string(), hostnames: v.nullish(v.array(v.string())) }))),
-    os: v.unknown(),
-    nodeSelector: v.unknown(),
+    os: v.optional(v.unknown()),
+    nodeSelector: v.optional(v.unknown()),
   }),
 });
 

@@ -2,8 +2,10 @@ import { SOFTWARE_WORDS } from "#controller/targets/known-software.ts";
 import { PROTOCOL_ANNOTATIONS } from "#controller/targets/proxy-protocol-annotations.ts";
 import { statusSchema as doctorStatus } from "#doctor/install-documents.ts";
 import { ANNOUNCED, PROVIDERS } from "#doctor/providers.ts";
+import { stateSchema as publisherState } from "#extras/publishers/publisher-state.ts";
 import {
   HOLD_KEY,
+  MAP_LOST_KEY,
   MAP_REVISION_KEY,
   MAP_TIME_KEY,
   MAP_VERSION_KEY,
@@ -15,7 +17,6 @@ import { BUILT_IN_SUFFIXES } from "#hostmap/protected-names.ts";
 import { EXTERNAL_DNS_PREFIXES } from "#lib/config/defaults.ts";
 import { configSchemaWith } from "#lib/config/schema.ts";
 import type { Section } from "#lib/config/sections.ts";
-import { stateSchema as publisherState } from "#lib/documents/publisher-state.ts";
 import { targetSchema, documentSchema as targetsSchema } from "#lib/documents/targets-format.ts";
 import type { Schema } from "#lib/errors/validation.ts";
 import { statusSchema } from "../status-shape.ts";
@@ -85,7 +86,7 @@ export function knownWords(sections: readonly Section[]): ReadonlySet<string> {
     ...EXTERNAL_DNS_PREFIXES,
     ...PROVIDERS.flatMap(({ annotations }) => annotations),
     ...ANNOUNCED,
-    ...[...Object.keys(USER_KEYS), ...WRITTEN_KEYS, RESTARTED_KEY, HOLD_KEY],
+    ...[...Object.keys(USER_KEYS), ...WRITTEN_KEYS, RESTARTED_KEY, HOLD_KEY, MAP_LOST_KEY],
     ...[MAP_VERSION_KEY, MAP_REVISION_KEY, MAP_TIME_KEY],
     ...Array.from(SCHEMAS.keys(), (type) => type.replace(".", " ")),
     ...schemas.flatMap((schema) => [...namesIn(schema)]),

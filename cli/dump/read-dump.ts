@@ -4,12 +4,12 @@ import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import { attempt, renderFlaw, type Schema } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { groupOf } from "#lib/kube/paths.ts";
-import { type StoredAnswer, storedClient } from "#lib/kube/stored-client.ts";
-import { pluralOf, StoredObjects } from "#lib/kube/stored-objects.ts";
 import { type DumpText, invalid, parseDocument, splitDocuments } from "./documents.ts";
 import { answerSchema, DUMP_VERSION, type DumpHead, headSchema, lookupSchema } from "./format.ts";
 import { inGroup } from "./public-fields.ts";
 import { objectSchema, SCHEMAS } from "./schemas.ts";
+import { type StoredAnswer, storedClient } from "./stored-client.ts";
+import { pluralOf, StoredObjects } from "./stored-objects.ts";
 
 /** Maximum number of characters of a dump to keep in memory. Each takes one or two bytes. */
 const MAX_KEPT = 512 * 1024 * 1024;

@@ -5,8 +5,6 @@ import { TooLongError } from "#lib/kube/body.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { itemsOfList, listAll } from "#lib/kube/list.ts";
 import { groupOf, type Query } from "#lib/kube/paths.ts";
-import type { StoredAnswer } from "#lib/kube/stored-client.ts";
-import { type ObjectPath, parseObjectPath, StoredObjects } from "#lib/kube/stored-objects.ts";
 import type { ApiList, ApiObject, ReadOptions } from "#lib/kube/types.ts";
 import {
   type CustomFields,
@@ -17,6 +15,8 @@ import {
   publicPodAnswer,
   publicSecret,
 } from "./public-fields.ts";
+import type { StoredAnswer } from "./stored-client.ts";
+import { type ObjectPath, parseObjectPath, StoredObjects } from "./stored-objects.ts";
 
 /** Everything that was read from a cluster. */
 export class Recording {

@@ -183,7 +183,7 @@ describe("status --from has the same result after redaction", () => {
   }
 
   test("a kind that only the configuration names, with its own words, an annotation and a filter", async () => {
-    const labels = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "config" };
+    const metadata = { namespace: "switchback-system", name: "switchback-config" };
     const custom = {
       ...{ group: "routing.initech.com", version: "v1beta7", resource: "bigpipes", syntax: "list" },
       hostnames: "$.metadata.annotations['initech.com/hosts']",
@@ -197,7 +197,7 @@ describe("status --from has the same result after redaction", () => {
     const result = await resultWith(
       [
         {
-          ...{ apiVersion: "v1", kind: "ConfigMap", metadata: { namespace: "switchback-system", name: "c", labels } },
+          ...{ apiVersion: "v1", kind: "ConfigMap", metadata },
           data: { "config.yaml": stringify({ sources: { custom: [custom] }, discovery: { detect: false } }) },
         },
         {

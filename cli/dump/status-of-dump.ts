@@ -3,7 +3,6 @@ import type { FullStatus, StatusDocument } from "#controller/status.ts";
 import { gatherConfig } from "#doctor/gather-install.ts";
 import { gatherNodeAddresses } from "#doctor/gather-nodes.ts";
 import { wildcardPods } from "#extras/pod-dns/config.ts";
-import { KEPT } from "#hostmap/conflict.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
@@ -44,9 +43,7 @@ export async function statusOfDump({ head, client, lookups }: Dump): Promise<Ful
   const page = await readLeaderStatus(client, namespace, { key: undefined, parse: statusFrom }).catch(() => undefined);
   const { revision, running } = page ?? {};
   const fronts = withFronts(observed.names);
-  // A dump does not contain the earlier targets of names, so the controller's report says which names are kept.
-  const kept = (page?.warnings ?? []).filter(({ code }) => code === KEPT);
-  const warnings = [...missing(observed), ...fronts.warnings, ...observed.warnings, ...kept];
+  const warnings = [...missing(observed), ...fronts.warnings, ...observed.warnings];
   return { ...observed, ...fronts, revision, warnings, ...(running && { running }) };
 }
 

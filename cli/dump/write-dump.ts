@@ -12,7 +12,6 @@ import type { Config } from "#lib/config/schema.ts";
 import { PRESET_NAMES } from "#lib/config/sources.ts";
 import { MAP_NAME, type MapObject, TEXT_KEY, textOfMap } from "#lib/documents/map-format.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { pluralOf, type StoredObjects } from "#lib/kube/stored-objects.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import { addedChecks } from "../extras.ts";
 import { DUMP_VERSION, type DumpHead } from "./format.ts";
@@ -20,6 +19,7 @@ import { knownWords } from "./known-words.ts";
 import { lookUpAll } from "./look-up.ts";
 import { Recording, recordingClient } from "./recording.ts";
 import { Redactor } from "./redact.ts";
+import { pluralOf, type StoredObjects } from "./stored-objects.ts";
 
 /** Timeouts for reading the sources. 50,000 Ingresses take a few seconds. */
 const PATIENCE = { withinMs: 60_000, stuckMs: 2_000 };

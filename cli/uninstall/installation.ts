@@ -7,7 +7,7 @@ import { parseText } from "#lib/config/parse-text.ts";
 import { configSchema } from "#lib/config/schema.ts";
 import { targetSchema } from "#lib/config/targets.ts";
 import { leniently, section } from "#lib/config/values.ts";
-import { readConfigName, readConfigText } from "#lib/documents/installed-config.ts";
+import { CONFIG_NAME, readConfigText } from "#lib/documents/installed-config.ts";
 import { frontName } from "#lib/documents/listeners.ts";
 import { readTargets } from "#lib/documents/read-targets.ts";
 import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
@@ -96,16 +96,10 @@ async function readConfig(
   namespace: string,
   parts: readonly UninstallPart[],
 ): Promise<InstalledConfig> {
-  const missing = (what: string, cause?: unknown) =>
-    new SwitchbackError(
-      "input-invalid",
-      `there is no ${what} in the namespace ${namespace}; is Switchback installed there? (--namespace)`,
-      { cause },
-    );
-  const name = await readConfigName(client, namespace);
-  if (name === undefined) throw missing("configuration of Switchback");
-  const text = await readConfigText(client, namespace, name).catch((error: unknown) => {
-    throw statusOf(error) === 404 ? missing(`ConfigMap ${name}`, error) : error;
+  const text = await readConfigText(client, namespace).catch((cause: unknown) => {
+    if (statusOf(cause) !== 404) throw cause;
+    const missing = `there is no ConfigMap ${CONFIG_NAME} in the namespace ${namespace}`;
+    throw new SwitchbackError("input-invalid", `${missing}; is Switchback installed there? (--namespace)`, { cause });
   });
   try {
     const document = (await parseText(text)) ?? {};
@@ -113,7 +107,7 @@ async function readConfig(
     const sections = document as InstalledConfig["sections"];
     return { config, sections, lastSteps: parts.flatMap(({ lastStep }) => lastStep?.(sections) ?? []) };
   } catch (cause) {
-    throw new SwitchbackError("data-corrupt", `the ConfigMap ${name} holds no configuration`, { cause });
+    throw new SwitchbackError("data-corrupt", `the ConfigMap ${CONFIG_NAME} holds no configuration`, { cause });
   }
 }
 
@@ -127,16 +121,9 @@ export async function readHolders(
   namespace?: string,
 ): Promise<AddressHolder[]> {
   const ours = new Set(install.addresses.keys());
-  let found: AddressHolder[] = [];
-  await listPages<RawPod>({
-    client,
-    path: corePath("pods", namespace),
-    onPage: (pods) => {
-      for (const pod of pods) found.push(...[addressHolderOf(pod, ours)].filter((holder) => holder !== undefined));
-    },
-    restart: () => {
-      found = [];
-    },
-  });
+  const found: AddressHolder[] = [];
+  for await (const { items } of listPages<RawPod>({ client, path: corePath("pods", namespace) })) {
+    for (const pod of items) found.push(...[addressHolderOf(pod, ours)].filter((holder) => holder !== undefined));
+  }
   return byWorkload(found);
 }

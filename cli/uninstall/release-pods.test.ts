@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { UninstallPart } from "#extras/extension-points.ts";
+import { CONFIG_NAME } from "#lib/documents/installed-config.ts";
 import {
   addDeployment,
   addHolder,
-  CONFIG_NAME,
   FRONT_IP,
   installed,
   NAMESPACE,

@@ -67,7 +67,7 @@ test("10,000 bad Ingresses of one namespace delay no other namespace, and are fo
   assert.deepEqual(claimEvents.sizes, { known: 1, waiting: 0, touched: 0 });
 });
 
-test("when 2,000 namespaces lose their target at once, all get their Event, at five per second", async () => {
+test("when 2,000 namespaces lose their target at once, each gets its Event", async () => {
   const rig = claimEventsRig();
   rig.lead();
   const set = (target: string | typeof NO_TARGET) => {
@@ -78,8 +78,6 @@ test("when 2,000 namespaces lose their target at once, all get their Event, at f
   await rig.pass(12);
   set(NO_TARGET);
   await rig.pass(12);
-  assert.ok(rig.sent.length <= 60, String(rig.sent.length));
-  await rig.pass(7 * MINUTE);
   assert.deepEqual([rig.sent.length, new Set(rig.sent.map(({ namespace }) => namespace)).size], [2_000, 2_000]);
 });
 

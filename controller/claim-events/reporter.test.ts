@@ -154,10 +154,9 @@ describe("a new leader", () => {
     await rig.pass(20);
     assert.deepEqual(reasons(rig), ["old NoTarget", "young NoTarget"]);
     rig.kept.delete(rig.sent[0]?.name ?? "");
-    const { events } = rig.lead();
+    rig.lead();
     await rig.pass(30);
     assert.equal(rig.sent.length, 2);
-    assert.deepEqual(events.stats, { sent: 0, repeated: 1, dropped: 0, failed: 0 });
   });
 
   it("reports refusals of young objects, and names that are no longer mapped", async () => {

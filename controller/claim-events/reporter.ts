@@ -96,9 +96,6 @@ export class ClaimEvents {
       await slice();
     }
     while (!term.signal.aborted && term.queue.size > 0) {
-      // Check the overall budget first, instead of that of each of 10,000 namespaces.
-      const waitMs = this.#deps.events.waitMs();
-      if (waitMs > 0) return waitMs;
       const next = term.queue.take(this.#now(), (namespace) => this.#deps.events.waitMs(namespace));
       if (!("object" in next)) return next.waitMs;
       if (await this.#report(term, next.object)) return 0;

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { FoundTarget } from "../targets/service-view.ts";
-import { withAskedPorts } from "./asked-ports.ts";
+import { type ExampleOf, withAskedPorts } from "./asked-ports.ts";
 
 function found(namespace: string, service = "edge"): FoundTarget {
   return {
@@ -15,15 +16,26 @@ function found(namespace: string, service = "edge"): FoundTarget {
   };
 }
 
-function asked(listed: readonly PublishedTarget[], more: Partial<Parameters<typeof withAskedPorts>[1]> = {}) {
+interface Given {
+  readonly targets?: readonly FoundTarget[];
+  readonly exampleOf?: ExampleOf;
+  readonly answerOf?: (target: string, port: number) => HeaderAnswer | undefined;
+  readonly published?: readonly PublishedTarget[];
+}
+
+function asked(listed: readonly PublishedTarget[], given: Given = {}) {
+  const { targets = [found("infra")], exampleOf = () => "shop.example.com" } = given;
+  const byName = new Map(targets.map((target) => [target.name, target]));
   return withAskedPorts(listed, {
-    targets: [found("infra")],
-    wantedOf: () => new Set(),
-    exampleOf: () => "shop.example.com",
-    answerOf: () => undefined,
+    headers: {
+      defined: (name) => byName.get(name),
+      wantedOf: () => new Set(),
+      answers: { answerOf: given.answerOf ?? (() => undefined) },
+    },
+    inUse: new Set(byName.keys()),
+    exampleOf,
     clusterDomain: "cluster.local",
-    published: [],
-    ...more,
+    published: { targets: given.published ?? [] },
   });
 }
 

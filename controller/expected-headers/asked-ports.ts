@@ -1,8 +1,9 @@
-import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import { upstreamHost } from "#lib/documents/listeners.ts";
 import { MAX_ASKED } from "#lib/documents/proxy-page.ts";
 import type { PublishedAsk, PublishedTarget } from "#lib/documents/targets-format.ts";
 import { type AskableTarget, askedPorts } from "./decide-protocols.ts";
+import type { HeaderAnswers } from "./header-answers.ts";
+import type { HeaderDecisions } from "./header-decisions.ts";
 
 /** Maximum number of ports of one namespace that are asked. At 20 rounds a minute, that takes ten minutes. */
 const MAX_OF_NAMESPACE = 200;
@@ -16,15 +17,15 @@ const TLS_PORTS: readonly number[] = [443, 8443];
 export type ExampleOf = (target: string, last?: string) => string | undefined;
 
 interface AskInput {
-  /** The targets that have accepted claims, in a stable order. Those that are asked already stay. */
-  readonly targets: readonly AskableTarget[];
-  /** The ports that objects use, besides those of HTTP and HTTPS. */
-  readonly wantedOf: (target: string) => ReadonlySet<number>;
+  readonly headers: Pick<HeaderDecisions, "defined" | "wantedOf"> & {
+    readonly answers: Pick<HeaderAnswers, "answerOf">;
+  };
+  /** The targets that have accepted claims. Those that are asked already stay. */
+  readonly inUse: ReadonlySet<string>;
   readonly exampleOf: ExampleOf;
-  readonly answerOf: (target: string, port: number) => HeaderAnswer | undefined;
   readonly clusterDomain: string | undefined;
   /** The last publication. */
-  readonly published: readonly PublishedTarget[];
+  readonly published: { readonly targets: readonly PublishedTarget[] };
 }
 
 /**
@@ -34,11 +35,12 @@ interface AskInput {
 export function withAskedPorts(listed: readonly PublishedTarget[], input: AskInput): PublishedTarget[] {
   const byName = new Map(listed.map((target) => [target.name, target]));
   const before = new Map(
-    input.published.flatMap(({ name, ask = [] }) => ask.map((each) => [name, each.name] as const)),
+    input.published.targets.flatMap(({ name, ask = [] }) => ask.map((each) => [name, each.name] as const)),
   );
   const counts = new Map<string | undefined, number>();
   let left = MAX_ASKED;
-  for (const target of input.targets.toSorted((one, other) => +before.has(other.name) - +before.has(one.name))) {
+  const targets = [...input.inUse].sort().flatMap((name) => input.headers.defined(name) ?? []);
+  for (const target of targets.sort((one, other) => +before.has(other.name) - +before.has(one.name))) {
     const { name, upstream, upstreamIPs } = target;
     const namespace = "service" in upstream ? upstream.service.namespace : undefined;
     const count = counts.get(namespace) ?? 0;
@@ -57,12 +59,12 @@ export function withAskedPorts(listed: readonly PublishedTarget[], input: AskInp
   return [...byName.values()];
 }
 
-function askOf(target: AskableTarget, last: string | undefined, { wantedOf, exampleOf, answerOf }: AskInput) {
+function askOf(target: AskableTarget, last: string | undefined, { headers, exampleOf }: AskInput) {
   const name = serverName(exampleOf(target.name, last)) ?? last;
   if (name === undefined) return [];
-  return askedPorts(target, wantedOf(target.name)).map((entry): PublishedAsk => {
+  return askedPorts(target, headers.wantedOf(target.name)).map((entry): PublishedAsk => {
     const { port, upstreamPort = port, upstreamIPs } = entry;
-    const answer = answerOf(target.name, port);
+    const answer = headers.answers.answerOf(target.name, port);
     const speaks = TLS_PORTS.includes(port) ? "tls" : "http";
     return { port, speaks, name, upstreamPort, ...(upstreamIPs && { upstreamIPs }), ...(answer && { answer }) };
   });

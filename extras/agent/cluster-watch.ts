@@ -60,7 +60,6 @@ export function watchCluster(deps: {
     client,
     path: corePath("pods"),
     fieldSelector: `spec.nodeName=${node}`,
-    fromCache: true,
     project: createProjection(maxNames),
     onChange({ before, after }) {
       if (before !== undefined && before.uid !== after?.uid) follower.removePod(before.uid);

@@ -1,5 +1,6 @@
+import { LeftOut } from "#extras/left-out.ts";
 import { createSelector, type SelectedHosts } from "#hostmap/pod-selection.ts";
-import { LeftOut, type NameProtection } from "#hostmap/protected-names.ts";
+import type { NameProtection } from "#hostmap/protected-names.ts";
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { nodeHostsSettings } from "./config.ts";

@@ -58,7 +58,6 @@ export function watchNodeNamespaces(deps: {
       path: corePath("namespaces"),
       labelSelector: `${NAME_LABEL} in (${[...watched].join(",")})`,
       metadataOnly: true,
-      fromCache: true,
       project: namespaceFacts,
       onChange({ before, after }) {
         const isSame = before?.inject === after?.inject && before?.onChange === after?.onChange;

@@ -1,4 +1,5 @@
-import { LeftOut, type NameProtection } from "#hostmap/protected-names.ts";
+import { LeftOut } from "#extras/left-out.ts";
+import type { NameProtection } from "#hostmap/protected-names.ts";
 import type { PublishedMap } from "#hostmap/types.ts";
 import { ANY_DEPTH } from "#hostmap/wildcards.ts";
 import { hostsLines } from "./hosts-file.ts";

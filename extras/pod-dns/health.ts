@@ -1,4 +1,4 @@
-import type { LeftOut } from "#hostmap/protected-names.ts";
+import type { LeftOut } from "#extras/left-out.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { Health } from "#lib/http/listen.ts";
 

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { LeftOut } from "#hostmap/protected-names.ts";
+import { LeftOut } from "#extras/left-out.ts";
 import { HOSTS_FILE, ZONE_FILE } from "./corefile.ts";
 import type { DnsMap } from "./dns-map.ts";
 import { healthLine } from "./hosts-file.ts";

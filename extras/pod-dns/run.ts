@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { LeftOut } from "#hostmap/protected-names.ts";
+import type { LeftOut } from "#extras/left-out.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { MapReader } from "#lib/documents/map-reader.ts";
 import { isMap } from "#lib/documents/published-map.ts";

@@ -1,6 +1,6 @@
 import { isIPv6 } from "node:net";
+import { LeftOut } from "#extras/left-out.ts";
 import { show } from "#hostmap/hostnames.ts";
-import { LeftOut } from "#hostmap/protected-names.ts";
 import type { Reason } from "#hostmap/types.ts";
 
 /** Addresses of wildcards at any depth, by the name below which each holds: `x` for `**.x`. */

@@ -3,9 +3,9 @@ import { type Fact, readFact } from "#doctor/fact.ts";
 import { type Finding, findingsOf } from "#doctor/findings.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { settingsOf } from "#lib/config/sections.ts";
-import type { PublisherState } from "#lib/documents/publisher-state.ts";
-import { readPublisherStates } from "#lib/documents/publisher-state-store.ts";
 import { PUBLISHERS_SECTION, type PublishersSettings } from "./config.ts";
+import type { PublisherState } from "./publisher-state.ts";
+import { readPublisherStates } from "./publisher-state-store.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("cluster-dns");
 

@@ -1,7 +1,6 @@
 import { shortHash } from "#hostmap/hash.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { EXTERNAL_DNS_PREFIXES } from "#lib/config/defaults.ts";
-import { PUBLISHER_LABEL } from "#lib/documents/publisher-state.ts";
 import { statusOf } from "#lib/errors/errors.ts";
 import { METADATA_LIST } from "#lib/kube/accept.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -12,6 +11,7 @@ import { type ExternalDnsKind, kindOf } from "./external-dns-kinds.ts";
 import { Divider, MAX_PARTS, type Part, recordsOf } from "./external-dns-parts.ts";
 import type { Publisher, PublishOutcome } from "./publisher.ts";
 import type { PublisherMap } from "./publisher-map.ts";
+import { PUBLISHER_LABEL } from "./publisher-state.ts";
 
 type ExternalDnsClient = Pick<KubeClient, "list" | "create" | "apply" | "delete">;
 type Metadata = ObjectMeta & { readonly generation?: number };

@@ -1,6 +1,6 @@
 import type { Reason } from "#hostmap/types.ts";
-import type { PublisherState } from "#lib/documents/publisher-state.ts";
 import type { Health } from "#lib/http/listen.ts";
+import type { PublisherState } from "./publisher-state.ts";
 
 /** What a publisher knows about itself. */
 export interface PublisherFacts {

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { emptyPublisherState, renderPublisherState } from "#lib/documents/publisher-state.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
 import { skipWaits } from "#test/fakes/skipped-waits.ts";
 import { leavePublishers, PUBLISHERS_UNINSTALL } from "./leave.ts";
+import { emptyPublisherState, renderPublisherState } from "./publisher-state.ts";
 
 const NAMESPACE = "switchback-system";
 const REST = ".:53 {\n    reload\n}\n";

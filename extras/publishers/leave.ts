@@ -1,10 +1,10 @@
 import type { TakeOutOptions, UninstallPart } from "#extras/extension-points.ts";
-import { publisherStateName } from "#lib/documents/publisher-state.ts";
-import { PublisherStateStore, readPublisherStates } from "#lib/documents/publisher-state-store.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { attempt, renderFlaw } from "#lib/errors/validation.ts";
 import { PUBLISHERS_SECTION } from "./config.ts";
 import { createPublisher } from "./create.ts";
+import { publisherStateName } from "./publisher-state.ts";
+import { PublisherStateStore, readPublisherStates } from "./publisher-state-store.ts";
 import { removePublisher } from "./remove.ts";
 
 export const PUBLISHERS_UNINSTALL: UninstallPart = {

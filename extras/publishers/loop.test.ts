@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import type { PublisherState } from "#lib/documents/publisher-state.ts";
-import type { StoredPublisherState } from "#lib/documents/publisher-state-store.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { PublisherLoop } from "./loop.ts";
 import { NO_ANSWER, NOT_OURS, type Presence, type Publisher, type PublishOutcome } from "./publisher.ts";
 import type { PublisherMap } from "./publisher-map.ts";
+import type { PublisherState } from "./publisher-state.ts";
+import type { StoredPublisherState } from "./publisher-state-store.ts";
 
 const CHECK_MS = 30_000;
 const ANSWER_MS = 300_000;

@@ -1,6 +1,4 @@
 import type { Reason } from "#hostmap/types.ts";
-import { emptyPublisherState, type PublisherState } from "#lib/documents/publisher-state.ts";
-import type { PublisherStateStore, StoredPublisherState } from "#lib/documents/publisher-state-store.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
@@ -8,6 +6,8 @@ import type { StartTimer } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { Publisher, PublishOutcome } from "./publisher.ts";
 import type { PublisherMap } from "./publisher-map.ts";
+import { emptyPublisherState, type PublisherState } from "./publisher-state.ts";
+import type { PublisherStateStore, StoredPublisherState } from "./publisher-state-store.ts";
 import { ReaderWatch } from "./reader-watch.ts";
 
 interface LoopSettings {

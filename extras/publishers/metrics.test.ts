@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { emptyPublisherState, type PublisherState } from "#lib/documents/publisher-state.ts";
 import type { PublisherFacts } from "./health.ts";
 import { createPublisherMetrics } from "./metrics.ts";
+import { emptyPublisherState, type PublisherState } from "./publisher-state.ts";
 
 const NOW = 2_000_000;
 const empty = emptyPublisherState("coredns", "here");

@@ -1,4 +1,5 @@
-import { LeftOut, type NameProtection } from "#hostmap/protected-names.ts";
+import { LeftOut } from "#extras/left-out.ts";
+import type { NameProtection } from "#hostmap/protected-names.ts";
 import type { PublishedMap } from "#hostmap/types.ts";
 
 /** A name, which may be a wildcard (lib/hostmap/wildcards.ts), with its addresses: one or two. */

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { emptyPublisherState, type PublisherState } from "#lib/documents/publisher-state.ts";
-import type { StoredPublisherState } from "#lib/documents/publisher-state-store.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { NO_ANSWER, NOT_OURS, type Publisher } from "./publisher.ts";
+import { emptyPublisherState, type PublisherState } from "./publisher-state.ts";
+import type { StoredPublisherState } from "./publisher-state-store.ts";
 import { removePublisher } from "./remove.ts";
 
 /** `answers`: the answers of each round; the last round repeats. */

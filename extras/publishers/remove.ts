@@ -1,8 +1,8 @@
-import { emptyPublisherState } from "#lib/documents/publisher-state.ts";
-import type { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
 import { hasCode, SwitchbackError } from "#lib/errors/errors.ts";
 import { pause } from "#lib/kube/time.ts";
 import { NO_ANSWER, NOT_OURS, type Publisher, type Readers } from "./publisher.ts";
+import { emptyPublisherState } from "./publisher-state.ts";
+import type { PublisherStateStore } from "./publisher-state-store.ts";
 
 interface RemoveOptions {
   readonly publisher: Publisher;

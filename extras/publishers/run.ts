@@ -1,7 +1,6 @@
 import type { Reason } from "#hostmap/types.ts";
 import type { MapReader } from "#lib/documents/map-reader.ts";
 import { isMap } from "#lib/documents/published-map.ts";
-import type { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
 import { livenessOf, startHealthServer } from "#lib/http/listen.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { PublishersSettings } from "./config.ts";
@@ -10,6 +9,7 @@ import { PublisherLoop } from "./loop.ts";
 import { createPublisherMetrics } from "./metrics.ts";
 import type { Publisher } from "./publisher.ts";
 import type { PublisherMap } from "./publisher-map.ts";
+import type { PublisherStateStore } from "./publisher-state-store.ts";
 
 interface PublisherDeps {
   readonly publisher: Publisher;

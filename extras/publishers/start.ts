@@ -3,7 +3,6 @@ import { asDnsWildcard, type NameProtection, protectNames } from "#hostmap/prote
 import type { Config } from "#lib/config/schema.ts";
 import { settingsOf } from "#lib/config/sections.ts";
 import { kubeMapReader, readAs } from "#lib/documents/map-reader.ts";
-import { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type ConnectFlags, connect as connectByHand, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
@@ -13,6 +12,7 @@ import { PUBLISHERS_SECTION } from "./config.ts";
 import { createPublisher } from "./create.ts";
 import type { Publisher } from "./publisher.ts";
 import { toPublisherMap } from "./publisher-map.ts";
+import { PublisherStateStore } from "./publisher-state-store.ts";
 import { removePublisher } from "./remove.ts";
 import { runPublisher } from "./run.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { emptyPublisherState, type PublisherState, renderPublisherState } from "#lib/documents/publisher-state.ts";
 import { fakeApi, json, refuse } from "#test/fakes/kube-api.ts";
+import { emptyPublisherState, type PublisherState, renderPublisherState } from "./publisher-state.ts";
 import { publisherLines, readPublishers } from "./status.ts";
 
 const NOW = Date.parse("2026-11-24T10:00:00Z");

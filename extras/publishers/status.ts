@@ -1,10 +1,10 @@
 import type { Reason } from "#hostmap/types.ts";
-import type { PublisherState } from "#lib/documents/publisher-state.ts";
-import { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
 import { hasCode, statusOf } from "#lib/errors/errors.ts";
 import { printable } from "#lib/errors/printable.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { PUBLISHERS } from "./names.ts";
+import type { PublisherState } from "./publisher-state.ts";
+import { PublisherStateStore } from "./publisher-state-store.ts";
 
 /** Reports of the publishers that have one, by name. */
 export type PublisherStates = Readonly<Record<string, PublisherState | Reason>>;

@@ -60,9 +60,3 @@ for (const [what, parts, place] of [
     }
   });
 }
-
-test("an unknown or duplicate preset is refused", () => {
-  for (const presets of [["istio"], ["istio-gateway", "istio-gateway"]]) {
-    assert.equal(checkConfig({ sources: { presets } }).config, undefined, presets.join());
-  }
-});

@@ -2,8 +2,8 @@ import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
 import { shortHash } from "#hostmap/hash.ts";
 import { HostsParser, renderHosts } from "#hostmap/hosts-text.ts";
-import { HOLD_KEY, MAP_REVISION_KEY, MAP_TIME_KEY, MAP_VERSION_KEY } from "#hostmap/metadata-keys.ts";
-import type { RemovalHold } from "#hostmap/removal-guard.ts";
+import { HOLD_KEY, MAP_LOST_KEY, MAP_REVISION_KEY, MAP_TIME_KEY, MAP_VERSION_KEY } from "#hostmap/metadata-keys.ts";
+import type { RemovalHold } from "#hostmap/published-names.ts";
 import type { HostLine, PublishedMap, Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { timeSlices } from "#lib/kube/time.ts";
@@ -41,6 +41,13 @@ export interface MapObject {
   readonly data?: Readonly<Record<string, string>>;
   /** Values in base64. */
   readonly binaryData?: Readonly<Record<string, string>>;
+}
+
+/** What a leader publishes beside the text, for the next leader and for people. */
+export interface MapNotes {
+  readonly hold?: RemovalHold | undefined;
+  /** When the map was lost, in milliseconds since 1970, as long as disputed names wait. */
+  readonly lostAt?: number | undefined;
 }
 
 /** The content of a publication. */
@@ -126,32 +133,35 @@ function holderOf({ holder = "" }: HostLine): string {
   return holder;
 }
 
-/** Returns the annotations of a publication. `time` is RFC 3339. */
-export function mapAnnotations(revision: string, hold: RemovalHold | undefined, time: string): Record<string, string> {
+/** Annotations that only some publications have. */
+const NOTE_KEYS: readonly string[] = [HOLD_KEY, MAP_LOST_KEY];
+
+/**
+ * Returns the annotations of a publication. `time` is RFC 3339. Annotations that somebody else added to the map
+ * (`others`) stay.
+ */
+export function mapAnnotations(
+  revision: string,
+  { hold, lostAt }: MapNotes,
+  time: string,
+  others: MapObject["metadata"]["annotations"] = {},
+): Record<string, string> {
   return {
+    ...Object.fromEntries(Object.entries(others).filter(([key]) => !NOTE_KEYS.includes(key))),
     [MAP_VERSION_KEY]: VERSION,
     [MAP_REVISION_KEY]: revision,
     [MAP_TIME_KEY]: time,
     ...(hold && { [HOLD_KEY]: JSON.stringify(hold) }),
+    ...(lostAt !== undefined && { [MAP_LOST_KEY]: new Date(lostAt).toISOString() }),
   };
 }
 
 /** Whether the ConfigMap is this publication. */
-export function isPublished(
-  object: MapObject | undefined,
-  map: RenderedMap,
-  hold: RemovalHold | undefined,
-): object is MapObject {
+export function isPublished(object: MapObject | undefined, map: RenderedMap, notes: MapNotes): object is MapObject {
   if (object === undefined) return false;
   const { annotations = {} } = object.metadata;
-  const wanted = mapAnnotations(map.revision, hold, annotations[MAP_TIME_KEY] ?? "");
-  return (
-    Object.keys(annotations).filter((key) => key in wanted).length === Object.keys(wanted).length &&
-    [...Object.entries(wanted)].every(([key, value]) => annotations[key] === value) &&
-    (hold !== undefined || annotations[HOLD_KEY] === undefined) &&
-    isEqual(object.data, map.data) &&
-    isEqual(object.binaryData, map.binaryData)
-  );
+  const wanted = mapAnnotations(map.revision, notes, annotations[MAP_TIME_KEY] ?? "", annotations);
+  return isEqual(annotations, wanted) && isEqual(object.data, map.data) && isEqual(object.binaryData, map.binaryData);
 }
 
 function isEqual(a: MapObject["data"] = {}, b: MapObject["data"] = {}): boolean {
@@ -196,12 +206,15 @@ export async function parseMap(object: MapObject | undefined, last?: PublishedMa
 
 /**
  * Reads the map for a new leader: every line that parses, and the reason why readers refuse the map, if they do. Then
- * lines may be missing.
+ * lines may be missing. `lostAt` is in milliseconds since 1970, and `now` at most, also if it cannot be read.
  */
-export async function recoverMap(object: MapObject | undefined) {
+export async function recoverMap(object: MapObject | undefined, now: number) {
+  const lost = object?.metadata.annotations?.[MAP_LOST_KEY];
+  // The wall clock of the leader that wrote it may be ahead.
+  const lostAt = lost === undefined ? undefined : Math.min(now, Date.parse(lost) || now);
   const text = await textOfMap(object);
-  if (typeof text !== "string") return { lines: new Map<string, HostLine>(), flaw: text };
-  return { lines: await parseLines(text), flaw: editedText(object, shortHash(text)) };
+  if (typeof text !== "string") return { lines: new Map<string, HostLine>(), flaw: text, lostAt };
+  return { lines: await parseLines(text), flaw: editedText(object, shortHash(text)), lostAt };
 }
 
 /** `revision`: that of the text. */

@@ -1,5 +1,4 @@
-import type { RemovalHold } from "#hostmap/removal-guard.ts";
-import { MAP_NAME, type MapObject, mapAnnotations, parseMap, type RenderedMap } from "./map-format.ts";
+import { MAP_NAME, type MapNotes, type MapObject, mapAnnotations, parseMap, type RenderedMap } from "./map-format.ts";
 import type { MapReader } from "./map-reader.ts";
 import type { MapWriter } from "./map-writer.ts";
 
@@ -30,8 +29,8 @@ export class MemoryMap implements MapWriter {
     return this.#current;
   }
 
-  async write({ revision, data, binaryData }: RenderedMap, hold: RemovalHold | undefined): Promise<void> {
-    const annotations = mapAnnotations(revision, hold, new Date(0).toISOString());
+  async write({ revision, data, binaryData }: RenderedMap, notes: MapNotes): Promise<void> {
+    const annotations = mapAnnotations(revision, notes, new Date(0).toISOString());
     this.current = {
       metadata: { name: MAP_NAME, annotations },
       ...(data && { data }),

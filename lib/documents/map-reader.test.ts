@@ -16,7 +16,7 @@ test("a map that is on the first of two pages is offered once, and is not missin
     name: "switchback-map",
     uid: "1",
     resourceVersion: "7",
-    annotations: mapAnnotations(revision, undefined, ""),
+    annotations: mapAnnotations(revision, {}, ""),
   };
   const offers: string[] = [];
   const second = Promise.withResolvers<void>();

@@ -1,11 +1,9 @@
-import { HOLD_KEY } from "#hostmap/metadata-keys.ts";
-import type { RemovalHold } from "#hostmap/removal-guard.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { FIELD_MANAGER, NO_VERSION } from "#lib/kube/leader-client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { MAP_NAME, type MapObject, mapAnnotations, type RenderedMap } from "./map-format.ts";
+import { MAP_NAME, type MapNotes, type MapObject, mapAnnotations, type RenderedMap } from "./map-format.ts";
 
 /** Where the leading controller publishes the map, and where it finds the earlier publication. */
 export interface MapWriter {
@@ -23,7 +21,7 @@ export interface MapWriter {
    * Replaces the whole map. Throws the API server's errors: with status 409 if the map is not `current` any more.
    * A missing map is created, never overwritten. Before `start`, nothing is written.
    */
-  write(map: RenderedMap, hold: RemovalHold | undefined): Promise<void>;
+  write(map: RenderedMap, notes: MapNotes): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -81,15 +79,14 @@ export class KubeMapWriter implements MapWriter {
     });
   }
 
-  async write(map: RenderedMap, hold: RemovalHold | undefined): Promise<void> {
+  async write(map: RenderedMap, notes: MapNotes): Promise<void> {
     const { client, namespace, now = Date.now } = this.#deps;
     const path = corePath("configmaps", namespace, MAP_NAME);
     const base = this.current;
     const missing: MapObject["metadata"] = { name: MAP_NAME, namespace, resourceVersion: NO_VERSION };
     const before = base?.metadata ?? missing;
-    const annotations = mapAnnotations(map.revision, hold, new Date(now()).toISOString());
-    const metadata = { ...before, annotations: { ...others(before.annotations), ...annotations } };
-    const object = { apiVersion: "v1", kind: "ConfigMap", metadata, ...valuesOf(map) };
+    const annotations = mapAnnotations(map.revision, notes, new Date(now()).toISOString(), before.annotations);
+    const object = { apiVersion: "v1", kind: "ConfigMap", metadata: { ...before, annotations }, ...valuesOf(map) };
     const options = { fieldManager: FIELD_MANAGER };
     // An apply creates the object, so that RBAC can limit the right to this name.
     await this.#watcher?.request(this.#key, () =>
@@ -115,9 +112,4 @@ function viewMap({ metadata, ...values }: MapObject): MapObject {
 
 function valuesOf({ data, binaryData }: Pick<MapObject, "data" | "binaryData">) {
   return { ...(data && { data }), ...(binaryData && { binaryData }) };
-}
-
-/** The annotations without those that only some publications have. */
-function others(annotations: MapObject["metadata"]["annotations"] = {}): Readonly<Record<string, string>> {
-  return Object.fromEntries(Object.entries(annotations).filter(([key]) => key !== HOLD_KEY));
 }

@@ -58,7 +58,7 @@ export async function readStatusKey(
 }
 
 interface ReadOptions<T> {
-  /** Without it, only a controller of an earlier version shows its page. */
+  /** Without it, only a dump shows the page. */
   readonly key: string | undefined;
   /** Parses and checks the page's JSON. */
   readonly parse: (document: unknown) => T | Promise<T>;

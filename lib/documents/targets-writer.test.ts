@@ -113,24 +113,6 @@ test("an earlier leader's publication is read, and not written again", async () 
   await store.stop();
 });
 
-test("one that was never started can be stopped", async () => {
-  await new TargetsWriter({ client: new MemoryKube().client, namespace: "sys", log: new LineLog() }).stop();
-});
-
-test("only its own ConfigMap is read, and stopping ends the watch", async (t) => {
-  const { kube, store, state } = await rig();
-  kube.put(`${CONFIG_MAPS}/other`, { data: { "targets.json": "{" } });
-  await settle();
-  assert.equal(state.changes, 1);
-  const { now } = performance;
-  const later = t.mock.method(performance, "now", () => now.call(performance) + 60_000);
-  assert.ok(store.inactiveMs >= 60_000);
-  later.mock.restore();
-  assert.deepEqual(kube.watched, [CONFIG_MAPS]);
-  await store.stop();
-  assert.deepEqual(kube.watched, []);
-});
-
 test("a change of the number of proxies is written", async () => {
   const { store } = await rig();
   const written: boolean[] = [];

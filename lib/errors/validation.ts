@@ -1,5 +1,4 @@
 import * as v from "valibot";
-import { nearest } from "./nearest.ts";
 
 // Describes what is wrong with a value from outside. Messages never quote the value: it may be secret, and very long.
 
@@ -62,7 +61,7 @@ export function renderPath(path: Path): string {
 
 function flawOf(issue: Issue): Flaw {
   const path = issue.path?.map(({ key }) => key as string | number) ?? [];
-  const isUnknownKey = issue.type === "strict_object" && issue.path?.at(-1)?.origin === "key";
+  const isUnknownKey = issue.type === "strict_object" && issue.expected === "never";
   return isUnknownKey ? { path, message: issue.message, isUnknownKey } : { path, message: issue.message };
 }
 
@@ -79,11 +78,9 @@ const LIMITS: Readonly<Record<string, string>> = {
 export const SETTINGS = "docs/configuration.md";
 
 /** Describes what a value must be. It reveals only the kind of the actual value. */
-function describe(issue: Issue): string {
+export function describe(issue: Issue): string {
   const { type, input, expected } = issue;
   if (LIMITS[type] !== undefined) return limitOf(issue, LIMITS[type]);
-  if (type === "strict_object" && issue.path !== undefined)
-    return `unknown setting; accepted are ${nearest(String(input), expected?.split(", ") ?? [], SETTINGS)}`;
   if (type === "picklist") return `must be one of ${expected?.replaceAll(/^\(|\)$/g, "").replaceAll(" | ", ", ")}`;
   if (type === "safe_integer") return "must be a whole number";
   if (type === "literal") return `must be ${expected}`;

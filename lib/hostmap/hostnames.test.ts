@@ -152,28 +152,3 @@ test("the full text of each reason why a hostname is refused", () => {
   for (const [name, [code, text]] of Object.entries(texts)) assert.deepEqual(reason(name), { code, text });
   assert.equal(parseHostname(5 as never).kind, "invalid");
 });
-
-test("below its star, a pattern may be as long and as deep as a name", () => {
-  const isPattern = (text: string) => isGlob(parseGlob(text));
-  const deep = (labels: number) => `*.${Array(labels).fill("a").join(".")}`;
-  assert.deepEqual([isPattern(`*.${LONGEST}`), isPattern(`*.${LONGEST}a`)], [true, false]);
-  assert.deepEqual([isPattern(deep(32)), isPattern(deep(33))], [true, false]);
-  const bad = parseGlob("a_b");
-  const text = '"a_b" is not a pattern; accepted are a name (api.example.com), *.example.com and *';
-  assert.deepEqual(bad, { code: "pattern-invalid", text });
-});
-
-test("a pattern is stored in lower case, without surrounding space", () => {
-  const texts = [" * ", " *.Example.COM ", " Api.Example.com "].map(parseGlob).map((glob) => isGlob(glob) && glob.text);
-  assert.deepEqual(texts, ["*", "*.example.com", "api.example.com"]);
-});
-
-test("show keeps 80 characters, and escapes characters from DEL on", () => {
-  assert.equal(show("x".repeat(80)), `"${"x".repeat(80)}"`);
-  assert.equal(show("x".repeat(81)), `"${"x".repeat(77)}..."`);
-  assert.equal(show("~\u007f\u0080"), '"~\\u007f\\u0080"');
-});
-
-test("compareNames returns -1, 0 or 1", () => {
-  assert.deepEqual([compareNames("a", "b"), compareNames("b", "a"), compareNames("b", "b")], [-1, 1, 0]);
-});

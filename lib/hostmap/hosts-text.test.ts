@@ -15,23 +15,6 @@ function parsed(text: string): HostLine[] {
   return [...parser.lines.values()];
 }
 
-test("there is one line per address and name, and wildcards are comments", () => {
-  const text = renderHosts([
-    { name: "*.example.com", addresses: [V4, V6] },
-    { name: "a.example.com", addresses: [V4, V6] },
-  ]);
-  assert.equal(
-    text,
-    [
-      `#wildcard ${V4} *.example.com`,
-      `#wildcard ${V6} *.example.com`,
-      `${V4} a.example.com`,
-      `${V6} a.example.com`,
-      "",
-    ].join("\n"),
-  );
-});
-
 test("the holder of a name is the comment of its lines, and is read from there; lines keep their order", () => {
   const lines: readonly HostLine[] = [
     { name: "z.example.com", addresses: [V4], holder: "shop" },

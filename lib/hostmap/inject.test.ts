@@ -139,13 +139,6 @@ test("a forged annotation removes no alias, and is overwritten", () => {
   );
 });
 
-test("an annotation of another pod, or of edited aliases, removes no alias", () => {
-  const entries = [["a.example.com", [V4]] as const, ["b.example.com", [V4]] as const];
-  const { annotations } = planInjection(bare, select(entries)).managed;
-  const edited = [{ ip: V4, hostnames: ["a.example.com", "mine.example.com"] }];
-  assert.deepEqual(planInjection({ hostAliases: edited, annotations }, select(entries)).userAliases, edited);
-});
-
 test("the search for managed aliases among thousands of equal ones is bounded", () => {
   const hostAliases = Array.from({ length: 20_000 }, () => ({ ip: V4, hostnames: ["a.example.com"] }));
   const annotations = { [OWNED_KEY]: `${V4} x10000 (0123456789ab)` };

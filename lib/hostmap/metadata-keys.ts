@@ -51,6 +51,8 @@ export const MAP_REVISION_KEY = "switchback.dev/map-revision";
 export const MAP_TIME_KEY = "switchback.dev/published";
 /** Written on the map: the current removal hold, as JSON. */
 export const HOLD_KEY = "switchback.dev/hold";
+/** Written on the map for ten minutes: the time when it was lost (RFC 3339). */
+export const MAP_LOST_KEY = "switchback.dev/map-lost";
 
 interface UserKey {
   readonly on: "label" | "annotation";

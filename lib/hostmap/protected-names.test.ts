@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { asDnsWildcard, LeftOut, protectNames } from "./protected-names.ts";
+import { asDnsWildcard, protectNames } from "./protected-names.ts";
 
 const OURS = protectNames("K8s.Corp.Example.");
 const WRITER = protectNames("k8s.corp.example", ["eu-central-1.compute.internal", "corp.example", "k8s.corp.example"]);
@@ -83,12 +83,4 @@ test("the texts name the covered suffix", () => {
     '"*.compute.internal", at any depth, would answer every name that pods look up, ' +
       'by their search domain "eu-central-1.compute.internal"',
   );
-});
-
-test("left-out names are counted, and the first few reasons are listed", () => {
-  const leftOut = new LeftOut();
-  assert.equal(leftOut.reason, undefined);
-  for (let at = 0; at < 5; at += 1) leftOut.add({ code: at === 0 ? "search-domain" : "other", text: `t${at}` });
-  assert.equal(leftOut.count, 5);
-  assert.deepEqual(leftOut.reason, { code: "search-domain", text: "5 names are left out: t0; t1; t2" });
 });

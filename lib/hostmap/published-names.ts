@@ -1,5 +1,23 @@
-import { RemovalGuard, type RemovalHold, type RemovalRules } from "./removal-guard.ts";
 import type { HostLine } from "./types.ts";
+
+/** Rules for removing names from the map. Times are milliseconds. `now` is any monotonic clock, here and below. */
+export interface RemovalRules {
+  /** How long a name stays after its last claim is gone. */
+  readonly vanishMs: number;
+  /** The smallest map, in names, whose removals may be held. */
+  readonly guardNames: number;
+  /** How long a suspicious removal is held. Never shorter than `vanishMs`: its names would not be due yet. */
+  readonly holdMs: number;
+}
+
+/** A removal that is held until it times out. */
+export interface RemovalHold {
+  readonly since: number;
+  readonly until: number;
+  /** Names waiting for removal, and the size of the map. */
+  readonly names: number;
+  readonly of: number;
+}
 
 /** A name of the map. */
 export interface PublishedLine extends HostLine {
@@ -20,7 +38,9 @@ export type Wanted = Pick<PublishedLine, "addresses"> & Partial<Pick<PublishedLi
  *   wanted ──> line ──(vanished)──> leaving ──(vanishMs)──> gone
  *                └──────(back)────────┘  └─(more than half at once)─> held ──(holdMs)──> gone
  *
- * Additions and changed addresses are always published at once: a hold must not delay a new certificate.
+ * Additions and changed addresses are always published at once: a hold must not delay a new certificate. A removal is
+ * held if more than half of a large enough map would leave within one `vanishMs`: probably a source has failed. The
+ * hold ends when it times out, or when enough names are back.
  *
  * A name has a holder, the namespace whose claim was published. It keeps the name for `vanishMs` after its last claim,
  * also if a claim of another namespace on the same target keeps the line.
@@ -35,14 +55,13 @@ export class PublishedNames {
   readonly #leaving = new Map<string, number>();
   /** Names that other namespaces keep, with the time when the last claim of their holder was removed. */
   readonly #abandoned = new Map<string, number>();
-  readonly #guard: RemovalGuard;
+  #heldSince: number | undefined;
   #changed = new Set<string>();
 
   /** `heirOf` returns what a name gets that no longer has a holder. Undefined: nobody claims it, and it is removed. */
   constructor(rules: RemovalRules, heirOf: (name: string) => Wanted | undefined = () => undefined) {
     this.#rules = rules;
     this.#heirOf = heirOf;
-    this.#guard = new RemovalGuard(rules);
   }
 
   /** Loads the names that an earlier leader published, in their order, before the first reconcile. */
@@ -79,8 +98,13 @@ export class PublishedNames {
    * call.
    */
   settle(now: number): ReadonlySet<string> {
-    if (this.#guard.expire(now)) this.#removeDue(now);
-    if (this.#guard.mayRemove(this.#leaving.size, this.#lines.size, now)) this.#removeDue(now);
+    if (this.hold !== undefined && now >= this.hold.until) {
+      this.#heldSince = undefined;
+      this.#removeDue(now);
+    }
+    const isSuspicious = this.#lines.size >= this.#rules.guardNames && this.#leaving.size * 2 > this.#lines.size;
+    this.#heldSince = isSuspicious ? (this.#heldSince ?? now) : undefined;
+    if (!isSuspicious) this.#removeDue(now);
     const changed = this.#changed;
     this.#changed = new Set();
     return changed;
@@ -106,12 +130,15 @@ export class PublishedNames {
   }
 
   get hold(): RemovalHold | undefined {
-    return this.#guard.describe(this.#leaving.size, this.#lines.size);
+    const since = this.#heldSince;
+    if (since === undefined) return undefined;
+    const until = since + Math.max(this.#rules.holdMs, this.#rules.vanishMs);
+    return { since, until, names: this.#leaving.size, of: this.#lines.size };
   }
 
   /** Returns when `settle` must be called again if nothing else changes. */
   nextDeadline(): number | undefined {
-    if (this.#guard.until !== undefined) return this.#guard.until;
+    if (this.hold !== undefined) return this.hold.until;
     // Names are added in time order, so the first of each map is the oldest.
     const times = [this.#leaving, this.#abandoned].flatMap((names) => names.values().take(1).toArray());
     return times.length === 0 ? undefined : Math.min(...times) + this.#rules.vanishMs;
@@ -119,7 +146,7 @@ export class PublishedNames {
 
   /**
    * Removes names that are due, or gives them to their heirs. Names that vanished during a hold may not be due when it
-   * ends. They wait for their own time, and the guard checks them again.
+   * ends. They wait for their own time, and may be held again.
    */
   #removeDue(now: number): void {
     const isDue = ([, since]: readonly [string, number]) => now - since >= this.#rules.vanishMs;

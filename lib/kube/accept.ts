@@ -5,9 +5,3 @@
  */
 export const METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 export const METADATA_WATCH = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-/**
- * The table that `kubectl get -o wide` prints, for a list and for each event ("Receiving resources as Tables"). With
- * the query `includeObject=Metadata`, each row has the metadata of its object beside the cells: for example a pod's
- * node without the rest of the pod.
- */
-export const TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1";

@@ -15,16 +15,6 @@ describe("backoff", () => {
     assert.equal(createBackoff(250, 5_000, () => 0).next(), 125);
   });
 
-  it("is lengthened above Retry-After by up to a half, to spread clients that were refused together", () => {
-    for (const [drawn, expected] of [
-      [0, 2_000],
-      [0.5, 2_500],
-      [1, 3_000],
-    ] as const)
-      assert.equal(createBackoff(250, 5_000, () => drawn).next(2_000), expected);
-    assert.equal(createBackoff(250, 5_000).next(2_000), 2_000, "of work that only one replica does it is not");
-  });
-
   it("is not shorter than Retry-After, up to a limit", () => {
     const backoff = createBackoff(250, 5_000, () => 0);
     assert.equal(backoff.next(7_000), 7_000);

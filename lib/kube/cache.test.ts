@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { object } from "#test/fakes/kube-api.ts";
-import { createCache } from "./cache.ts";
+import { ObjectCache } from "./cache.ts";
 import type { ApiObject } from "./types.ts";
 
 const versionOf = ({ metadata }: ApiObject) => `${metadata?.uid}@${metadata?.resourceVersion}`;
 
 function cacheOf(...objects: ApiObject[]) {
   const bad: string[] = [];
-  const cache = createCache(versionOf, (key) => bad.push(key));
+  const cache = new ObjectCache(versionOf, (key) => bad.push(key));
   for (const each of objects) cache.put(each);
   return { cache, bad };
 }
@@ -46,7 +46,7 @@ describe("the cache of a watch", () => {
 
   it("projects each version of an object once", () => {
     let projected = 0;
-    const cache = createCache(
+    const cache = new ObjectCache(
       () => {
         projected += 1;
         return "kept";
@@ -54,31 +54,24 @@ describe("the cache of a watch", () => {
       () => assert.fail(),
     );
     cache.put(object("web", "1"));
-    cache.put(object("web", "1"));
-    const relist = cache.beginRelist();
-    assert.equal(relist.add(object("web", "1")), undefined);
-    assert.deepEqual([[...relist.finish()], projected], [[], 1]);
+    assert.equal(cache.put(object("web", "1")), undefined);
+    assert.equal(projected, 1);
   });
 
   it("does not keep an object without a projection, and removes one that loses it", () => {
-    const cache = createCache(
+    const cache = new ObjectCache(
       ({ metadata }) => metadata?.labels?.kept,
       () => assert.fail(),
     );
     assert.equal(cache.put(object("web", "1")), undefined);
     assert.deepEqual(cache.put(object("web", "2", { labels: { kept: "yes" } })), { key: "shop/web", after: "yes" });
     assert.deepEqual(cache.put(object("web", "3")), { key: "shop/web", before: "yes", dropped: true });
-    cache.put(object("api", "4", { labels: { kept: "yes" } }));
-    const relist = cache.beginRelist();
-    assert.equal(relist.add(object("web", "5")), undefined);
-    assert.deepEqual(relist.add(object("api", "6")), { key: "shop/api", before: "yes", dropped: true });
-    assert.deepEqual([...relist.finish()], []);
     assert.equal(cache.values.size, 0);
   });
 
   it("keeps a part of a value, and projects the unchanged object again at the next list", () => {
     const partial = new Set<string>();
-    const cache = createCache(
+    const cache = new ObjectCache(
       versionOf,
       () => assert.fail(),
       (key) => partial.has(key),
@@ -99,35 +92,10 @@ describe("the cache of a watch", () => {
     );
   });
 
-  it("a relist reports only differences: additions and updates at once, deletions at its end", () => {
-    const { cache } = cacheOf(object("same", "1"), object("gone", "1"), object("changed", "1"));
-    const relist = cache.beginRelist();
-    assert.equal(relist.add(object("same", "1")), undefined);
-    assert.deepEqual(relist.add(object("new", "3")), { key: "shop/new", after: "uid-new@3" });
-    assert.deepEqual(relist.add(object("changed", "2", { uid: "anew" })), {
-      key: "shop/changed",
-      before: "uid-changed@1",
-      after: "anew@2",
-    });
-    assert.equal(cache.values.get("shop/gone"), "uid-gone@1", "nothing is deleted before the list is complete");
-    assert.deepEqual([...relist.finish()], [{ key: "shop/gone", before: "uid-gone@1" }]);
-    assert.deepEqual([...cache.values.keys()].sort(), ["shop/changed", "shop/new", "shop/same"]);
-  });
-
-  it("a relist that starts over removes what only its first part had", () => {
-    const { cache } = cacheOf();
-    const relist = cache.beginRelist();
-    relist.add(object("ghost", "1"));
-    relist.restart();
-    relist.add(object("web", "1"));
-    assert.deepEqual([...relist.finish()], [{ key: "shop/ghost", before: "uid-ghost@1" }]);
-    assert.deepEqual([...cache.values.keys()], ["shop/web"]);
-  });
-
-  it("keeps the value of an object that cannot be projected, and retries at the next list", () => {
+  it("keeps the value of an object that cannot be projected, and tries again the next time", () => {
     const bad: string[] = [];
     let broken = false;
-    const cache = createCache(
+    const cache = new ObjectCache(
       (object) => {
         if (broken) throw new Error("odd");
         return versionOf(object);
@@ -138,15 +106,11 @@ describe("the cache of a watch", () => {
     broken = true;
     assert.equal(cache.put(object("web", "2")), undefined);
     assert.equal(cache.put(object("odd", "2")), undefined);
-    const failing = cache.beginRelist();
-    for (const name of ["web", "odd"]) assert.equal(failing.add(object(name, "2")), undefined);
-    assert.deepEqual([...failing.finish()], []);
     assert.deepEqual([...cache.values], [["shop/web", "uid-web@1"]]);
-    assert.deepEqual(bad, ["shop/web", "shop/odd", "shop/web", "shop/odd"]);
+    assert.deepEqual(bad, ["shop/web", "shop/odd"]);
     broken = false;
-    const healing = cache.beginRelist();
     const healed = { key: "shop/web", before: "uid-web@1", after: "uid-web@2" };
-    assert.deepEqual(healing.add(object("web", "2")), healed);
+    assert.deepEqual(cache.put(object("web", "2")), healed);
   });
 
   it("rejects what is not an API object", () => {

@@ -118,12 +118,6 @@ for (const [what, call, expected] of [
   });
 }
 
-test("a response has its status, its text, and its type if there is one", async () => {
-  const { client } = start([{ statusCode: 204, text: "é" }, {}]);
-  assert.deepEqual(await client.raw(PATH), { status: 204, contentType: "", text: "é" });
-  assert.deepEqual(await client.raw(PATH), { status: 0, contentType: "", text: "" });
-});
-
 test("400 is the lowest status that is an error", async () => {
   const { client } = start([{ statusCode: 399, text: "{}" }, { statusCode: 400 }]);
   await client.get(PATH);
@@ -256,32 +250,17 @@ test("a list reads all pages", async () => {
   const { client, sent } = start([page(["a", "b"], "9", "more"), page(["c"], "9")]);
   const list = await client.list<{ metadata: { name: string } }>(PATH, { labelSelector: "x" });
   assert.deepEqual([namesOf(list), list.resourceVersion], [["a", "b", "c"], "9"]);
-  const query = "limit=500&labelSelector=x";
+  const query = "labelSelector=x&limit=500";
   assert.deepEqual(
     sent.map(({ path }) => path.split("?")[1]),
     [query, `${query}&continue=more`],
   );
 });
 
-test("a list starts over if its token expires between pages, but not indefinitely", async () => {
-  const expired = { statusCode: 410 };
-  const again = start([page(["gone"], "5", "more"), expired, page(["a"], "7")]);
-  assert.deepEqual(namesOf(await again.client.list<{ metadata: { name: string } }>(PATH)), ["a"]);
-  const never = start(Array.from({ length: 10 }, () => [page([], "5", "more"), expired]).flat());
-  await assert.rejects(never.client.list(PATH), { code: "kube-expired" });
-  assert.equal(never.sent.length, 8);
-});
-
-test("a list lets the event loop run between pages", async () => {
-  const { client, sent } = start([...Array.from({ length: 20 }, () => page([], "1", "more")), page([], "1")]);
-  const seen: number[] = [];
-  const turn = () => {
-    seen.push(sent.length);
-    if (sent.length <= 20) setImmediate(turn);
-  };
-  setImmediate(turn);
-  await client.list(PATH);
-  assert.ok(new Set(seen).size >= 19, `${seen}`);
+test("a list whose token expires between pages is an error", async () => {
+  const { client, sent } = start([page(["a"], "5", "more"), { statusCode: 410 }]);
+  await assert.rejects(client.list(PATH), { code: "kube-expired" });
+  assert.equal(sent.length, 2);
 });
 
 test("a list whose items are null is empty, and an object that is not a list is an error", async () => {

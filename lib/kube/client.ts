@@ -63,7 +63,7 @@ interface RawResponse {
  */
 export interface KubeClient {
   get<T>(path: string, query?: Query, options?: ReadOptions): Promise<T>;
-  /** Reads all objects in pages; a 410 between pages starts over. The deadline applies to each page. */
+  /** Reads all objects in pages. The deadline applies to each page. */
   list<T>(path: string, query?: Query, options?: ReadOptions): Promise<{ items: T[]; resourceVersion: string }>;
   /** Server-side apply: creates or updates the object. An identical apply changes nothing and causes no watch event. */
   apply<T>(path: string, object: object, options: ApplyOptions): Promise<T>;

@@ -11,7 +11,7 @@ import { describeError, hasCode } from "#lib/errors/errors.ts";
 import { createTestCa, type TestCa } from "#test/cluster/pki.ts";
 import { type FakeApi, type FakeCall, fakeApi, json, type Responder, refuse } from "#test/fakes/kube-api.ts";
 import { type ConnectedClient, connect } from "./connect.ts";
-import type { InCluster } from "./incluster.ts";
+import type { InCluster } from "./credentials.ts";
 
 let folder: string;
 let ca: TestCa;
@@ -69,6 +69,9 @@ describe("in a pod", () => {
     await get("/version");
     assert.deepEqual([namespace, server], ["own", api.url.href]);
     assert.equal(api.calls[0]?.headers["user-agent"], "switchback/test");
+    const ipv6 = await connect({ inCluster: { ...pod, host: "fd00::1", port: "6443" } });
+    assert.equal(ipv6.server, "https://[fd00::1]:6443/");
+    ipv6.close();
   });
 
   it("reloads a rejected token without an error for the caller", async () => {
@@ -80,11 +83,11 @@ describe("in a pod", () => {
     assert.deepEqual(tokens(), ["Bearer first", "Bearer second", "Bearer second"]);
   });
 
-  it("returns the 401 if the token is unchanged", async () => {
+  it("returns the 401 if the reloaded token is refused too", async () => {
     await serve(accepting(() => "other"));
     const { get } = await inPod();
     await assert.rejects(get("/version"), { code: "kube-status", status: 401 });
-    assert.equal(api.calls.length, 1);
+    assert.equal(api.calls.length, 2);
   });
 
   it("does not reload it on every 401", async () => {

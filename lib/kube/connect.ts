@@ -3,8 +3,15 @@ import { join } from "node:path";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { createClient, type KubeClient } from "./client.ts";
 import { explainConnection, placeOf } from "./connection-error.ts";
-import { type Access, type Credentials, cachedCredentials } from "./credentials.ts";
-import { type InCluster, inClusterNamespace, loadInCluster, TOKEN_FILE } from "./incluster.ts";
+import {
+  type Access,
+  type Credentials,
+  cachedCredentials,
+  type InCluster,
+  inClusterNamespace,
+  loadInCluster,
+  TOKEN_FILE,
+} from "./credentials.ts";
 import { loadKubeconfig } from "./kubeconfig.ts";
 import { steadyNow } from "./time.ts";
 import { createTransport } from "./transport.ts";

@@ -34,17 +34,11 @@ const CURES: Readonly<Record<string, string>> = {
   CERT_NOT_YET_VALID: "its certificate is not valid yet, or the clock of this machine is wrong",
 };
 
-const UNKNOWN_CA = new Set([
-  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
-  "UNABLE_TO_GET_ISSUER_CERT",
-  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
-  "SELF_SIGNED_CERT_IN_CHAIN",
-  "DEPTH_ZERO_SELF_SIGNED_CERT",
-  "CERT_SIGNATURE_FAILURE",
-]);
+/** OpenSSL's codes for a certificate whose CA is unknown. */
+const UNKNOWN_CA = /^(UNABLE_TO_(VERIFY|GET_ISSUER)|SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT|CERT_SIGNATURE_FAILURE)/;
 
 function cureOf(code: string, { server, tls, from }: Access): string | undefined {
-  if (UNKNOWN_CA.has(code)) {
+  if (UNKNOWN_CA.test(code)) {
     const source = from?.ca ?? "its configuration";
     return tls.ca === undefined
       ? `its certificate is from a CA that this machine does not trust, and there is none in ${source}`

@@ -1,4 +1,7 @@
+import { readFile } from "node:fs/promises";
 import type { Agent } from "node:http";
+import { isIPv6 } from "node:net";
+import { SwitchbackError } from "#lib/errors/errors.ts";
 
 /** The TLS options of a connection to the API server. Kept in memory only, never logged. */
 interface TlsMaterial {
@@ -30,6 +33,48 @@ export interface Access {
   readonly agent?: Agent;
 }
 
+/**
+ * In-cluster configuration. Host and port come from KUBERNETES_SERVICE_HOST and _PORT. Tests can override the paths.
+ */
+export interface InCluster {
+  host: string;
+  port: string | number;
+  tokenFile?: string;
+  caFile?: string;
+  namespaceFile?: string;
+}
+
+/** Where the kubelet mounts a pod's service account. */
+const ROOT = "/var/run/secrets/kubernetes.io/serviceaccount";
+export const TOKEN_FILE = `${ROOT}/token`;
+
+/** Reads token and CA. Throws `config-invalid` if either is missing. */
+export async function loadInCluster(from: InCluster): Promise<Access> {
+  const token = (await readText(from.tokenFile ?? TOKEN_FILE)).trim();
+  const caFile = from.caFile ?? `${ROOT}/ca.crt`;
+  const ca = await readText(caFile);
+  const host = isIPv6(from.host) ? `[${from.host}]` : from.host;
+  return {
+    server: new URL(`https://${host}:${from.port}`),
+    headers: { authorization: `Bearer ${token}` },
+    tls: { ca },
+    from: { what: "the pod's service account", ca: caFile },
+  };
+}
+
+/** The namespace of the pod. */
+export async function inClusterNamespace(from: InCluster): Promise<string> {
+  return (await readText(from.namespaceFile ?? `${ROOT}/namespace`)).trim();
+}
+
+async function readText(path: string): Promise<string> {
+  const text = await readFile(path, "utf8").catch((cause: unknown) => {
+    throw new SwitchbackError("config-invalid", `the service account file ${path} cannot be read`, { cause });
+  });
+  if (text.trim() === "") throw new SwitchbackError("config-invalid", `the service account file ${path} is empty`);
+  return text;
+}
+
 /** A source of access that refreshes itself. */
 export interface Credentials {
   current(): Promise<Access>;
@@ -56,8 +101,7 @@ export function cachedCredentials(load: (rejected: boolean) => Promise<Access>, 
 
   async function reload(rejected: boolean): Promise<Access> {
     try {
-      const next = await load(rejected);
-      if (access === undefined || !sameAccess(access, next)) access = next;
+      access = await load(rejected);
       return access;
     } catch (error) {
       if (access === undefined) throw error;
@@ -91,13 +135,4 @@ export function cachedCredentials(load: (rejected: boolean) => Promise<Access>, 
 export function sameTls(a: TlsMaterial, b: TlsMaterial): boolean {
   // Usually this is the same object. Every request makes this check.
   return a === b || JSON.stringify(a) === JSON.stringify(b);
-}
-
-function sameAccess(a: Access, b: Access): boolean {
-  return (
-    a.server.href === b.server.href &&
-    JSON.stringify(a.headers) === JSON.stringify(b.headers) &&
-    sameTls(a.tls, b.tls) &&
-    (a.agent === undefined) === (b.agent === undefined)
-  );
 }

@@ -3,7 +3,6 @@ import { describeError, statusOf } from "#lib/errors/errors.ts";
 import { printable } from "#lib/errors/printable.ts";
 import { type Logger, silentLogger } from "#lib/telemetry/log.ts";
 import type { KubeClient } from "./client.ts";
-import { EventBudget } from "./event-budget.ts";
 import { microTime } from "./lease.ts";
 import { resourcePath } from "./paths.ts";
 import { steadyNow } from "./time.ts";
@@ -45,31 +44,22 @@ interface EventRecorderOptions {
   now?: () => number;
 }
 
-/** Counters. They never decrease. */
-interface EventStats {
-  /** Accepted by the API server. */
-  readonly sent: number;
-  /** Refused by the API server, because it still has the same Event, perhaps from an earlier process. */
-  readonly repeated: number;
-  /** Dropped, because the budget of the namespace or of all namespaces was used up. */
-  readonly dropped: number;
-  /** Rejected by the API server, or the API server was unreachable. */
-  readonly failed: number;
-}
-
 export interface EventRecorder {
-  /** Never throws and never blocks: Events are best effort. */
+  /** Never throws and never blocks: Events are best effort. Beyond the budget of the namespace they are dropped. */
   record(event: EventRecord): void;
-  /** How long an Event that can wait should wait, milliseconds. Without a namespace: an Event of any namespace. */
-  waitMs(namespace?: string): number;
-  readonly stats: EventStats;
-  /** Resolves when all recorded Events are sent or have failed. */
-  flush(): Promise<void>;
+  /** How long an Event of a namespace should wait if it can, milliseconds. */
+  waitMs(namespace: string): number;
 }
 
 /** Limits of events.k8s.io/v1, bytes. */
 const NOTE_BYTES = 1024;
 const FIELD_BYTES = 128;
+
+/** A namespace has a burst, then one Event per interval, so that none uses another's. etcd keeps an Event for an hour. */
+const BURST = 25;
+const INTERVAL_MS = 5_000;
+/** At this many namespaces, those that have their whole burst again are forgotten. */
+const MAX_NAMESPACES = 1_000;
 
 /** Returns a code as the reason of an Event: `front-address-lost` becomes `FrontAddressLost`. */
 export function eventReason(code: string): string {
@@ -82,47 +72,33 @@ export function eventReason(code: string): string {
  */
 export function createEventRecorder(options: EventRecorderOptions): EventRecorder {
   const { client, log = silentLogger, now = steadyNow } = options;
-  const stats = { sent: 0, repeated: 0, dropped: 0, failed: 0 };
-  const budget = new EventBudget(now);
-  const pending = new Set<Promise<void>>();
+  /** By namespace: when it has its whole burst again. */
+  const fullAt = new Map<string, number>();
 
-  async function send(event: ReturnType<typeof toEvent>): Promise<void> {
+  function waitMs(namespace: string): number {
+    return Math.max(0, (fullAt.get(namespace) ?? 0) - now() - (BURST - 1) * INTERVAL_MS);
+  }
+
+  function spend(namespace: string): void {
+    if (fullAt.size >= MAX_NAMESPACES) for (const [each, at] of fullAt) if (at <= now()) fullAt.delete(each);
+    fullAt.set(namespace, Math.max(now(), fullAt.get(namespace) ?? 0) + INTERVAL_MS);
+  }
+
+  async function send(record: EventRecord): Promise<void> {
     try {
+      const event = toEvent(options, record);
+      const { namespace = options.namespace } = record.regarding;
+      if (waitMs(namespace) > 0) return;
+      spend(namespace);
       await client.create(eventsPath(event.metadata.namespace), event);
-      stats.sent++;
     } catch (error) {
-      if (statusOf(error) === 409) {
-        stats.repeated++;
-        return;
-      }
-      stats.failed++;
-      log.debug({ reason: event.reason, error: describeError(error) }, "an Event could not be written");
+      // The API server still has the same Event, perhaps from an earlier process.
+      if (statusOf(error) === 409) return;
+      log.debug({ error: describeError(error) }, "an Event could not be written");
     }
   }
 
-  return {
-    record(record) {
-      try {
-        const event = toEvent(options, record);
-        if (!budget.take(record.regarding.namespace ?? options.namespace)) {
-          stats.dropped++;
-          return;
-        }
-        const sending = send(event).finally(() => pending.delete(sending));
-        pending.add(sending);
-      } catch (error) {
-        stats.failed++;
-        log.debug({ error: describeError(error) }, "an Event could not be built");
-      }
-    },
-    waitMs: (namespace) => budget.waitMs(namespace),
-    get stats() {
-      return { ...stats };
-    },
-    async flush() {
-      await Promise.all(pending);
-    },
-  };
+  return { record: (record) => void send(record), waitMs };
 }
 
 function eventsPath(namespace: string): string {

@@ -10,7 +10,7 @@ import {
   type Responder,
   watch,
 } from "#test/fakes/kube-api.ts";
-import { listAll, listPages } from "./list.ts";
+import { listAll } from "./list.ts";
 import type { ApiObject } from "./types.ts";
 import { watchObjects } from "./watch.ts";
 
@@ -30,25 +30,18 @@ function sized(name: string, bytes: number): ApiObject {
 interface Asked {
   readonly limit: number;
   readonly bytes: number;
-  /** The requested resourceVersion. */
-  readonly version: string | null;
 }
 
-/**
- * Serves a list in pages as the API server does, and as a whole from its memory. Records each request and the bytes
- * of its page.
- */
+/** Serves a list in pages as the API server does. Records each request and the bytes of its page. */
 function pages(items: readonly ApiObject[], asked: Asked[]): Responder {
   const texts = items.map((item) => JSON.stringify(item));
   return ({ query, response }: FakeCall) => {
-    const version = query.get("resourceVersion");
     const limit = Number(query.get("limit"));
-    const most = version === "0" ? items.length : limit;
     const from = Number(query.get("continue") ?? 0);
-    const next = from + most < items.length ? { continue: String(from + most) } : {};
+    const next = from + limit < items.length ? { continue: String(from + limit) } : {};
     const metadata = JSON.stringify({ resourceVersion: "5", ...next });
-    const text = `{"kind":"List","metadata":${metadata},"items":[${texts.slice(from, from + most).join()}]}`;
-    asked.push({ limit, bytes: text.length, version });
+    const text = `{"kind":"List","metadata":${metadata},"items":[${texts.slice(from, from + limit).join()}]}`;
+    asked.push({ limit, bytes: text.length });
     response.on("error", () => {});
     response.end(text);
   };
@@ -89,43 +82,6 @@ describe("a list", () => {
     const found = await listAll<ApiObject>(api.client, PODS, { limit: 100 });
     assert.deepEqual(names(found.items), names(items));
     assert.ok(asked.length < 35, `${asked.length}`);
-  });
-
-  it("from the API server's memory is one request if it is short enough", async () => {
-    const asked: Asked[] = [];
-    api = await fakeApi(
-      pages(
-        range(110).map((index) => sized(`pod-${index}`, 20_000)),
-        asked,
-      ),
-    );
-    const found: string[] = [];
-    const onPage = (items: readonly ApiObject[]) =>
-      void found.push(...items.map(({ metadata }) => metadata?.name ?? ""));
-    await listPages<ApiObject>({ client: api.client, path: PODS, fromCache: true, onPage, restart: assert.fail });
-    assert.equal(found.length, 110);
-    assert.deepEqual(
-      asked.map(({ limit, version }) => [limit, version]),
-      [[500, "0"]],
-    );
-  });
-
-  it("that is too long as a whole is read in current pages, the first with an eighth of the usual limit", async () => {
-    const asked: Asked[] = [];
-    const items = range(110).map((index) => sized(`pod-${index}`, 40_000));
-    api = await fakeApi(pages(items, asked));
-    const found: string[] = [];
-    const onPage = (page: readonly ApiObject[]) => void found.push(...page.map(({ metadata }) => metadata?.name ?? ""));
-    await listPages<ApiObject>({ client: api.client, path: PODS, fromCache: true, onPage, restart: assert.fail });
-    assert.deepEqual(found, names(items));
-    assert.deepEqual(
-      asked.map(({ limit, version }) => [limit, version]),
-      [
-        [500, "0"],
-        [62, null],
-        [124, null],
-      ],
-    );
   });
 
   it("fails with an object over 16 MiB, which no API server has", async () => {

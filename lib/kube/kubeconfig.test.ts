@@ -51,13 +51,6 @@ for (const [what, entries, headers, tls] of [
     { authorization: `Basic ${base64("me:pä:ss")}` },
     {},
   ],
-  [
-    "a client certificate",
-    { user: { "client-certificate-data": base64("cert"), "client-key-data": base64("key") } },
-    {},
-    { cert: Buffer.from("cert"), key: Buffer.from("key") },
-  ],
-  ["a CA", { cluster: { "certificate-authority-data": base64("ca") } }, {}, { ca: Buffer.from("ca") }],
   ["a server name", { cluster: { "tls-server-name": "api.test" } }, {}, { servername: "api.test" }],
   ["no verification", { cluster: { "insecure-skip-tls-verify": true } }, {}, { rejectUnauthorized: false }],
 ] as const) {
@@ -82,11 +75,6 @@ test("certificate files are relative to the kubeconfig; an exec plugin gives a t
     headers: { authorization: "Bearer of-exec" },
     tls: { cert: "exec-cert", key: "exec-key" },
   });
-});
-
-test("impersonation is a header", async () => {
-  const { headers } = await accessOf(write("a", { user: { as: "somebody" } }));
-  assert.deepEqual(headers, { "impersonate-user": "somebody" });
 });
 
 test("without a user the CA still counts", async () => {

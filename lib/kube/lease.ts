@@ -48,8 +48,6 @@ export interface ElectionOptions {
    * return does not.
    */
   onStartedLeading: (signal: AbortSignal) => void | Promise<void>;
-  /** Called after the signal has fired. Codes: `renew-deadline`, `lease-lost`, `work-failed`, `stopped`. */
-  onStoppedLeading?: (reason: Reason) => void;
   log: Logger;
   /** A monotonic clock, milliseconds. Only differences are used. */
   now?: () => number;
@@ -71,7 +69,7 @@ export interface Election {
   stop(): Promise<void>;
 }
 
-/** Contends for the Lease until `stop`. Throws `config-invalid` if the times do not leave a margin. */
+/** Contends for the Lease until `stop`. The configuration has checked that the times leave a margin. */
 export function runElection(options: ElectionOptions): Election {
   return new Contender(options);
 }
@@ -83,7 +81,7 @@ interface Term {
   /** When the last successful renewal was sent. Others observe it later, so they wait longer than this process. */
   renewedAt: number;
   readonly control: AbortController;
-  /** The reason why it ended. */
+  /** The reason why it ended: `renew-deadline`, `lease-lost`, `work-failed` or `stopped`. */
   ended: Reason | undefined;
 }
 
@@ -103,13 +101,6 @@ class Contender implements Election {
 
   constructor(options: ElectionOptions) {
     const { namespace, name, leaseSeconds, renewDeadlineSeconds, retrySeconds } = options;
-    if (!(leaseSeconds > renewDeadlineSeconds && renewDeadlineSeconds > retrySeconds * 1.2 && retrySeconds > 0)) {
-      throw new SwitchbackError(
-        "config-invalid",
-        `leader election: leaseSeconds (${leaseSeconds}) must be greater than renewDeadlineSeconds ` +
-          `(${renewDeadlineSeconds}), and that greater than 1.2 times retrySeconds (${retrySeconds})`,
-      );
-    }
     this.#options = options;
     this.#path = resourcePath({ group: "coordination.k8s.io", version: "v1", namespace, resource: "leases", name });
     [this.#leaseMs, this.#deadlineMs] = [leaseSeconds * 1000, renewDeadlineSeconds * 1000];
@@ -246,14 +237,8 @@ class Contender implements Election {
   #end(term: Term, reason: Reason): void {
     if (term.ended !== undefined) return;
     term.ended = reason;
-    const { log, onStoppedLeading } = this.#options;
     term.control.abort(new Error(`no longer the leader: ${reason.text}`));
-    log.info({ code: reason.code, reason: reason.text }, "leader election: no longer leading");
-    try {
-      onStoppedLeading?.(reason);
-    } catch (error) {
-      log.error({ error: describeError(error) }, "leader election: onStoppedLeading failed");
-    }
+    this.#options.log.info({ code: reason.code, reason: reason.text }, "leader election: no longer leading");
   }
 
   /** Renews the Lease once. A failure does not end the term. If failures continue, the deadline ends it. */
@@ -272,7 +257,7 @@ class Contender implements Election {
       }
       const current = await this.#read(limits);
       // This applies even without a holder: another process may have led and released the Lease since.
-      if (isSameTerm(term.lease, current)) term.lease = current;
+      if (current.spec?.holderIdentity === identity) term.lease = current;
       else {
         this.#seen.holder = current.spec?.holderIdentity;
         this.#end(term, { code: "lease-lost", text: "another process has taken the Lease" });
@@ -340,15 +325,6 @@ class Contender implements Election {
   #leftMs({ renewedAt }: Term): number {
     return renewedAt + this.#deadlineMs - this.#now();
   }
-}
-
-/** Whether both belong to the same term. `leaseTransitions` counts each acquisition by another process. */
-function isSameTerm(one: Lease, other: Lease): boolean {
-  return (
-    one.metadata.uid === other.metadata.uid &&
-    one.spec?.holderIdentity === other.spec?.holderIdentity &&
-    one.spec?.leaseTransitions === other.spec?.leaseTransitions
-  );
 }
 
 /**

@@ -1,4 +1,4 @@
-import { hasCode, SwitchbackError } from "#lib/errors/errors.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
 import { TooLongError } from "./body.ts";
 import type { Query } from "./paths.ts";
 import { yieldToLoop } from "./time.ts";
@@ -14,94 +14,68 @@ export const PAGE_SIZE = 500;
  * in memory several times while it is parsed, and parsing this much takes 20 ms. Ordinary pages have a third of it.
  */
 const PAGE_BYTES = 3 * 1024 * 1024;
-/**
- * A list that is too long as a whole is read in pages. The first page has the usual number of objects divided by
- * this.
- */
-const FIRST_PART = 8;
-/** A list whose continue token keeps expiring fails after this many restarts. */
-const MAX_RESTARTS = 3;
 
 /** A client that reads a page, for example a `KubeClient`. */
 interface Getter {
   get<T>(path: string, query?: Query, options?: ReadOptions): Promise<T>;
 }
 
-/** A paged list. `restart` is called when the continue token has expired between two pages: discard earlier pages. */
-interface PagedList<T> {
+interface PagedList {
   client: Getter;
   path: string;
   query?: Query;
   options?: ReadOptions;
-  /**
-   * Requests the whole list first, from the API server's memory. The result may be a moment old. The request costs
-   * almost nothing if the API server has an index for the selector, as for the pods of a node. Before Kubernetes
-   * 1.34, a list with a limit is read from etcd, page by page through all objects. A list of more than `PAGE_BYTES`
-   * is read in pages anyway.
-   */
-  fromCache?: boolean;
-  /** Returns the objects of a page, or undefined if it is not a list. Default: `items`. */
-  itemsOf?: (page: ApiList<T>) => readonly T[] | undefined;
-  onPage: (items: readonly T[]) => void | Promise<void>;
-  restart: () => void;
+}
+
+interface Page<T> {
+  items: readonly T[];
+  /** The version of the list, the same for all pages. */
+  resourceVersion: string;
+  /** The token of the next page. Empty or undefined: this page is the last one. */
+  next: string | undefined;
 }
 
 /**
  * Reads all pages, and yields to the event loop between them. If a page has more than `PAGE_BYTES`, it stops reading
- * and requests half as many objects, down to one. Returns the resourceVersion of the list.
+ * and requests half as many objects, down to one. Throws `kube-expired` if the rest can no longer be read: discard the
+ * pages before.
  */
-export async function listPages<T>(list: PagedList<T>): Promise<string> {
-  for (let restarts = 0; ; restarts++) {
-    try {
-      return await onePass(list);
-    } catch (error) {
-      if (!hasCode(error, "kube-expired") || restarts === MAX_RESTARTS) throw error;
-      list.restart();
+export async function* listPages<T>(list: PagedList): AsyncGenerator<Page<T>, void> {
+  const most = Number(list.query?.limit ?? PAGE_SIZE);
+  let limit = most;
+  let token: string | undefined;
+  for (;;) {
+    const page = await readPage<T>(list, limit, token);
+    if (page === undefined) {
+      limit = Math.floor(limit / 2);
+      continue;
     }
+    limit = Math.min(most, limit * 2);
+    yield page;
+    if (!page.next) return;
+    token = page.next;
+    await yieldToLoop();
   }
 }
 
-async function onePass<T>({
-  client,
-  path,
-  query = {},
-  options,
-  fromCache = false,
-  itemsOf = itemsOfList,
-  onPage,
-}: PagedList<T>): Promise<string> {
-  const { limit: given = PAGE_SIZE, ...selectors } = query;
-  const most = Number(given);
-  let limit = most;
-  let token: string | undefined;
-  let isCached = fromCache;
-  for (;;) {
-    const maxBytes = limit === 1 ? {} : { maxBytes: PAGE_BYTES };
-    const from = isCached ? { resourceVersion: "0" } : { continue: token };
-    const page = await client
-      .get<ApiList<T>>(path, { limit, ...selectors, ...from }, { ...options, ...maxBytes })
-      .catch((error: unknown) => {
-        if (limit === 1 || !(error instanceof TooLongError)) throw error;
-      });
-    if (page === undefined) {
-      // The API server ignores the limit when it answers from memory.
-      limit = Math.max(1, Math.floor(limit / (isCached ? FIRST_PART : 2)));
-      isCached = false;
-      continue;
-    }
-    isCached = false;
-    limit = Math.min(most, limit * 2);
-    const version = page.metadata?.resourceVersion;
-    const items = itemsOf(page);
-    // Without this check, another object or a page of another server would count as an empty list and clear the cache.
-    if (!version || items === undefined) {
-      throw new SwitchbackError("data-corrupt", `GET ${path}: the response is not a list`);
-    }
-    await onPage(items);
-    token = page.metadata?.continue;
-    if (!token) return version;
-    await yieldToLoop();
+/** Reads one page, or returns undefined if it is too long and could be shorter. */
+async function readPage<T>(list: PagedList, limit: number, token: string | undefined): Promise<Page<T> | undefined> {
+  const { client, path, query, options } = list;
+  const maxBytes = limit === 1 ? {} : { maxBytes: PAGE_BYTES };
+  const request = client.get<ApiList<T>>(path, { ...query, limit, continue: token }, { ...options, ...maxBytes });
+  const page = await (limit === 1 ? request : request.catch(ignoreTooLong));
+  if (page === undefined) return undefined;
+  const { resourceVersion, continue: next } = page.metadata ?? {};
+  const items = itemsOfList(page);
+  // Without this check, another object or a page of another server would count as an empty list and clear the cache.
+  if (!resourceVersion || items === undefined) {
+    throw new SwitchbackError("data-corrupt", `GET ${path}: the response is not a list`);
   }
+  return { items, resourceVersion, next };
+}
+
+function ignoreTooLong(error: unknown): undefined {
+  if (!(error instanceof TooLongError)) throw error;
 }
 
 /** Returns the objects of a list, or undefined if it is not a list. Every object of Kubernetes has metadata. */
@@ -113,17 +87,8 @@ export function itemsOfList<T>({ items }: ApiList<T>): readonly T[] | undefined 
 
 /** Returns the projection of each object of a list. The objects are not kept: they are many times larger. */
 export async function listProjected<T, P>(client: Getter, path: string, project: (object: T) => P): Promise<P[]> {
-  let all: P[] = [];
-  await listPages<T>({
-    client,
-    path,
-    onPage: (page) => {
-      for (const item of page) all.push(project(item));
-    },
-    restart: () => {
-      all = [];
-    },
-  });
+  const all: P[] = [];
+  for await (const { items } of listPages<T>({ client, path })) for (const item of items) all.push(project(item));
   return all;
 }
 
@@ -131,21 +96,13 @@ export async function listProjected<T, P>(client: Getter, path: string, project:
 export async function listAll<T>(
   client: Getter,
   path: string,
-  query?: Query,
-  options?: ReadOptions,
+  query: Query = {},
+  options: ReadOptions = {},
 ): Promise<{ items: T[]; resourceVersion: string }> {
-  let items: T[] = [];
-  const resourceVersion = await listPages<T>({
-    client,
-    path,
-    ...(query === undefined ? {} : { query }),
-    ...(options === undefined ? {} : { options }),
-    onPage: (page) => {
-      for (const item of page) items.push(item);
-    },
-    restart: () => {
-      items = [];
-    },
-  });
-  return { items, resourceVersion };
+  const all = { items: [] as T[], resourceVersion: "" };
+  for await (const { items, resourceVersion } of listPages<T>({ client, path, query, options })) {
+    for (const item of items) all.items.push(item);
+    all.resourceVersion = resourceVersion;
+  }
+  return all;
 }

@@ -29,23 +29,15 @@ export function retryAfterOf(error: unknown): number | undefined {
  * server sends no other format.
  */
 export function statusError(what: string, status: number, body: string, retryAfter?: string): KubeStatusError {
-  const parsed = parseStatus(body);
-  const seconds = retryAfter === undefined ? parsed?.details?.retryAfterSeconds : Number(retryAfter);
-  return new KubeStatusError(what, status, {
-    message: parsed?.message ?? body.trim(),
-    ...(parsed?.reason === undefined ? {} : { reason: parsed.reason }),
-    ...(seconds !== undefined && seconds >= 0 ? { retryAfterMs: seconds * 1000 } : {}),
-  });
+  return watchStatusError(what, { message: body.trim(), ...parseStatus(body), code: status }, retryAfter);
 }
 
-/** Creates an error from the Status in a watch's ERROR event. */
-export function watchStatusError(what: string, status: ApiStatus): KubeStatusError {
-  const seconds = status.details?.retryAfterSeconds;
-  return new KubeStatusError(what, status.code ?? 500, {
-    message: status.message ?? "",
-    ...(status.reason === undefined ? {} : { reason: status.reason }),
-    ...(seconds === undefined ? {} : { retryAfterMs: seconds * 1000 }),
-  });
+/** Creates an error from a Status, as in a watch's ERROR event. */
+export function watchStatusError(what: string, status: ApiStatus, retryAfter?: string): KubeStatusError {
+  const { code = 500, reason, message = "", details } = status;
+  const seconds = retryAfter === undefined ? details?.retryAfterSeconds : Number(retryAfter);
+  const delay = seconds !== undefined && seconds >= 0 ? { retryAfterMs: seconds * 1000 } : {};
+  return new KubeStatusError(what, code, { message, ...(reason !== undefined && { reason }), ...delay });
 }
 
 /** Whether the resource is currently unavailable (403, 404), so that frequent retries are pointless. */

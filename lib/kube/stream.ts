@@ -19,7 +19,7 @@ export interface StreamOptions {
   /** Ends the stream as `closed` after this long, even if the server does not. */
   maxMs?: number;
   onOpen?: () => void;
-  /** Called for every complete line. If it throws, the stream ends and the call rejects with the same error. */
+  /** Called for every complete line. If it throws, the stream ends and the call rejects with this error or its cause. */
   onLine: (line: string) => void;
 }
 
@@ -65,7 +65,6 @@ export async function openStream(
   try {
     return await unlessAborted(read(), inner.signal);
   } catch (error) {
-    if (error instanceof HandlerFailure) throw error.cause;
     throw inner.signal.aborted ? inner.signal.reason : unreachable(what, error);
   } finally {
     clearTimeout(opening);
@@ -75,38 +74,29 @@ export async function openStream(
   }
 }
 
-/** Distinguishes an error of `onLine` from a connection error. */
-class HandlerFailure extends Error {}
-
-function readLines(response: IncomingMessage, options: StreamOptions): Promise<StreamEnd> {
+async function readLines(response: IncomingMessage, options: StreamOptions): Promise<StreamEnd> {
   const lines = createLineSplitter(options.onLine);
-  return new Promise<StreamEnd>((resolve, reject) => {
-    const idle = setTimeout(() => settle(() => resolve("idle")), options.idleMs);
-    const longest =
-      options.maxMs === undefined ? undefined : setTimeout(() => settle(() => resolve("closed")), options.maxMs);
-    const settle = (complete: () => void) => {
-      clearTimeout(idle);
-      clearTimeout(longest);
-      response.removeListener("data", onData);
-      complete();
-    };
-    const onData = (chunk: string) => {
+  let end: StreamEnd | undefined;
+  const endAs = (how: StreamEnd) => () => {
+    end = how;
+    response.destroy();
+  };
+  const idle = setTimeout(endAs("idle"), options.idleMs);
+  const longest = options.maxMs === undefined ? undefined : setTimeout(endAs("closed"), options.maxMs);
+  response.setEncoding("utf8");
+  try {
+    for await (const chunk of response as AsyncIterable<string>) {
       idle.refresh();
-      try {
-        lines.push(chunk);
-      } catch (error) {
-        settle(() => reject(new HandlerFailure("a line could not be processed", { cause: error })));
-      }
-    };
-    response.setEncoding("utf8");
-    response.on("data", onData);
-    response.on("error", (error) => settle(() => reject(error)));
-    response.on("end", () => {
-      if (lines.rest() === 0) settle(() => resolve("closed"));
-      else settle(() => reject(new Error("the response ended in the middle of a line")));
-    });
-    response.on("close", () => settle(() => reject(new Error("the connection was closed"))));
-  });
+      lines.push(chunk);
+    }
+  } catch (error) {
+    if (end === undefined) throw error;
+  } finally {
+    clearTimeout(idle);
+    clearTimeout(longest);
+  }
+  if (end === undefined && lines.rest() > 0) throw new Error("the response ended in the middle of a line");
+  return end ?? "closed";
 }
 
 /**

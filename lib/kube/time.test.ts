@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { test } from "node:test";
 import { isSettled } from "#test/fakes/stopped-time.ts";
-import { between, pause, StoredTimes, startPromptTimer, startTimer, steadyNow, timeSlices } from "./time.ts";
+import { pause, StoredTimes, startPromptTimer, startTimer, timeSlices } from "./time.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -24,18 +24,6 @@ test("a wait beyond the timer limit ends at the right time, and can be cancelled
   for (let hour = 0; hour < 30 * 24; hour += 1) t.mock.timers.tick(HOUR_MS);
   assert.equal(calls, 1);
   assert.ok(started.mock.calls.every(({ arguments: [, ms] }) => ms !== undefined && ms <= HOUR_MS));
-});
-
-test("a short wait is one timer", (t) => {
-  t.mock.timers.enable({ apis: ["setTimeout"] });
-  const started = t.mock.method(globalThis, "setTimeout");
-  let calls = 0;
-  const count = () => {
-    calls += 1;
-  };
-  startTimer(count, HOUR_MS);
-  t.mock.timers.tick(HOUR_MS);
-  assert.deepEqual([calls, started.mock.callCount()], [1, 1]);
 });
 
 test("without a wait the callback comes in the same turn, but not at once; otherwise by timer", async (t) => {
@@ -75,17 +63,6 @@ test("a pause ends when its time is over or its signal fires, and leaves no time
   const plain = pause(1);
   t.mock.timers.tick(1);
   await plain;
-});
-
-test("a random number is an integer from the lower to the upper bound, both included", () => {
-  assert.deepEqual(
-    [0, 0.5, 0.74, 0.76, 1].map((random) => between(10, 12, () => random)),
-    [10, 11, 11, 12, 12],
-  );
-});
-
-test("the steady clock equals the wall clock, unless somebody sets the wall clock", () => {
-  assert.ok(Math.abs(steadyNow() - Date.now()) < 60_000);
 });
 
 test("a stored time keeps its age whatever the wall clock does; a future time has age 0 when it is first read", () => {

@@ -124,28 +124,6 @@ for (const [server, protocol, host, port] of [
   });
 }
 
-for (const server of ["https://10.96.0.1", "http://10.96.0.1"]) {
-  test(`calls to ${server} share at most 16 connections, and any number of watches have separate ones`, async (t) => {
-    const { send } = start(t, accessOf({ server: new URL(server) }));
-    const [call, again, watch] = [await send(), await send(), await send({ channel: "watch" })].map(
-      ({ request }) => request.options.agent,
-    ) as [Options["agent"], Options["agent"], Options["agent"]];
-    assert.equal(call, again);
-    assert.notEqual(call, watch);
-    for (const [agent, maxSockets] of [
-      [call, 16],
-      [watch, Number.POSITIVE_INFINITY],
-    ] as const) {
-      const { keepAlive, keepAliveMsecs, timeout } = agent.options;
-      assert.deepEqual([agent.maxSockets, keepAlive, keepAliveMsecs, timeout], [maxSockets, true, 30_000, 60_000]);
-    }
-    // All connections share one context: each context is a parsed CA.
-    const contexts = [call, watch].map((agent) => agent.options.secureContext);
-    assert.equal(contexts[0], contexts[1]);
-    assert.equal(contexts[0] instanceof Object, server.startsWith("https"));
-  });
-}
-
 /** An idle connection of an agent. */
 function idle(agent: Agent) {
   const socket = {
@@ -178,13 +156,6 @@ test("changed TLS options cause new connections; old idle ones are closed, and t
   assert.deepEqual([call.maxFreeSockets, watch.maxFreeSockets], [0, 0]);
 });
 
-test("an agent of the access is used for all requests", async (t) => {
-  const agent = new https.Agent();
-  const { send } = start(t, accessOf({ agent }));
-  assert.equal((await send()).request.options.agent, agent);
-  assert.equal((await send({ channel: "watch" })).request.options.agent, agent);
-});
-
 test("idle connections of calls and watches can be dropped, even if there are none yet", async (t) => {
   const { transport, send } = start(t);
   transport.dropIdle();
@@ -195,17 +166,6 @@ test("idle connections of calls and watches can be dropped, even if there are no
   transport.dropIdle();
   assert.deepEqual(
     sockets.map(({ destroyed }) => destroyed),
-    [1, 1],
-  );
-});
-
-test("a closed transport has destroyed its agents", async (t) => {
-  const { transport, send } = start(t);
-  const agents = [(await send()).request.options.agent, (await send({ channel: "watch" })).request.options.agent];
-  const destroyed = agents.map((agent) => t.mock.method(agent, "destroy"));
-  transport.close();
-  assert.deepEqual(
-    destroyed.map(({ mock }) => mock.callCount()),
     [1, 1],
   );
 });
@@ -241,14 +201,6 @@ test("errors of other kinds, of new connections and of calls that are not idempo
     assert.equal(requests.length, 1);
     t.mock.restoreAll();
   }
-});
-
-test("a response other than 401 is returned unchanged", async (t) => {
-  const { rig, send } = start(t);
-  const { request, response } = await send();
-  const given = answer(request, 403);
-  assert.equal(await response, given);
-  assert.deepEqual(rig.renewals, []);
 });
 
 test("after 401 the call is sent once more if there is new access; otherwise the 401 is the response", async (t) => {

@@ -60,6 +60,8 @@ export function createTransport(credentials: Credentials, userAgent: string): Tr
       if (agents) retire(agents);
       agents = createAgents(access);
     }
+    // From now on the comparison is one of identity.
+    agents.tls = access.tls;
     return agents[channel];
   }
 

@@ -2,26 +2,20 @@ import type { Reason } from "#hostmap/types.ts";
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
+import { METADATA_LIST, METADATA_WATCH } from "./accept.ts";
 import { createBackoff } from "./backoff.ts";
-import { cacheKey, createCache, type ObjectCache, type ObjectChange, type Relist } from "./cache.ts";
+import { cacheKey, ObjectCache, type ObjectChange } from "./cache.ts";
 import type { KubeClient } from "./client.ts";
 import { listPages, PAGE_SIZE } from "./list.ts";
+import type { Query } from "./paths.ts";
 import { isUnavailable, problemCode, retryAfterOf, watchStatusError } from "./status.ts";
-import { type ObjectFormat, objectFormat, tableFormat } from "./table.ts";
 import { between, pause, steadyNow, timeSlices, yieldToLoop } from "./time.ts";
 import type { ApiObject, WatchEvent } from "./types.ts";
 
-/** Milliseconds, unless noted. A range means a new random value each time, to spread replicas. */
+/** Milliseconds. */
 export interface WatchTimings {
   /** Idle timeout after which a watch is reopened. A dead connection has no other symptom. */
   idleMs: number;
-  /** The requested duration of a watch (timeoutSeconds), seconds. */
-  watchSeconds: readonly [number, number];
-  /**
-   * How often everything is listed again, to pick up missed changes. It also finds an etcd that was restored from a
-   * backup behind a proxy that hid the outage: a watch from a version of the future gets no events.
-   */
-  relistMs: readonly [number, number];
   backoffMs: number;
   backoffCapMs: number;
   /**
@@ -29,25 +23,28 @@ export interface WatchTimings {
    * briefly refuses everyone.
    */
   unavailableCapMs: number;
-  /** A watch that stays open this long resets the backoff. */
-  healthyMs: number;
   /** A watch that ends sooner than this without an event counts as failed. */
   shortMs: number;
-  /** Timeout of one page of a list. */
-  pageMs: number;
 }
 
 const WATCH_TIMINGS: WatchTimings = {
   idleMs: 90_000,
-  watchSeconds: [300, 600],
-  relistMs: [30 * 60_000, 60 * 60_000],
   backoffMs: 250,
   backoffCapMs: 5_000,
   unavailableCapMs: 30_000,
-  healthyMs: 60_000,
   shortMs: 1_000,
-  pageMs: 30_000,
 };
+/** The requested duration of a watch (timeoutSeconds): a new random value each time, to spread replicas. */
+const WATCH_SECONDS = [300, 600] as const;
+/**
+ * How often everything is listed again, to pick up missed changes. It also finds an etcd that was restored from a
+ * backup behind a proxy that hid the outage: a watch from a version of the future gets no events.
+ */
+const RELIST_MS = [30 * 60_000, 60 * 60_000] as const;
+/** A watch that stays open this long resets the backoff. */
+const HEALTHY_MS = 60_000;
+/** Timeout of one page of a list. */
+const PAGE_MS = 30_000;
 
 /** P is the projection that is kept of an object. T is the assumed type of the objects. */
 export interface WatchOptions<P, T = ApiObject> {
@@ -58,14 +55,7 @@ export interface WatchOptions<P, T = ApiObject> {
   fieldSelector?: string;
   /** Requests only metadata. `project` gets nothing else. */
   metadataOnly?: boolean;
-  /**
-   * Requests metadata and these columns of `kubectl get -o wide`. `project` gets a `TableObject`, with them in
-   * `columns`.
-   */
-  columns?: readonly string[];
   pageSize?: number;
-  /** See `fromCache` of `listPages`. */
-  fromCache?: boolean;
   /**
    * Extracts the needed part. Only this part is kept. It must copy: a value that references the object retains all of
    * it. Undefined: the object is ignored, as if it did not exist.
@@ -145,7 +135,7 @@ class Watch<P> implements Informer<P> {
   readonly #timings: WatchTimings;
   readonly #now: () => number;
   readonly #random: () => number;
-  readonly #format: ObjectFormat;
+  readonly #selection: Query;
   readonly #cache: ObjectCache<P>;
   readonly #stop = new AbortController();
   readonly #handlerLog: LogThrottle;
@@ -157,7 +147,6 @@ class Watch<P> implements Informer<P> {
   #following = false;
   #activeAt: number;
   #problem: Reason | undefined;
-  #failingSince = 0;
   /** The namespaces to list again. */
   readonly #again = new Set<string>();
   /** Lists them. Undefined while no watch is open. */
@@ -170,9 +159,8 @@ class Watch<P> implements Informer<P> {
     this.#now = options.now ?? steadyNow;
     this.#random = options.random ?? Math.random;
     this.#timings = { ...WATCH_TIMINGS, ...options.timings };
-    this.#format =
-      options.columns === undefined ? objectFormat(options.metadataOnly === true) : tableFormat(options.columns);
-    this.#cache = createCache(
+    this.#selection = { labelSelector: options.labelSelector, fieldSelector: options.fieldSelector };
+    this.#cache = new ObjectCache(
       options.project,
       (key, error) => this.#handlerFailed(`projection of ${key}`, error),
       options.isPartial,
@@ -222,67 +210,69 @@ class Watch<P> implements Informer<P> {
   async #run(): Promise<void> {
     const { backoffMs, backoffCapMs, unavailableCapMs } = this.#timings;
     const backoff = createBackoff(backoffMs, backoffCapMs, this.#random);
-    const slowBackoff = createBackoff(backoffMs * 4, unavailableCapMs, this.#random);
     const { signal } = this.#stop;
     // No handler runs before `watchObjects` has returned. So the caller can finish its setup.
     await yieldToLoop();
     while (!signal.aborted) {
       try {
         await this.#list();
-        slowBackoff.reset();
         while (!signal.aborted && this.#now() < this.#relistAt) await this.#follow(() => backoff.reset());
       } catch (error) {
         if (signal.aborted) return;
         this.#failed(error);
-        await pause((isUnavailable(error) ? slowBackoff : backoff).next(retryAfterOf(error)), signal);
+        const capMs = isUnavailable(error) ? unavailableCapMs : backoffCapMs;
+        await pause(backoff.next(retryAfterOf(error), capMs), signal);
       }
     }
   }
 
+  /**
+   * Lists everything. Additions and updates apply at once, so that no list is in memory as a whole. Deletions follow
+   * when the list is complete, so that a moved name never disappears, and a list that fails halfway deletes nothing.
+   */
   async #list(): Promise<void> {
-    const relist = this.#cache.beginRelist();
+    const listed = new Set<string>();
     const { signal } = this.#stop;
-    const version = await this.#readPages(this.#options.path, this.#options.fromCache === true, signal, relist);
-    let changes = 0;
-    for (const change of relist.finish()) {
+    const version = await this.#readPages(this.#options.path, signal, (item) => {
+      listed.add(cacheKey(item));
+      return this.#cache.put(item);
+    });
+    const sliceEnd = timeSlices(this.#now);
+    for (const key of this.#cache.values.keys()) {
       if (signal.aborted) return;
-      this.#show(change);
-      if (++changes % PAGE_SIZE === 0) await yieldToLoop();
+      if (!listed.has(key)) this.#show(this.#cache.remove(key));
+      await sliceEnd();
     }
     if (signal.aborted) return;
     this.#version = version;
-    this.#relistAt = this.#now() + between(...this.#timings.relistMs, this.#random);
+    this.#relistAt = this.#now() + between(...RELIST_MS, this.#random);
     if (this.#synced) return;
     this.#synced = true;
     this.#guarded("onSynced", () => this.#options.onSynced?.());
   }
 
   /** Reads a list, and emits the change of each object. Returns the resourceVersion of the list. */
-  #readPages(
+  async #readPages(
     path: string,
-    fromCache: boolean,
     signal: AbortSignal,
-    { add, restart }: Pick<Relist<P>, "add" | "restart">,
+    add: (item: ApiObject) => ObjectChange<P> | undefined,
   ): Promise<string> {
-    return listPages<ApiObject>({
-      fromCache,
-      client: this.#options.client,
-      path,
-      query: { limit: this.#options.pageSize ?? PAGE_SIZE, ...this.#selection() },
-      options: { timeoutMs: this.#timings.pageMs, signal, ...accepting(this.#format.listAccept) },
-      itemsOf: this.#format.itemsOf,
-      onPage: async (items) => {
-        this.#activeAt = this.#now();
-        const sliceEnd = timeSlices(this.#now);
-        for (const item of items) {
-          if (signal.aborted) return;
-          this.#show(add(item));
-          const ended = sliceEnd();
-          if (ended !== undefined) await ended;
-        }
-      },
-      restart,
-    });
+    const { client, pageSize: limit = PAGE_SIZE } = this.#options;
+    const query = { limit, ...this.#selection };
+    const options = { timeoutMs: PAGE_MS, signal, ...this.#accepting(METADATA_LIST) };
+    let version = "";
+    for await (const { items, resourceVersion } of listPages<ApiObject>({ client, path, query, options })) {
+      version = resourceVersion;
+      this.#activeAt = this.#now();
+      const sliceEnd = timeSlices(this.#now);
+      for (const item of items) {
+        if (signal.aborted) break;
+        this.#show(add(item));
+        const ended = sliceEnd();
+        if (ended !== undefined) await ended;
+      }
+    }
+    return version;
   }
 
   /**
@@ -297,7 +287,7 @@ class Watch<P> implements Informer<P> {
       try {
         await this.#whileSent(async (shown) => {
           const add = (item: ApiObject) => (shown.has(cacheKey(item)) ? undefined : this.#cache.put(item));
-          await this.#readPages(path, false, signal, { add, restart() {} });
+          await this.#readPages(path, signal, add);
         });
       } catch {
         this.#again.add(namespace);
@@ -309,8 +299,10 @@ class Watch<P> implements Informer<P> {
   /** Runs one watch to its end. Returns if the next watch may follow at once, and throws on failure. */
   async #follow(onHealthy: () => void): Promise<void> {
     const { path, client } = this.#options;
-    const { idleMs, shortMs, healthyMs } = this.#timings;
-    const seconds = this.#watchSeconds();
+    const { idleMs, shortMs } = this.#timings;
+    // The watch ends in time for the next full list.
+    const leftSeconds = Math.ceil((this.#relistAt - this.#now()) / 1000);
+    const seconds = Math.max(1, Math.min(between(...WATCH_SECONDS, this.#random), leftSeconds));
     const ending = new AbortController();
     const signal = AbortSignal.any([this.#stop.signal, ending.signal]);
     let openedAt: number | undefined;
@@ -321,10 +313,10 @@ class Watch<P> implements Informer<P> {
       const query = { watch: true, allowWatchBookmarks: true, resourceVersion: this.#version, timeoutSeconds: seconds };
       const end = await client.stream(
         path,
-        { ...query, ...this.#selection() },
+        { ...query, ...this.#selection },
         {
           signal,
-          ...accepting(this.#format.watchAccept),
+          ...this.#accepting(METADATA_WATCH),
           idleMs,
           maxMs: (seconds + 30) * 1000,
           onOpen: () => {
@@ -350,19 +342,13 @@ class Watch<P> implements Informer<P> {
       clearTimeout(opened);
       this.#listAgain = undefined;
       ending.abort();
-      if (openedAt !== undefined && this.#now() - openedAt >= healthyMs) onHealthy();
+      if (openedAt !== undefined && this.#now() - openedAt >= HEALTHY_MS) onHealthy();
     }
-  }
-
-  /** Returns the duration of a watch. It ends in time for the next full list. */
-  #watchSeconds(): number {
-    const leftSeconds = Math.ceil((this.#relistAt - this.#now()) / 1000);
-    return Math.max(1, Math.min(between(...this.#timings.watchSeconds, this.#random), leftSeconds));
   }
 
   /** Processes one line. Returns whether it was a change of an object (not a bookmark). */
   #processLine(line: string): boolean {
-    const { type, object } = parseEvent(line, this.#format);
+    const { type, object } = parseEvent(line);
     if (type === "ERROR") throw watchStatusError(`watch of ${this.#options.path}`, object);
     const version = object.metadata?.resourceVersion;
     if (!version) throw new SwitchbackError("data-corrupt", `watch event ${type} without a resourceVersion`);
@@ -395,14 +381,12 @@ class Watch<P> implements Informer<P> {
     if (change !== undefined) this.#guarded(`onChange of ${change.key}`, () => this.#options.onChange(change));
   }
 
-  /** Runs a handler. If it throws or rejects, the error is logged and the watch continues. */
-  #guarded(what: string, handler: () => unknown): void {
-    const failed = (error: unknown) => this.#handlerFailed(what, error);
+  /** Runs a handler. If it throws, the error is logged and the watch continues. */
+  #guarded(what: string, handler: () => void): void {
     try {
-      const result = handler();
-      if (result instanceof Promise) result.catch(failed);
+      handler();
     } catch (error) {
-      failed(error);
+      this.#handlerFailed(what, error);
     }
   }
 
@@ -416,8 +400,7 @@ class Watch<P> implements Informer<P> {
   #recovered(): void {
     this.#following = true;
     if (this.#problem === undefined) return;
-    const seconds = Math.round((this.#now() - this.#failingSince) / 1000);
-    this.#options.log.info({ path: this.#options.path, seconds }, "watch recovered");
+    this.#options.log.info({ path: this.#options.path }, "watch recovered");
     this.#problem = undefined;
   }
 
@@ -426,7 +409,6 @@ class Watch<P> implements Informer<P> {
     const next = { code: problemCode(error), text: describeError(error) };
     this.#following = false;
     this.#activeAt = this.#now();
-    if (this.#problem === undefined) this.#failingSince = this.#activeAt;
     if (this.#problem?.code !== next.code) {
       // An expired version is normal. The next list recovers from it.
       const level = next.code === "expired" ? "info" : "warn";
@@ -436,25 +418,17 @@ class Watch<P> implements Informer<P> {
     this.#problem = next;
   }
 
-  #selection() {
-    const { labelSelector, fieldSelector } = this.#options;
-    return { labelSelector, fieldSelector, ...this.#format.query };
+  #accepting(metadata: string) {
+    return this.#options.metadataOnly ? { accept: metadata } : {};
   }
 }
 
-const EVENT_TYPES = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"];
-
-function parseEvent(line: string, { objectOf }: ObjectFormat): WatchEvent {
+function parseEvent(line: string): WatchEvent {
   try {
     const event = JSON.parse(line) as Partial<WatchEvent> | null;
-    const object = event?.object && objectOf(event.object);
-    if (event?.type && EVENT_TYPES.includes(event.type) && object) return { type: event.type, object };
+    if (event?.object && /^(ADDED|MODIFIED|DELETED|BOOKMARK|ERROR)$/.test(event.type ?? "")) return event as WatchEvent;
   } catch {
     // reported below
   }
   throw new SwitchbackError("data-corrupt", `a watch line of ${line.length} characters is not a watch event`);
-}
-
-function accepting(accept: string | undefined) {
-  return accept === undefined ? {} : { accept };
 }

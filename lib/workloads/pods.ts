@@ -5,7 +5,6 @@ import type { HostAlias } from "#hostmap/types.ts";
 import type { ObjectChange } from "#lib/kube/cache.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
-import type { TableObject } from "#lib/kube/table.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
@@ -82,23 +81,19 @@ interface PodsDeps {
 }
 
 /**
- * Watches the pods of a selection that have not ended, as metadata. The phase is not metadata, so the API server
- * selects by it. The node is not metadata either. It is a column of `kubectl get pods -o wide`, which has a tenth of
- * the bytes of a pod.
+ * Watches the pods of a selection that have not ended. Without nodes, metadata is enough, which has a tenth of the bytes
+ * of a pod. The phase is not metadata, so the API server selects by it.
  */
 export function watchPods(deps: PodsDeps): Informer<PodFacts> {
   const { client, log, namespace, labelSelector, isWanted = () => true, withNodes, onChange, onSynced } = deps;
   const { keep = (facts) => facts } = deps;
-  return watchObjects<PodFacts, TableObject>({
+  return watchObjects<PodFacts, RawPod>({
     client,
     path: corePath("pods", namespace),
     labelSelector,
     fieldSelector: NOT_ENDED,
-    ...(withNodes ? { columns: [NODE_COLUMN] } : { metadataOnly: true }),
-    project({ columns, ...pod }) {
-      if (!isWanted(pod.metadata?.namespace ?? "")) return undefined;
-      return keep(podFacts({ ...pod, spec: { nodeName: columns?.[NODE_COLUMN] } }));
-    },
+    metadataOnly: !withNodes,
+    project: (pod) => (isWanted(pod.metadata?.namespace ?? "") ? keep(podFacts(pod)) : undefined),
     // A pod's status changes often, and no fact depends on it.
     onChange: (change) => {
       if (!isDeepStrictEqual(change.before, change.after)) onChange(change);
@@ -107,8 +102,6 @@ export function watchPods(deps: PodsDeps): Informer<PodFacts> {
     log,
   });
 }
-
-const NODE_COLUMN = "Node";
 
 /**
  * One character more than is used of the annotation `switchback.dev/hosts`, so that a longer text is reported as

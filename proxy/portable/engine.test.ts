@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { Server, Socket } from "node:net";
 import { type TestContext, test } from "node:test";
 import { Rig, soon } from "../conformance/rig.ts";
 import { takeHeader } from "../conformance/streams.ts";
@@ -48,6 +49,29 @@ test("a drain waits for the running update, and nothing is bound after it", asyn
     rig.engine.listeners().map(({ bound }) => bound),
     [false, false],
   );
+});
+
+test("a client that left before it was accepted is not counted", async (t) => {
+  const { mock } = t.mock.method(Server.prototype, "listen");
+  const rig = await relaying(t, 0);
+  // Node knows no address of such a client.
+  const left = new Socket();
+  for (const { this: server } of mock.calls) (server as Server).emit("connection", left);
+  assert.deepEqual([left.destroyed, rig.stats().accepted], [true, 0]);
+});
+
+test("the counters of a removed target stay as long as it has a connection", async (t) => {
+  const rig = await relaying(t, 0);
+  await rig.connect();
+  const upstream = await rig.upstream.next();
+  await takeHeader(upstream);
+  const none = { listeners: [], self: { interfaceAddresses: [], frontEndpoints: [] } };
+  await rig.engine.update(none);
+  assert.equal(rig.stats().active, 1);
+  upstream.resetAndDestroy();
+  await rig.idle();
+  await rig.engine.update(none);
+  assert.equal(rig.engine.stats().size, 0);
 });
 
 test("a close ends the sweeps for idle connections", async (t) => {

@@ -1,82 +1,98 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { syncBuiltinESMExports } from "node:module";
+import net, { type AddressInfo } from "node:net";
 import { type TestContext, test } from "node:test";
-import { type FakeNetSocket, fakeConnect } from "#test/fakes/fake-net.ts";
-import { stopTime } from "#test/fakes/stopped-time.ts";
 import type { DialCause } from "../close-causes.ts";
-import { newTargetStats, observeConnect } from "../target-stats.ts";
+import { newTargetStats } from "../target-stats.ts";
 import { CandidateOrder } from "../upstream-candidates.ts";
 import { dialUpstream, type UpstreamDialResult } from "./upstream-dial.ts";
 
-const SELF = "10.0.0.66";
+// On real sockets: 127.0.0.1 accepts connections, and the other addresses of the loopback refuse them.
 
-function start(t: TestContext, addresses: readonly string[], unresolved?: DialCause) {
-  const pass = stopTime(t, 250);
-  const sockets = fakeConnect(t);
+const SELF = "127.0.0.66";
+
+async function start(t: TestContext, addresses: readonly string[], unresolved?: DialCause) {
+  const server = net.createServer((socket) => socket.destroy()).listen(0, "127.0.0.1");
+  t.after(() => server.close());
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
   const [order, stats, results] = [new CandidateOrder(), newTargetStats(), [] as UpstreamDialResult[]];
   const asked: string[] = [];
+  const ended = Promise.withResolvers<UpstreamDialResult>();
   const options = {
-    upstream: { addresses, port: 443, ...(unresolved && { unresolved }) },
+    upstream: { addresses, port, ...(unresolved && { unresolved }) },
     order,
-    isSelf: (address: string, port: number) => {
-      asked.push(`${address} ${port}`);
+    isSelf: (address: string) => {
+      asked.push(address);
       return address === SELF;
     },
-    connectTimeoutMs: 3_000,
+    connectTimeoutMs: 60_000,
     keepaliveMs: 15_000,
     stats,
   };
-  const cancel = dialUpstream(options, (result) => results.push(result));
-  const called = () => sockets.map(({ options }) => (options as { host: string }).host);
-  const socket = (index: number): FakeNetSocket => sockets[index] ?? assert.fail(`no socket ${index}`);
-  return { pass, order, stats, results, asked, cancel, called, socket };
+  const dial = () =>
+    dialUpstream(options, (result) => {
+      result.socket?.destroy();
+      results.push(result);
+      ended.resolve(result);
+    });
+  /** The address that was connected, if any, and the failures before it. */
+  const outcome = async () => {
+    const { socket, failures } = await ended.promise;
+    return { connected: socket !== undefined, failures: failures.map(({ address, cause }) => [address, cause]) };
+  };
+  return { port, order, stats, results, asked, dial, outcome };
 }
 
-const refused = (address: string) => ({ address, cause: "connection-refused", detail: "connect ECONNREFUSED" });
-
 test("the first address that connects is the upstream's", async (t) => {
-  const { pass, stats, results, socket, called } = start(t, ["10.0.0.1", "10.0.0.2"]);
-  await pass(250);
-  socket(0).emit("connect");
-  assert.deepEqual(results, [{ socket: socket(0), failures: [] }]);
-  const expected = newTargetStats();
-  observeConnect(expected, 0.25);
-  assert.deepEqual([stats, called()], [expected, ["10.0.0.1"]]);
-  assert.deepEqual(socket(0).options, {
-    host: "10.0.0.1",
-    port: 443,
-    allowHalfOpen: true,
-    noDelay: true,
-    keepAlive: true,
-    keepAliveInitialDelay: 15_000,
+  const { stats, asked, dial, outcome } = await start(t, ["127.0.0.1", "127.0.0.2"]);
+  dial();
+  assert.deepEqual(await outcome(), { connected: true, failures: [] });
+  assert.deepEqual([asked, stats.dialErrors], [["127.0.0.1"], newTargetStats().dialErrors]);
+  assert.equal(
+    stats.connectBuckets.reduce((sum, count) => sum + count),
+    1,
+  );
+});
+
+test("at most three addresses are tried, never this proxy itself; each failure is counted and remembered", async (t) => {
+  const all = ["127.0.0.2", SELF, "127.0.0.3", "127.0.0.1"];
+  const { port, order, stats, results, asked, dial, outcome } = await start(t, all);
+  dial();
+  const failures = [
+    ["127.0.0.2", "connection-refused"],
+    [SELF, "self"],
+    ["127.0.0.3", "connection-refused"],
+  ];
+  assert.deepEqual(await outcome(), { connected: false, failures });
+  assert.equal(results[0]?.failures[1]?.detail, `${SELF} port ${port} is this proxy`);
+  const expected = { ...newTargetStats().dialErrors, "connection-refused": 2, self: 1 };
+  assert.deepEqual([stats.dialErrors, asked], [expected, all.slice(0, 3)]);
+  assert.equal(order.next(all, Date.now())[0], "127.0.0.1");
+});
+
+test("an address that connects is not avoided any more", async (t) => {
+  const all = ["127.0.0.2", "127.0.0.1"];
+  const { order, dial, outcome } = await start(t, all);
+  order.failed("127.0.0.1", Date.now());
+  dial();
+  assert.deepEqual(await outcome(), { connected: true, failures: [["127.0.0.2", "connection-refused"]] });
+  // It is the turn of the second address.
+  assert.deepEqual(order.next(["127.0.0.9", "127.0.0.1"], Date.now()), ["127.0.0.1", "127.0.0.9"]);
+});
+
+test("if the process lacks descriptors, no address counts as failed and no other one is tried", async (t) => {
+  const { stats, asked, results, dial, outcome } = await start(t, ["127.0.0.2", "127.0.0.1"]);
+  t.mock.method(net, "connect", () => {
+    return new net.Socket().destroy(Object.assign(new Error("connect EMFILE"), { code: "EMFILE" }));
   });
-});
-
-test("at most three addresses are tried, never this proxy itself; each failure is counted and remembered", (t) => {
-  const { order, stats, results, asked, called, socket } = start(t, ["10.0.0.1", SELF, "10.0.0.3", "10.0.0.4"]);
-  socket(0).fail("ECONNREFUSED");
-  assert.deepEqual(called(), ["10.0.0.1", "10.0.0.3"]);
-  socket(1).fail("ECONNREFUSED");
-  const self = { address: SELF, cause: "self", detail: `${SELF} port 443 is this proxy` };
-  assert.deepEqual(results, [{ failures: [refused("10.0.0.1"), self, refused("10.0.0.3")] }]);
-  const expected = newTargetStats();
-  Object.assign(expected.dialErrors, { "connection-refused": 2, self: 1 });
-  assert.deepEqual([stats, asked], [expected, ["10.0.0.1 443", `${SELF} 443`, "10.0.0.3 443"]]);
-  assert.equal(order.next(["10.0.0.1", SELF, "10.0.0.3", "10.0.0.4"], Date.now())[0], "10.0.0.4");
-});
-
-test("an address that connects is not avoided any more", (t) => {
-  const { order, results, socket } = start(t, ["10.0.0.1", "10.0.0.2"]);
-  order.failed("10.0.0.2", Date.now());
-  socket(0).fail("ECONNREFUSED");
-  socket(1).emit("connect");
-  assert.deepEqual(results, [{ socket: socket(1), failures: [refused("10.0.0.1")] }]);
-  assert.deepEqual(order.next(["10.0.0.1", "10.0.0.2"], Date.now()), ["10.0.0.2", "10.0.0.1"]);
-});
-
-test("if the process lacks descriptors, no address counts as failed and no other one is tried", (t) => {
-  const { stats, results, called, socket } = start(t, ["10.0.0.1", "10.0.0.2"]);
-  socket(0).fail("EMFILE");
-  assert.deepEqual([results, called()], [[{ failures: [], localLimit: "connect EMFILE" }], ["10.0.0.1"]]);
+  syncBuiltinESMExports();
+  dial();
+  t.mock.restoreAll();
+  syncBuiltinESMExports();
+  assert.deepEqual(await outcome(), { connected: false, failures: [] });
+  assert.deepEqual([results[0]?.localLimit, asked], ["connect EMFILE", ["127.0.0.2"]]);
   assert.deepEqual(stats, newTargetStats());
 });
 
@@ -84,26 +100,20 @@ for (const [unresolved, cause] of [
   ["dns-nxdomain", "dns-nxdomain"],
   [undefined, "dns-timeout"],
 ] as const) {
-  test(`without an address the dial fails at once with ${cause}`, (t) => {
-    const { stats, results, called } = start(t, [], unresolved);
+  test(`without an address the dial fails at once with ${cause}`, async (t) => {
+    const { stats, results, dial } = await start(t, [], unresolved);
+    dial()();
     const failure = { address: undefined, cause, detail: "no address of the upstream is known" };
-    assert.deepEqual([results, called()], [[{ failures: [failure] }], []]);
+    assert.deepEqual(results, [{ failures: [failure] }]);
     assert.equal(stats.dialErrors[cause], 1);
   });
 }
 
-test("a dial that is cancelled at any address reports nothing and tries no other address", async (t) => {
-  const { pass, results, called, socket, cancel } = start(t, ["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
-  socket(0).fail("ECONNREFUSED");
-  cancel();
-  assert.equal(socket(1).destroyed, true);
-  socket(1).fail("ECONNREFUSED");
-  await pass(10_000, 10_000);
-  assert.deepEqual([results, called()], [[], ["10.0.0.1", "10.0.0.2"]]);
-});
-
-test("a dial that has already ended can be cancelled", (t) => {
-  const { cancel, results } = start(t, []);
-  cancel();
-  assert.equal(results.length, 1);
+test("a dial that is cancelled reports nothing and tries no other address", async (t) => {
+  const cancelled = await start(t, ["127.0.0.2", "127.0.0.1"]);
+  cancelled.dial()();
+  const later = await start(t, ["127.0.0.2", "127.0.0.1"]);
+  later.dial();
+  await later.outcome();
+  assert.deepEqual([cancelled.results, cancelled.asked], [[], ["127.0.0.2"]]);
 });

@@ -6,6 +6,7 @@ import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { withLock } from "./lock.ts";
 import { type BinaryName, type BinarySource, sourceOf } from "./modules.ts";
+import { NotHere } from "./not-here.ts";
 import { elapsed, type Progress, progressLines } from "./progress.ts";
 import { useModule } from "./releases.ts";
 
@@ -19,28 +20,15 @@ export const INTEGRATION_BINARIES = [
   "coredns",
 ] as const satisfies readonly BinaryName[];
 
-/**
- * The binary is not ready, and there is no Go to build it with, so that tests that need it cannot run here. The
- * message is one line that says what to do.
- */
-export class Unavailable extends Error {
-  override readonly name = "Unavailable";
-  readonly code = "unavailable";
-}
-
 export interface BinaryOptions {
-  /**
-   * Environment with PATH, KUBEBUILDER_ASSETS, XDG_CACHE_HOME and Go's own settings. Default: this process's
-   * environment.
-   */
+  /** Environment with PATH, XDG_CACHE_HOME and Go's own settings. Default: this process's environment. */
   env?: NodeJS.ProcessEnv;
   progress?: Progress;
 }
 
 /**
- * The absolute path of a binary. It comes from `$KUBEBUILDER_ASSETS`, or else from the cache. If it is in neither, Go
- * builds it into the cache, and progress goes to standard error.
- * @throws Unavailable if the binary is in neither and Go is missing; any other error if the build fails
+ * The absolute path of a binary in the cache. If it is not there, Go builds it, and progress goes to standard error.
+ * @throws NotHere if the binary is not there and Go is missing; any other error if the build fails
  */
 export async function binary(name: BinaryName, options: BinaryOptions = {}): Promise<string> {
   const { env = process.env, progress = progressLines() } = options;
@@ -49,7 +37,11 @@ export async function binary(name: BinaryName, options: BinaryOptions = {}): Pro
   const source = sourceOf(name, env);
   const folder = folderOf(source, env);
   const path = join(folder, source.name);
-  if (!hasGo(env)) throw new Unavailable(unavailableReason(name, env));
+  if (!hasGo(env)) {
+    throw new NotHere(
+      `${name} is not built yet, and there is no "go" on the PATH to build it with (https://go.dev/dl)`,
+    );
+  }
   await withLock(
     join(folder, `${source.name}.lock`),
     async () => {
@@ -62,8 +54,6 @@ export async function binary(name: BinaryName, options: BinaryOptions = {}): Pro
 
 /** The path of a binary that needs no build; undefined if a build is needed. */
 export async function readyBinary(name: BinaryName, env = process.env): Promise<string | undefined> {
-  const given = await fromAssets(name, env);
-  if (given !== undefined) return given;
   const source = sourceOf(name, env);
   const path = join(folderOf(source, env), source.name);
   return (await isExecutable(path)) ? path : undefined;
@@ -132,19 +122,6 @@ async function goBuild(source: BinarySource, output: string, options: Required<B
   if (code !== 0)
     throw new Error(`${title}: go build ended with ${code}\n${lines.slice(-TAIL_LINES).join("\n").trim()}`);
   progress.say(`${title}: built in ${elapsed(performance.now() - started)}`);
-}
-
-async function fromAssets(name: BinaryName, env: NodeJS.ProcessEnv): Promise<string | undefined> {
-  const assets = env.KUBEBUILDER_ASSETS;
-  if (assets === undefined || assets === "") return undefined;
-  const path = join(assets, name);
-  return (await isExecutable(path)) ? path : undefined;
-}
-
-function unavailableReason(name: BinaryName, env: NodeJS.ProcessEnv): string {
-  const assets = env.KUBEBUILDER_ASSETS;
-  const given = assets ? `is not in KUBEBUILDER_ASSETS (${assets})` : "is not built yet, KUBEBUILDER_ASSETS is not set";
-  return `${name} ${given}, and there is no "go" on the PATH to build it with (https://go.dev/dl)`;
 }
 
 /** A folder of the user's cache. It is outside the checkout, so that a fresh clone finds earlier builds. */

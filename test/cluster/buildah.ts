@@ -40,7 +40,7 @@ export async function buildDockerfile(context: string, name: string, folder: str
     const file = join(folder, `${argument}.tar`);
     const base = `localhost/${argument.toLowerCase()}:1`;
     await writeImage({ name: base, layers: [likeDebian(layer)], user: "0:0", entrypoint: ["node"] }, file);
-    const image = (await buildah("pull", ...trusting, `oci-archive:${file}`)).trim();
+    const image = (await buildah("pull", ...trusting, `docker-archive:${file}`)).trim();
     await buildah("tag", image, base);
     chosen.push("--build-arg", `${argument}=${base}`);
   }

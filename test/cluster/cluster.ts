@@ -1,6 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { stringify } from "yaml";
-import { binary } from "./binaries.ts";
 import { nodeProgram, nodeTool } from "./node/kubectl.ts";
 import { inNamespace } from "./node/run.ts";
 import { runTool, SWITCHBACK, type ToolResult } from "./tools.ts";
@@ -10,40 +9,16 @@ const POLL_MS = 500;
 /** A Kubernetes object, with the fields that the tests read. */
 export type KubeObject = { apiVersion: string; kind: string; metadata: object } & Record<string, unknown>;
 
-/** How programs of this machine reach a cluster. */
-export interface ClusterAccess {
-  tool(name: "kubectl" | "helm", args: string[], input: string): Promise<ToolResult>;
-  /** Runs any other program, with the cluster's kubeconfig in its environment. */
-  program(command: string, args: string[]): Promise<ToolResult>;
-}
-
-const OWN_NODE: ClusterAccess = { tool: nodeTool, program: nodeProgram };
-
-/** Access with a given kubeconfig. The tools write their files into `home`. */
-export function accessBy(kubeconfig: string, home: string): ClusterAccess {
-  const env = { HOME: home, KUBECONFIG: kubeconfig };
-  return {
-    tool: async (name, args, input) => await runTool(await binary(name), args, env, input),
-    program: async (command, args) => await runTool(command, args, env),
-  };
-}
-
-/** The cluster of the end-to-end tests: the one-node cluster of this machine, or a cluster that already exists. */
+/** The cluster of the end-to-end tests on this machine. */
 export class Cluster {
-  readonly #access: ClusterAccess;
-
-  constructor(access: ClusterAccess = OWN_NODE) {
-    this.#access = access;
-  }
-
   /** Runs kubectl or helm until it ends. A failure is a `code` other than 0. */
   async tool(name: "kubectl" | "helm", args: string[], input = ""): Promise<ToolResult> {
-    return await this.#access.tool(name, args, input);
+    return await nodeTool(name, args, input);
   }
 
   /** Runs `switchback` as a user does, with the cluster's kubeconfig. */
   async switchback(...args: string[]): Promise<ToolResult> {
-    return await this.#access.program(process.execPath, [SWITCHBACK, ...args]);
+    return await nodeProgram(process.execPath, [SWITCHBACK, ...args]);
   }
 
   /** Returns kubectl's standard output. @throws with kubectl's error message. */

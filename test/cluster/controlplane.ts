@@ -1,6 +1,5 @@
 import { cp, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { Api, type ApiAnswer, type ApiRequest } from "./api.ts";
 import { binary } from "./binaries.ts";
 import { Egress, type LocalPorts } from "./egress.ts";
@@ -8,11 +7,10 @@ import { type Identity, kubeconfigText } from "./kubeconfig.ts";
 import { createPodOn, playKubelet } from "./kubelet.ts";
 import { apiServerArgs, controllerManagerArgs, createLayout, etcdArgs, type Layout } from "./layout.ts";
 import type { TestCa } from "./pki.ts";
-import { type Component, Processes } from "./processes.ts";
+import { type Component, Processes, until } from "./processes.ts";
 import { runTool, type ToolOptions, type ToolResult } from "./tools.ts";
 
-const READY_DEADLINE_MS = 90_000;
-const POLL_MS = 100;
+const READY_SECONDS = 90;
 const START_TRIES = 3;
 
 export interface ControlPlaneOptions {
@@ -27,7 +25,7 @@ export interface ControlPlaneOptions {
 
 /**
  * Starts etcd, kube-apiserver and kube-controller-manager on 127.0.0.1, without root, and waits until they are ready.
- * @throws Unavailable if a binary is missing and cannot be built. A failed start keeps its logs, and the error says
+ * @throws NotHere if a binary is missing and cannot be built. A failed start keeps its logs, and the error says
  * where they are.
  */
 export async function startControlPlane(options: ControlPlaneOptions = {}): Promise<ControlPlane> {
@@ -173,6 +171,15 @@ export class ControlPlane {
   }
 
   /**
+   * Variables of a program that reads pages of pods over HTTP. With them, the addresses of `runPod` and `routeAddress`
+   * lead to local ports.
+   */
+  get podNetwork(): Record<string, string> {
+    const proxy = `http://127.0.0.1:${this.#egress.port}`;
+    return { NODE_USE_ENV_PROXY: "1", HTTP_PROXY: proxy, NO_PROXY: "127.0.0.1,localhost" };
+  }
+
+  /**
    * Does the scheduler's and the kubelet's work for a pod (`<namespace>/<name>`). It binds the pod to a node and sets
    * its status to Running and Ready with this IP. Endpoints, EndpointSlices and a Deployment's availability then
    * follow. `ports` maps the pod's ports to local ones for connections of the API server.
@@ -236,27 +243,13 @@ export class ControlPlane {
     this.#components.set(name, this.#processes.start(name, await binary(name), args));
   }
 
-  /** Waits until `path` answers 200. Fails early if any component has ended. */
+  /** Waits until `path` answers 200. */
   async #until(name: string, path: string): Promise<void> {
-    const component = this.#components.get(name);
-    const deadline = Date.now() + READY_DEADLINE_MS;
-    let last = "no answer";
-    while (Date.now() < deadline) {
-      for (const [other, { exited, logTail }] of this.#components) {
-        if (exited !== undefined) throw new Error(`${other} ended (${exited}):\n${await logTail()}`);
-      }
-      try {
-        const { status, body } = await this.call({ path });
-        if (status === 200) return;
-        last = `${status} ${typeof body === "string" ? body : JSON.stringify(body)}`;
-      } catch (error) {
-        last = String(error);
-      }
-      await delay(POLL_MS);
-    }
-    throw new Error(
-      `${name} was not ready after ${READY_DEADLINE_MS / 1000} s: ${last}\n${await component?.logTail()}`,
-    );
+    const isReady = async () => {
+      const { status, body } = await this.call({ path });
+      return status === 200 ? undefined : `${status} ${typeof body === "string" ? body : JSON.stringify(body)}`;
+    };
+    await until(`${name} to be ready`, READY_SECONDS, isReady, ...this.#components.values());
   }
 
   async #serviceByIp(ip: string): Promise<string | undefined> {

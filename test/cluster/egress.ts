@@ -1,6 +1,6 @@
 import { once } from "node:events";
-import { createServer } from "node:http";
-import { connect, type Socket } from "node:net";
+import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
 
 /**
  * Ports on 127.0.0.1 that get the connections to one address of the cluster, in turn. Empty: connections are refused.
@@ -22,6 +22,7 @@ export class Egress {
   readonly #serviceByIp: ServiceByIp;
   readonly #sockets = new Set<Socket>();
   readonly #server = createServer((_request, response) => response.writeHead(405).end());
+  readonly #pages = createServer((incoming, answer) => void this.#forward(incoming, answer));
   #turn = 0;
 
   constructor(serviceByIp: ServiceByIp) {
@@ -32,14 +33,22 @@ export class Egress {
   }
 
   async listen(path: string): Promise<void> {
-    this.#server.listen(path);
-    await once(this.#server, "listening");
-    this.#server.unref();
+    await Promise.all([
+      once(this.#server.listen(path).unref(), "listening"),
+      once(this.#pages.listen(0, "127.0.0.1").unref(), "listening"),
+    ]);
+  }
+
+  /** The port of 127.0.0.1 with an HTTP proxy that programs use to read pages of pods. */
+  get port(): number {
+    return (this.#pages.address() as AddressInfo).port;
   }
 
   async close(): Promise<void> {
     for (const socket of this.#sockets) socket.destroy();
     if (!this.#server.listening) return;
+    this.#pages.close();
+    this.#pages.closeAllConnections();
     this.#server.close();
     await once(this.#server, "close");
   }
@@ -73,6 +82,19 @@ export class Egress {
       socket.once("close", () => upstream.destroy());
       upstream.once("close", () => socket.destroy());
     });
+  }
+
+  /** Answers a GET of a page of a pod. */
+  async #forward(incoming: IncomingMessage, answer: ServerResponse): Promise<void> {
+    const { host, pathname } = new URL(incoming.url ?? "", "http://none.invalid");
+    const port = await this.#localPort(host).catch(() => undefined);
+    const fail = () => void answer.writeHead(502).end(`no route to ${host}`);
+    if (port === undefined) return fail();
+    const outgoing = request({ host: "127.0.0.1", port, path: pathname }, (response) => {
+      answer.writeHead(response.statusCode ?? 502);
+      response.pipe(answer);
+    });
+    outgoing.on("error", fail).end();
   }
 
   async #localPort(address: string): Promise<number | undefined> {

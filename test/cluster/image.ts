@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { chmod, copyFile, cp, mkdir, mkdtemp, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { run } from "./node/run.ts";
 
@@ -22,47 +22,37 @@ export interface ImageSpec {
   env?: Record<string, string>;
 }
 
-const OCI = "application/vnd.oci.image";
 const ARCHITECTURES: Record<string, string> = { x64: "amd64", arm64: "arm64" };
 
-interface Descriptor {
-  mediaType: string;
+interface Layer {
+  /** Its tar's name in the archive. */
+  file: string;
   digest: string;
-  size: number;
 }
 
 /**
- * Writes an image as a tar of an OCI layout (image-spec v1: `oci-layout`, `index.json`, `blobs/sha256/`), which `ctr
- * images import` accepts. Files keep their permissions, belong to root and have one fixed time. So the same files
+ * Writes an image as `docker save` does (a tar of `manifest.json`, the configuration and a tar for each layer), which
+ * `ctr images import` accepts. Files keep their permissions, belong to root and have one fixed time. So the same files
  * always give the same image.
  */
 export async function writeImage(spec: ImageSpec, output: string): Promise<void> {
   await mkdir(dirname(output), { recursive: true });
   const folder = await mkdtemp(`${output}.layout-`);
   try {
-    const blobs = join(folder, "layout", "blobs", "sha256");
-    await mkdir(blobs, { recursive: true });
-    const layers: Descriptor[] = [];
-    for (const layer of spec.layers) layers.push(await writeLayer(layer, folder, blobs));
-    const config = await writeJson(imageConfig(spec, layers), `${OCI}.config.v1+json`, folder, blobs);
-    const manifest = await writeJson(
-      { schemaVersion: 2, mediaType: `${OCI}.manifest.v1+json`, config, layers },
-      `${OCI}.manifest.v1+json`,
-      folder,
-      blobs,
-    );
-    const annotations = { "io.containerd.image.name": spec.name };
-    const index = { schemaVersion: 2, mediaType: `${OCI}.index.v1+json`, manifests: [{ ...manifest, annotations }] };
-    await writeFile(join(folder, "layout", "index.json"), JSON.stringify(index));
-    await writeFile(join(folder, "layout", "oci-layout"), JSON.stringify({ imageLayoutVersion: "1.0.0" }));
-    await run("tar", "-C", join(folder, "layout"), "-cf", `${folder}/image.tar`, "oci-layout", "index.json", "blobs");
+    const layers: Layer[] = [];
+    for (const layer of spec.layers) layers.push(await writeLayer(layer, folder));
+    const files = layers.map(({ file }) => file);
+    const manifest = [{ Config: "config.json", RepoTags: [spec.name], Layers: files }];
+    await writeFile(join(folder, "config.json"), JSON.stringify(imageConfig(spec, layers)));
+    await writeFile(join(folder, "manifest.json"), JSON.stringify(manifest));
+    await run("tar", "-C", folder, "-cf", `${folder}/image.tar`, "manifest.json", "config.json", ...files);
     await rename(`${folder}/image.tar`, output);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
 }
 
-function imageConfig(spec: ImageSpec, layers: Descriptor[]): object {
+function imageConfig(spec: ImageSpec, layers: Layer[]): object {
   return {
     architecture: ARCHITECTURES[process.arch] ?? process.arch,
     os: "linux",
@@ -79,7 +69,7 @@ function imageConfig(spec: ImageSpec, layers: Descriptor[]): object {
   };
 }
 
-async function writeLayer(layer: ImageLayer, folder: string, blobs: string): Promise<Descriptor> {
+async function writeLayer(layer: ImageLayer, folder: string): Promise<Layer> {
   const root = await mkdtemp(join(folder, "root-"));
   await chmod(root, 0o755);
   for (const [path, file] of Object.entries(layer)) await place(join(root, path), file);
@@ -87,7 +77,9 @@ async function writeLayer(layer: ImageLayer, folder: string, blobs: string): Pro
   const fixed = ["--owner=0", "--group=0", "--numeric-owner", "--sort=name", "--mtime=@0", "--format=gnu"];
   await run("tar", "-C", root, ...fixed, "-cf", tar, ".");
   await rm(root, { recursive: true });
-  return await addBlob(tar, `${OCI}.layer.v1.tar`, blobs);
+  const hash = createHash("sha256");
+  await pipeline(createReadStream(tar), hash);
+  return { file: basename(tar), digest: `sha256:${hash.digest("hex")}` };
 }
 
 async function place(path: string, file: ImageFile): Promise<void> {
@@ -96,21 +88,6 @@ async function place(path: string, file: ImageFile): Promise<void> {
   if ("text" in file) return await writeFile(path, file.text, { mode: file.mode ?? 0o644 });
   if ((await stat(file.from)).isDirectory()) return await cp(file.from, path, { recursive: true });
   await copyFile(file.from, path);
-}
-
-async function writeJson(value: object, mediaType: string, folder: string, blobs: string): Promise<Descriptor> {
-  const path = join(folder, "blob.json");
-  await writeFile(path, JSON.stringify(value));
-  return await addBlob(path, mediaType, blobs);
-}
-
-async function addBlob(path: string, mediaType: string, blobs: string): Promise<Descriptor> {
-  const hash = createHash("sha256");
-  await pipeline(createReadStream(path), hash);
-  const digest = hash.digest("hex");
-  const { size } = await stat(path);
-  await rename(path, join(blobs, digest));
-  return { mediaType, digest: `sha256:${digest}`, size };
 }
 
 /**

@@ -8,8 +8,9 @@ import { type ImageLayer, type ImageSpec, withLibraries } from "./image.ts";
 import type { BinaryName } from "./modules.ts";
 import { PAUSE_IMAGE } from "./node/configuration.ts";
 import { statePath } from "./node/layout.ts";
-import { NotHere, programPath } from "./node/requirements.ts";
+import { programPath } from "./node/requirements.ts";
 import { run } from "./node/run.ts";
+import { NotHere } from "./not-here.ts";
 
 /** The Dockerfile's user: a number that belongs to nobody. */
 export const USER = "65532:65532";

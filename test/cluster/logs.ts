@@ -1,7 +1,8 @@
-import { cp, mkdir, mkdtemp, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Cluster } from "./cluster.ts";
+import { LOGS } from "./node/layout.ts";
 
 const QUERIES: Record<string, string[]> = {
   "pods.txt": ["get", "pods", "-A", "-o", "wide"],
@@ -17,33 +18,17 @@ const QUERIES: Record<string, string[]> = {
   "cert-manager.yaml": ["get", "certificates,certificaterequests,orders,challenges,issuers", "-A", "-o", "yaml"],
 };
 
-/** Limit for one log. A user's cluster may have any number of containers. */
-const LIMIT = "--limit-bytes=20000000";
-
 /**
  * Collects the logs of every component and pod, and what the API server says about the objects, in a new folder that
- * outlives the cluster. `components` is the log folder of a node of this machine. For another cluster, the API server
- * returns the logs of its pods, including containers that have ended. If something is not available, its file has the
- * error message. @returns the folder.
+ * outlives the cluster. If something is not available, its file has the error message. @returns the folder.
  */
-export async function collectLogs(cluster: Cluster, components?: string): Promise<string> {
+export async function collectLogs(cluster: Cluster): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "switchback-e2e-logs-"));
-  const keep = async (name: string, args: string[]) => {
+  for (const [name, args] of Object.entries(QUERIES)) {
     const { stdout, stderr } = await cluster.tool("kubectl", args);
     await writeFile(join(folder, name), stdout + stderr);
-  };
-  for (const [name, args] of Object.entries(QUERIES)) await keep(name, args);
-  const logs = join(folder, "logs");
-  if (components !== undefined) await cp(components, logs, { recursive: true });
-  else {
-    await mkdir(logs);
-    for (const [namespace = "", pod = "", ...restarts] of await pods(cluster)) {
-      const args = ["-n", namespace, "logs", pod, "--all-containers", "--prefix", "--tail=-1", LIMIT];
-      await keep(join("logs", `${namespace}_${pod}.log`), args);
-      if (restarts.some((count) => count !== "0"))
-        await keep(join("logs", `${namespace}_${pod}.previous.log`), [...args, "--previous"]);
-    }
   }
+  await cp(LOGS, join(folder, "logs"), { recursive: true });
   return folder;
 }
 
@@ -74,13 +59,4 @@ export async function summaryOf(cluster: Cluster): Promise<string> {
   }
   const { stdout, stderr } = await cluster.switchback("status", "--namespace", "switchback-system");
   return `${parts.join("")}--- switchback status\n${stdout}${stderr}`;
-}
-
-/** Namespace and name of each pod, and how often each of its containers has restarted. */
-async function pods(cluster: Cluster): Promise<string[][]> {
-  const statuses = ["initContainerStatuses", "containerStatuses"].map((name) => `{.status.${name}[*].restartCount}`);
-  const jsonpath = `{range .items[*]}{.metadata.namespace} {.metadata.name} ${statuses.join(" ")}{"\\n"}{end}`;
-  const text = await cluster.kubectl("get", "pods", "-A", "-o", `jsonpath=${jsonpath}`).catch(() => "");
-  const lines = text.split("\n").filter((line) => line !== "");
-  return lines.map((line) => line.trim().split(/ +/));
 }

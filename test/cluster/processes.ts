@@ -1,40 +1,99 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
-import { readFile } from "node:fs/promises";
-import type { Socket } from "node:net";
+import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { NotHere } from "./not-here.ts";
 
 /** Time that a component has to end by itself before it is killed. */
 const STOP_GRACE_MS = 10_000;
 const TAIL_LINES = 15;
+const POLL_MS = 50;
 
-/** A running program of the test cluster. */
-export interface Component {
+/** A program that a test has started. */
+export interface Program {
   readonly name: string;
   readonly pid: number;
   /** How it ended, as an exit code or a signal; undefined while it runs. */
   readonly exited: string | undefined;
+  /** The last lines of its log. */
+  logTail(): Promise<string>;
+}
+
+/** A running program of the test cluster. */
+export interface Component extends Program {
   /**
    * Sends SIGTERM or the given signal, then SIGKILL if the program does not end in time. Resolves when the program
    * has ended.
    */
   stop(signal?: "SIGTERM" | "SIGKILL"): Promise<void>;
-  /** The last lines of its log. */
-  logTail(): Promise<string>;
+}
+
+/** The last lines of a log; empty if the file is missing. */
+export async function logTail(path: string): Promise<string> {
+  const text = await readFile(path, "utf8").catch(() => "");
+  return text.trimEnd().split("\n").slice(-TAIL_LINES).join("\n");
 }
 
 /**
- * Starts programs whose output goes to `<logs>/<name>.log`, and ends them by their own process ids. It ends them when
- * asked. If this process dies first, the watchdog ends them and removes `folder`.
+ * Messages of Go's programs and of HAProxy if they cannot listen at an address. They contain the address and the
+ * reason.
+ */
+const REFUSED = [
+  /listen \w+ (?<address>\S+): bind: (?<why>address already in use|cannot assign requested address)/,
+  /cannot bind socket \((?<why>[^)]+)\) for \[(?<address>[^\]]+)\]/,
+];
+
+function addressRefused(log: string): string | undefined {
+  for (const pattern of REFUSED) {
+    const { address, why } = pattern.exec(log)?.groups ?? {};
+    if (address !== undefined) return `${address}: ${why?.toLowerCase()}`;
+  }
+  return undefined;
+}
+
+/**
+ * Polls until `check` has no objection. `check` returns or throws what is missing.
+ * @throws if a program has ended, or after `seconds`. The error has the last objection and the last lines of the
+ * programs' logs. It is NotHere if a log says that the program's address is taken.
+ */
+export async function until(
+  what: string,
+  seconds: number,
+  check: () => Promise<string | undefined>,
+  ...programs: Program[]
+): Promise<void> {
+  const deadline = Date.now() + seconds * 1000;
+  for (;;) {
+    const missing = await check().catch((error: unknown) => (error instanceof Error ? error.message : String(error)));
+    if (missing === undefined) return;
+    for (const { name, exited, logTail: tailOf } of programs) {
+      if (exited === undefined) continue;
+      const tail = await tailOf();
+      const taken = addressRefused(tail);
+      if (taken !== undefined) throw new NotHere(`${name} cannot listen at ${taken}`);
+      throw new Error(`${name} ended (${exited})\n${tail}`);
+    }
+    if (Date.now() > deadline) {
+      const tails = await Promise.all(programs.map((program) => program.logTail()));
+      throw new Error([`timeout after ${seconds} s, waiting for: ${what}: ${missing}`, ...tails].join("\n"));
+    }
+    await delay(POLL_MS);
+  }
+}
+
+/**
+ * Starts programs whose output goes to `<logs>/<name>.log`, and ends them by their own process ids when asked. On Linux,
+ * they also end if this process dies first; then `folder` stays.
  */
 export class Processes {
   readonly #logs: string;
-  readonly #watchdog: ChildProcess;
+  readonly #folder: string;
 
   constructor(folder: string, logs: string) {
     this.#logs = logs;
-    this.#watchdog = startWatchdog(folder);
+    this.#folder = folder;
   }
 
   start(name: string, command: string, args: string[], env: Record<string, string> = {}): Component {
@@ -42,7 +101,8 @@ export class Processes {
     const log = openSync(logFile, "a");
     // The program has its own session. So Ctrl-C in the terminal reaches only this process, which then stops the
     // programs in order.
-    const child = spawn(command, args, {
+    const [program = "", ...all] = [...WITH_PARENT, command, ...args];
+    const child = spawn(program, all, {
       detached: true,
       stdio: ["ignore", log, log],
       env: { PATH: process.env.PATH, ...env },
@@ -51,11 +111,9 @@ export class Processes {
     child.unref();
     const pid = child.pid;
     if (pid === undefined) throw new Error(`${name}: ${command} could not be started`);
-    this.#watchdog.stdin?.write(`+ ${pid}\n`);
     let exited: string | undefined;
     child.once("exit", (code, signal) => {
       exited = signal ?? `code ${code}`;
-      this.#watchdog.stdin?.write(`- ${pid}\n`);
     });
     return {
       name,
@@ -64,49 +122,18 @@ export class Processes {
         return exited;
       },
       stop: (signal = "SIGTERM") => stopChild(child, signal),
-      logTail: async () => (await readFile(logFile, "utf8")).trimEnd().split("\n").slice(-TAIL_LINES).join("\n"),
+      logTail: () => logTail(logFile),
     };
   }
 
-  /** Ends the watchdog, after all components have stopped. The watchdog removes the folder unless `keepFolder`. */
+  /** Removes the folder unless `keepFolder`, after all components have stopped. */
   async close(keepFolder: boolean): Promise<void> {
-    if (keepFolder) this.#watchdog.stdin?.write("keep\n");
-    this.#watchdog.stdin?.end();
-    if (hasEnded(this.#watchdog)) return;
-    this.#watchdog.ref();
-    await once(this.#watchdog, "exit");
+    if (!keepFolder) await rm(this.#folder, { recursive: true, force: true, maxRetries: 3 });
   }
 }
 
-/**
- * A shell that reads which processes run. Its input ends when its parent dies, for whatever reason. Then it kills the
- * processes that still run, and removes the folder.
- */
-const WATCHDOG = `
-pids=""
-keep=""
-while read -r op pid; do
-  case "$op" in
-    +) pids="$pids $pid" ;;
-    -) rest=""; for p in $pids; do [ "$p" = "$pid" ] || rest="$rest $p"; done; pids="$rest" ;;
-    keep) keep=yes ;;
-  esac
-done
-for p in $pids; do kill -KILL "$p"; done
-[ -n "$keep" ] || rm -rf -- "$1" || { sleep 1; rm -rf -- "$1"; }
-`;
-
-function startWatchdog(folder: string): ChildProcess {
-  const watchdog = spawn("/bin/sh", ["-c", WATCHDOG, "switchback-test-watchdog", folder], {
-    detached: true,
-    stdio: ["pipe", "ignore", "ignore"],
-  });
-  // If a test forgets to stop its cluster, this child and its pipe do not keep the test's process alive. The process
-  // ends, and the watchdog cleans up.
-  watchdog.unref();
-  (watchdog.stdin as Socket).unref();
-  return watchdog;
-}
+/** Lets the kernel end a program when its parent dies, for whatever reason (prctl(2), PR_SET_PDEATHSIG). */
+const WITH_PARENT = process.platform === "linux" ? ["setpriv", "--pdeathsig", "KILL", "--"] : [];
 
 async function stopChild(child: ChildProcess, signal: "SIGTERM" | "SIGKILL"): Promise<void> {
   if (hasEnded(child)) return;

@@ -5,7 +5,7 @@ import { NGINX } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { statePath, withPort } from "../cluster/node/layout.ts";
 import { withCluster } from "../cluster/whole.ts";
-import { clusterTarget } from "./cluster-target.ts";
+import { IMAGE_NAME } from "./programs/run.ts";
 import {
   certificateIsReady,
   getInside,
@@ -20,7 +20,7 @@ import { removeSwitchback, restoreCertManager } from "./switchback.ts";
 
 // Without Switchback in the cluster: the failure that Switchback cures.
 
-export const needs = ["node"];
+export const needs: string[] = [];
 
 const WAITING = "waits.example.com";
 const BROKEN_HEADER = /broken header: ".*" while reading PROXY protocol/s;
@@ -95,8 +95,7 @@ test("cert-manager's self-check fails in the same way, and the Challenge stays p
   const atRisk = "warning/self-check/self-check-at-risk";
   assert.deepEqual(await doctorFindings(since), ["unknown/need/need-unseen", atRisk]);
   // Nothing is installed, so the probe needs an image with Node. This image has Node, and its own program does not run.
-  const { repository, tag } = clusterTarget().image;
-  const probe = ["--probe", "--image", `${repository}:${tag}`];
+  const probe = ["--probe", "--image", IMAGE_NAME];
   assert.deepEqual(await doctorFindings(since, ...probe), ["warning/need/mapping-needed", atRisk]);
 });
 

@@ -18,7 +18,7 @@ import {
 
 // The README's cure, which is one command.
 
-export const needs = ["node"];
+export const needs: string[] = [];
 
 const LATER = "later.example.com";
 

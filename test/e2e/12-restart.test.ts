@@ -9,7 +9,7 @@ import { certManagerInStep, certManagerWorkloads, installSwitchback } from "./sw
 // With `restart`, the controller restarts pods that do not have the current names. Nobody restarts cert-manager by
 // hand.
 
-export const needs = ["node"];
+export const needs: string[] = [];
 
 const NAME = "restart.example.com";
 

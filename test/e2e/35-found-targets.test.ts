@@ -12,7 +12,7 @@ import { frontAddress, installSwitchback, leaderStatus, publishedMap } from "./s
 // Two ingress controllers with different PROXY versions at the same time. No target is configured; they are found by
 // their load balancers' addresses.
 
-export const needs = ["node"];
+export const needs: string[] = [];
 
 const BY_ROUTE = "gateway.example.com";
 const PROTOCOL = "switchback.dev/proxy-protocol";

@@ -11,7 +11,7 @@ import { frontAddress, installSwitchback, leaderStatus, publishedMap } from "./s
 // No target is configured and no Service has an annotation. The proxies ask the ingress controllers whether they expect
 // a PROXY header.
 
-export const needs = ["node", "ipv4", "long"];
+export const needs = ["ipv4", "long"];
 
 const BY_ROUTE = "gateway.example.com";
 const ROUTE = gatewayAndRoute("asked", BY_ROUTE, CERTIFICATE);

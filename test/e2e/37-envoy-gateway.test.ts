@@ -28,7 +28,7 @@ import { installSwitchback, publishedMap } from "./switchback.ts";
 // Envoy Gateway with its own Envoys, without annotations or configuration for Switchback. The proxies ask whether it
 // expects a PROXY header.
 
-export const needs = ["node", "ipv4", "long", "envoy-gateway"];
+export const needs = ["ipv4", "long", "envoy-gateway"];
 
 const BY_ROUTE = "envoy.example.com";
 const BY_SET = "set.example.com";

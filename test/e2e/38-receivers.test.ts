@@ -25,7 +25,7 @@ import { installSwitchback, leaderStatus, SYSTEM } from "./switchback.ts";
 // Contour with its Envoy; nginx, HAProxy and Caddy with and without lists of trusted addresses. No annotation and no
 // setting says what they expect: the proxies ask.
 
-export const needs = ["node", "ipv4", "long", "contour", "caddy"];
+export const needs = ["ipv4", "long", "contour", "caddy"];
 
 /** The answer that the proxies find, what a pod without Switchback gets, and whose address arrives with Switchback. */
 interface Expected {

@@ -9,7 +9,7 @@ import { getInside, NAME } from "./shop.ts";
 // The README's "When not to use it": with `ipMode: Proxy`, kube-proxy short-circuits nothing, so there is nothing to
 // cure.
 
-export const needs = ["node"];
+export const needs: string[] = [];
 
 let cluster: Cluster;
 

@@ -2,11 +2,10 @@ import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Cluster } from "../cluster/cluster.ts";
-import { clusterTarget } from "./cluster-target.ts";
+import { withCluster } from "../cluster/whole.ts";
 import { admissionCounts, clientRevision, createPods } from "./concurrent-pods.ts";
 import { inClient, optIn } from "./opted-in.ts";
 import { NAME } from "./shop.ts";
-import { prepared } from "./stand-in.ts";
 import { installSwitchback, SYSTEM } from "./switchback.ts";
 import type { Load } from "./unnoticed.ts";
 
@@ -25,18 +24,13 @@ const SETTLE_MS = 5_000;
  * so that each proxy has some at any time.
  */
 const STREAMS = Array.from({ length: 4 }, () => `http://${NAME}/stream`);
-// The client also requests the first URL on kept connections. A stand-in has no certificate, so it has no HTTPS URL.
-const URLS = [
-  `http://${NAME}/`,
-  ...(clusterTarget().other === undefined ? [`https://${NAME}/`] : []),
-  `http://${NAME}/slow`,
-  ...STREAMS,
-];
+// The client also requests the first URL on kept connections.
+const URLS = [`http://${NAME}/`, `https://${NAME}/`, `http://${NAME}/slow`, ...STREAMS];
 
 let cluster: Cluster;
 
 before(async () => {
-  cluster = await prepared();
+  cluster = await withCluster();
   await optIn(cluster);
 });
 

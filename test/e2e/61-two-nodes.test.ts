@@ -16,7 +16,7 @@ import type { Load } from "./unnoticed.ts";
 // A proxy, an agent and a client on each of two nodes. The second node is drained, cut off, and comes back. The ingress
 // controller is on the first node, so that requests can fail only because a part of Switchback is lost.
 
-export const needs = ["node", "two-nodes"];
+export const needs = ["two-nodes"];
 
 const OURS = `http://${NAME}/`;
 /** A Service without Switchback. It has as many backends as a name has proxies: one on each node. */
@@ -60,8 +60,8 @@ before(async () => {
   await cluster.apply({ apiVersion: "v1", kind: "Namespace", metadata });
   const listening = { ports: { http: 8080 }, readinessProbe: { tcpSocket: { port: "http" } } };
   await cluster.apply(
-    onEachNode(programDeployment(OPTED_IN, "client", programCommand("client", "sleep"))),
-    onEachNode(programDeployment(OPTED_IN, PLAIN, programCommand("client", "serve"), listening)),
+    onEachNode(programDeployment(OPTED_IN, "client", programCommand("sleep"))),
+    onEachNode(programDeployment(OPTED_IN, PLAIN, programCommand("serve"), listening)),
     service(OPTED_IN, PLAIN, { app: PLAIN, ports: [{ name: "http", port: 80, targetPort: "http" }] }),
   );
   await cluster.rolledOut(OPTED_IN, "daemonset/client", `daemonset/${PLAIN}`);
@@ -76,7 +76,7 @@ after(async () => {
 
 async function client(node: typeof FIRST, ...args: string[]): Promise<string> {
   const pod = await podOn(node, OPTED_IN, "client");
-  return (await cluster.exec(`${OPTED_IN}/${pod}`, ...programCommand("client", ...args))).stdout.trim();
+  return (await cluster.exec(`${OPTED_IN}/${pod}`, ...programCommand(...args))).stdout.trim();
 }
 
 /** The client on the first node sends requests to the name and to the plain Service at the same time. */

@@ -18,7 +18,7 @@ import {
 
 // The chart's profile `small`: one process provides the same cure. At the end, the default profile is restored.
 
-export const needs = ["node", "ipv4"];
+export const needs = ["ipv4"];
 
 const SMALL = "small.example.com";
 const DEPLOYMENT = "switchback-all";

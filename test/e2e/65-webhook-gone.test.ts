@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Cluster } from "../cluster/cluster.ts";
+import { withCluster } from "../cluster/whole.ts";
 import { admissionCounts, clientRevision } from "./concurrent-pods.ts";
 import { inClient, OPTED_IN, optIn } from "./opted-in.ts";
 import { RESOLVE } from "./programs/run.ts";
-import { NAME } from "./shop.ts";
-import { prepared, resolvedPlainly } from "./stand-in.ts";
+import { NAME, resolvedPlainly } from "./shop.ts";
 import { leaderStatus, SYSTEM, webhookAnswers } from "./switchback.ts";
 
 // Switchback must never block a pod. Without the webhook, pods are created as if Switchback had never been there.
@@ -15,7 +15,7 @@ export const needs: string[] = [];
 let cluster: Cluster;
 
 before(async () => {
-  cluster = await prepared();
+  cluster = await withCluster();
 });
 
 after(async () => {

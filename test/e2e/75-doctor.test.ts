@@ -14,7 +14,7 @@ import { configMaps, installSwitchback, leaderStatus, restartAllOfCertManager, S
 
 // The doctor reports each planted fault with its code. Without a fault, it says that all is well.
 
-export const needs = ["node"];
+export const needs: string[] = [];
 
 const CONFIGURATION = "mutatingwebhookconfiguration/switchback-webhook";
 const FRONT = "service/switchback-ingress-nginx";

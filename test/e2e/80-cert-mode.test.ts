@@ -2,15 +2,15 @@ import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Cluster } from "../cluster/cluster.ts";
+import { withCluster } from "../cluster/whole.ts";
 import { admissionCounts, clientRevision, createPods } from "./concurrent-pods.ts";
 import { optIn } from "./opted-in.ts";
 import type { Condition } from "./shop.ts";
-import { prepared } from "./stand-in.ts";
 import { installSwitchback, SYSTEM, secretData } from "./switchback.ts";
 
 // Switches the serving certificate to the cluster's cert-manager and back while pods are created.
 
-export const needs = ["ipv4", "cert-manager"];
+export const needs = ["ipv4"];
 
 const NAME = "switchback-webhook";
 const SETTLE_MS = 5_000;
@@ -18,7 +18,7 @@ const SETTLE_MS = 5_000;
 let cluster: Cluster;
 
 before(async () => {
-  cluster = await prepared();
+  cluster = await withCluster();
   await optIn(cluster);
 });
 

@@ -6,9 +6,8 @@ import { namespace, RESTRICTED_CONTAINER, RESTRICTED_POD } from "../cluster/addo
 import type { Cluster, KubeObject } from "../cluster/cluster.ts";
 import { ADDRESSES } from "../cluster/node/layout.ts";
 import { withCluster } from "../cluster/whole.ts";
-import { clusterTarget } from "./cluster-target.ts";
 import { MONITORING } from "./network-policy.ts";
-import { imageName, programCommand, programDeployment } from "./programs/run.ts";
+import { IMAGE_NAME, programCommand, programDeployment } from "./programs/run.ts";
 import { AGENTS, installSwitchback, SYSTEM, withAgent } from "./switchback.ts";
 
 // Tests the chart's NetworkPolicies, as narrow as network-policy.ts makes them. They must allow what is needed and
@@ -16,7 +15,7 @@ import { AGENTS, installSwitchback, SYSTEM, withAgent } from "./switchback.ts";
 // component might connect to. Programs of the node itself, such as its API server and kubelet, can reach its pods
 // despite any policy.
 
-export const needs = ["node", "ipv4", "network-policies"];
+export const needs = ["ipv4", "network-policies"];
 
 const STRANGER = "stranger";
 const COMPONENTS = { controller: SYSTEM, webhook: SYSTEM, proxy: SYSTEM, agent: AGENTS } as const;
@@ -49,7 +48,7 @@ before(async () => {
   cluster = await withCluster();
   await installSwitchback(cluster, withAgent());
   for (const name of [STRANGER, MONITORING]) {
-    await cluster.apply(namespace(name), programDeployment(name, "pod", programCommand("strict")));
+    await cluster.apply(namespace(name), programDeployment(name, "pod", programCommand("serve")));
   }
   const standIns = await hookStandIns();
   hookObjects = [...standIns.policies, ...standIns.pods];
@@ -208,7 +207,7 @@ async function reached(place: Place, addresses: readonly string[]): Promise<stri
     "pod" in place
       ? ["any", (...command: string[]) => cluster.exec(place.pod, ...command)]
       : [place.outside, (_: string, ...args: string[]) => cluster.outside(process.execPath, ...args)];
-  const [node = "", ...args] = programCommand("client", "reach", source, ...addresses);
+  const [node = "", ...args] = programCommand("reach", source, ...addresses);
   const { stdout, stderr } = await run(node, ...args);
   assert.match(stdout, /^\[/, stderr);
   return JSON.parse(stdout) as string[];
@@ -255,9 +254,9 @@ async function hookStandIns(): Promise<{ policies: KubeObject[]; pods: KubeObjec
       containers: [
         {
           name: "main",
-          image: imageName(),
-          imagePullPolicy: clusterTarget().image.pullPolicy,
-          command: programCommand("strict"),
+          image: IMAGE_NAME,
+          imagePullPolicy: "Never",
+          command: programCommand("serve"),
           securityContext: RESTRICTED_CONTAINER,
         },
       ],

@@ -2,11 +2,10 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { clusterTarget } from "./cluster-target.ts";
+import { withCluster } from "../cluster/whole.ts";
 import { getMapped, inClient, OPTED_IN, optIn } from "./opted-in.ts";
 import { programCommand, programDeployment, RESOLVE } from "./programs/run.ts";
-import { NAME } from "./shop.ts";
-import { prepared, resolvedPlainly } from "./stand-in.ts";
+import { NAME, resolvedPlainly } from "./shop.ts";
 import { AGENTS, installSwitchback, OPT_IN, SYSTEM, withAgent } from "./switchback.ts";
 
 // Uninstall: `helm uninstall` restarts the pods that hold our addresses, where it is allowed to. It refuses while other
@@ -16,20 +15,16 @@ export const needs: string[] = [];
 
 /** A namespace whose running pods the node's agent keeps current. Its pod existed before the namespace opted in. */
 const FOLLOWING = "following";
-const isOwn = clusterTarget().other === undefined;
-/**
- * Namespaces where Switchback may restart pods. cert-manager's pods have opted in long ago. In another cluster, no
- * pods of its users take part.
- */
-const restartable = isOwn ? [CERT_MANAGER] : [];
+/** Namespaces where Switchback may restart pods. cert-manager's pods have opted in long ago. */
+const restartable = [CERT_MANAGER];
 
 let cluster: Cluster;
 
 before(async () => {
-  cluster = await prepared();
+  cluster = await withCluster();
   await cluster.kubectl("delete", "namespace", FOLLOWING, "--ignore-not-found", "--timeout=120s");
   await cluster.kubectl("create", "namespace", FOLLOWING);
-  await cluster.apply(programDeployment(FOLLOWING, "client", programCommand("client", "sleep")));
+  await cluster.apply(programDeployment(FOLLOWING, "client", programCommand("sleep")));
   await cluster.rolledOut(FOLLOWING, "deployment/client");
   await installSwitchback(cluster, withAgent({ restart: { namespaces: restartable } }));
   await optIn(cluster);
@@ -76,7 +71,7 @@ test("before an uninstall, the check lists the pods that hold our addresses", as
   assert.deepEqual(await injected(), [...restartable, OPTED_IN]);
   const { code, stdout, stderr } = await cluster.switchback("uninstall", "--check");
   assert.equal(code, 1, stderr);
-  if (isOwn) assert.match(stdout, /are restarted:\n(?: {5}\S.*\n)* {5}cert-manager\/Deployment\/cert-manager \(/);
+  assert.match(stdout, /are restarted:\n(?: {5}\S.*\n)* {5}cert-manager\/Deployment\/cert-manager \(/);
   assert.match(
     stdout,
     /opted-in\/Deployment\/client \(.*\): opted-in is not in restart\.namespaces or optIn\.namespaces/,
@@ -126,10 +121,6 @@ async function ofOurs(): Promise<string[]> {
 test("a pod that had opted in gets the same result as without Switchback", async () => {
   assert.equal(await inClient(cluster, RESOLVE, NAME), await resolvedPlainly(cluster));
   const answer = await getMapped(cluster, `http://${NAME}/`);
-  assert.match(
-    answer.error ?? "",
-    isOwn ? /^ECONNRESET/ : /./,
-    "where there was an ingress controller, it resets as before",
-  );
-  if (isOwn) await cluster.kubectl("label", "namespace", CERT_MANAGER, "switchback.dev/inject-");
+  assert.match(answer.error ?? "", /^ECONNRESET/, "the ingress controller resets as before");
+  await cluster.kubectl("label", "namespace", CERT_MANAGER, "switchback.dev/inject-");
 });

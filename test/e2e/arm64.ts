@@ -4,8 +4,8 @@ import { cp, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { unpackedDebian, whyNoDebian } from "../cluster/debian.ts";
-import { NotHere } from "../cluster/node/requirements.ts";
 import { run } from "../cluster/node/run.ts";
+import { NotHere } from "../cluster/not-here.ts";
 import type { Progress } from "../cluster/progress.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");

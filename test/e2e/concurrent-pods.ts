@@ -1,7 +1,7 @@
 import { RESTRICTED_CONTAINER, RESTRICTED_POD } from "../cluster/addons/objects.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { OPTED_IN } from "./opted-in.ts";
-import { imageName, programCommand } from "./programs/run.ts";
+import { IMAGE_NAME, programCommand } from "./programs/run.ts";
 
 const REVISION = "switchback.dev/revision";
 const MADE = "made=meanwhile";
@@ -16,7 +16,7 @@ type Until = { done: boolean } | { readonly count: number };
 export async function createPods(cluster: Cluster, until: Until, read = revisionOf): Promise<string[]> {
   const remove = () => cluster.kubectl("-n", OPTED_IN, "delete", "pods", "-l", MADE, "--now", "--ignore-not-found");
   await remove();
-  const container = { name: "main", image: imageName(), command: programCommand("client", "resolve", "localhost") };
+  const container = { name: "main", image: IMAGE_NAME, command: programCommand("resolve", "localhost") };
   const isDone = (made: number) => ("count" in until ? made >= until.count : until.done || made >= 1000);
   for (let n = 0; !isDone(n); n++) {
     await cluster.apply({

@@ -10,7 +10,7 @@ import type { PublishedService } from "../cluster/addons/load-balancers.ts";
 import type { Cluster, KubeObject } from "../cluster/cluster.ts";
 import { createTestCa } from "../cluster/pki.ts";
 import { clientAddresses, getMapped } from "./opted-in.ts";
-import { imageName } from "./programs/run.ts";
+import { IMAGE_NAME } from "./programs/run.ts";
 import { getInside, getOutside, SHOP } from "./shop.ts";
 import { frontAddress, leaderStatus, publishedMap } from "./switchback.ts";
 
@@ -115,7 +115,7 @@ async function doctor(cluster: Cluster, ...flags: string[]): Promise<readonly Fi
 
 /** The doctor's finding with this code for a Service if Switchback is not installed. */
 export async function foundWithoutUs(cluster: Cluster, code: string, balancer: PublishedService): Promise<Finding> {
-  const findings = await doctor(cluster, "--namespace", "not-installed", "--image", imageName());
+  const findings = await doctor(cluster, "--namespace", "not-installed", "--image", IMAGE_NAME);
   const ofService = findings.filter(({ subject }) => subject.includes(`${balancer.namespace}/${balancer.service}`));
   const finding = ofService.find((one) => one.code === code);
   assert.ok(finding, JSON.stringify(ofService));

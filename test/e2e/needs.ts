@@ -7,8 +7,6 @@ import { STACK, TWO_NODES } from "../cluster/node/layout.ts";
 
 /** Every need that a run may lack, in the words for those who start a run. */
 const NEEDS = {
-  node: "this machine's own node, with its add-ons",
-  "cert-manager": "cert-manager",
   long: "--all",
   ipv4: "a cluster with only IPv4",
   "dual-stack": "--dual-stack",

@@ -3,8 +3,6 @@ import { ADDRESSES } from "../cluster/node/layout.ts";
 
 /** A namespace whose pods may read metrics, as Prometheus does. */
 export const MONITORING = "monitoring";
-/** A namespace with its own ingress controller (95-any-cluster.test.ts). */
-const OWN_CONTROLLER = "switchback-e2e";
 
 /**
  * The chart's `networkPolicy` for this machine's cluster, as narrow as possible. For each component, it says which
@@ -18,7 +16,7 @@ export function narrowNetworkPolicy(): object {
     enabled: true,
     apiServer: { cidrs: [`${ADDRESSES.node}/32`], ports: [6443] },
     dns: { cidrs: [ADDRESSES.podRange] },
-    ingressControllers: [inNamespaces(...controllers, OWN_CONTROLLER)],
+    ingressControllers: [inNamespaces(...controllers)],
     clients: {
       webhook: apiServers,
       health: [...apiServers, inNamespaces(MONITORING)],

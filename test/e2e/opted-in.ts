@@ -13,7 +13,7 @@ const CLIENT = "client";
 export async function optIn(cluster: Cluster, annotations: Record<string, string> = {}): Promise<void> {
   const labels = { "switchback.dev/inject": "enabled" };
   await cluster.apply({ apiVersion: "v1", kind: "Namespace", metadata: { name: OPTED_IN, labels } });
-  const client = programDeployment(OPTED_IN, CLIENT, programCommand("client", "sleep"), { annotations });
+  const client = programDeployment(OPTED_IN, CLIENT, programCommand("sleep"), { annotations });
   await cluster.delete(client);
   await cluster.apply(client);
   await cluster.rolledOut(OPTED_IN, `deployment/${CLIENT}`);
@@ -21,7 +21,7 @@ export async function optIn(cluster: Cluster, annotations: Record<string, string
 
 /** Runs a command of programs/client.ts in the opted-in pod. Returns its output. */
 export async function inClient(cluster: Cluster, ...args: string[]): Promise<string> {
-  const command = programCommand("client", ...args);
+  const command = programCommand(...args);
   return (await cluster.exec(`${OPTED_IN}/deployment/${CLIENT}`, ...command)).stdout.trim();
 }
 

@@ -5,12 +5,16 @@ import { PORTS } from "../cluster/addons/traefik.ts";
 import type { Cluster, KubeObject } from "../cluster/cluster.ts";
 import { IMAGES } from "../cluster/images.ts";
 import { statePath } from "../cluster/node/layout.ts";
+import { RESOLVE } from "./programs/run.ts";
 
 /** The namespace of an ordinary user who knows nothing about Switchback. */
 export const SHOP = "shop";
 /** The shop's public name, which is at nginx's load balancer. */
 export const NAME = "app.example.com";
 export const CERTIFICATE = "app-tls";
+/** Class of the shop's Ingresses, and the name of its target. */
+export const CLASS = "nginx";
+export const TARGET = "ingress-nginx";
 
 /** What both clients print for a GET (cluster/images/client.go, programs/client.ts): the error, or the other fields. */
 export interface Answer {
@@ -35,7 +39,7 @@ export async function openShop(cluster: Cluster): Promise<void> {
       readinessProbe: { tcpSocket: { port: "http" } },
     }),
     service(SHOP, "app", { app: "app", ports: [{ name: "http", port: 80, targetPort: "http" }] }),
-    ingress("app", NAME, "nginx", CERTIFICATE),
+    ingress("app", NAME, CLASS, CERTIFICATE),
     deployment({ ...app, name: "client", args: ["sleep"] }),
   );
   await cluster.rolledOut(SHOP, "deployment/app", "deployment/client");
@@ -99,7 +103,7 @@ export async function createIssuer(cluster: Cluster, settings: IssuerSettings = 
     server: ACME_DIRECTORY,
     skipTLSVerify: true,
     privateKeySecretRef: { name: `${issuer}-account` },
-    solvers: [{ http01: { ingress: { class: "nginx" } }, ...solver }],
+    solvers: [{ http01: { ingress: { class: CLASS } }, ...solver }],
   };
   await applyForCertManager(cluster, "Issuer", issuer, { acme });
   await cluster.kubectl("-n", SHOP, "wait", "--for=condition=Ready", "--timeout=60s", `issuer/${issuer}`);
@@ -134,6 +138,11 @@ export async function getInside(cluster: Cluster, url: string, like?: string): P
   const network = like === undefined ? [] : [`tcp${isIP(like)}`];
   const { stdout } = await cluster.exec(`${SHOP}/deployment/client`, "/client", "get", url, ...network);
   return JSON.parse(stdout) as Answer;
+}
+
+/** The result of resolving NAME in the shop's own pod: its addresses, or why it has none. */
+export async function resolvedPlainly(cluster: Cluster): Promise<string> {
+  return (await cluster.exec(`${SHOP}/deployment/client`, "/client", RESOLVE, NAME)).stdout.trim();
 }
 
 /** GET from the internet, on a connection to `address` (`ip:port`). */

@@ -4,16 +4,30 @@ import { stringify } from "yaml";
 import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
 import type { FullStatus } from "#controller/status.ts";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
+import { NGINX, PLAIN, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { STACK } from "../cluster/node/layout.ts";
+import { PRODUCT_IMAGE } from "../cluster/images.ts";
+import { STACK, statePath } from "../cluster/node/layout.ts";
 import { enforcesNetworkPolicies } from "../cluster/node/up.ts";
 import { hostsText, OBJECTS } from "../published.ts";
-import { clusterTarget } from "./cluster-target.ts";
 import { narrowNetworkPolicy } from "./network-policy.ts";
+import { CLASS, TARGET } from "./shop.ts";
 
 export const SYSTEM = "switchback-system";
 export const OPT_IN = "switchback.dev/inject=enabled";
 const TOP = join(import.meta.dirname, "..", "..");
+
+/** `config.targets`: all ingress controllers, each with the PROXY protocol version of its load balancer. */
+const TARGETS = [
+  { balancer: NGINX, name: TARGET, className: CLASS },
+  { balancer: TRAEFIK, name: "traefik", className: "traefik" },
+  { balancer: PLAIN, name: "plain", className: "plain" },
+].map(({ balancer: { namespace, service, protocol }, name, className }) => ({
+  name,
+  upstream: { service: { namespace, name: service } },
+  classes: [className],
+  ports: [80, 443].map((port) => ({ port, protocol })),
+}));
 
 interface Values {
   readonly profile?: "default" | "small";
@@ -40,15 +54,14 @@ export async function installSwitchback(cluster: Cluster, values: Values = {}): 
 
 /** Runs `helm upgrade --install` with this checkout's chart and image, and waits for nothing. */
 export async function applyChart(cluster: Cluster, { config = {}, ...values }: Values): Promise<void> {
-  const { targets, other, image } = clusterTarget();
   // The shop alone claims more names than a namespace may have by default (50-resolvers.test.ts).
   const policy = { maxNamesPerNamespace: 500 };
-  const isEnforced = other === undefined && (await enforcesNetworkPolicies());
-  const networkPolicy = isEnforced ? narrowNetworkPolicy() : { enabled: false };
+  const networkPolicy = (await enforcesNetworkPolicies()) ? narrowNetworkPolicy() : { enabled: false };
   // Most tests wait for what they need, and some run while the webhook does not answer. 77-chart.test.ts tests the
   // check.
   const installCheck = { enabled: false };
-  const all = { image, networkPolicy, installCheck, config: { targets, policy, ...config }, ...values };
+  const image = { ...PRODUCT_IMAGE, pullPolicy: "Never" };
+  const all = { image, networkPolicy, installCheck, config: { targets: TARGETS, policy, ...config }, ...values };
   const flags = ["--namespace", SYSTEM, "--create-namespace", "--values", "-"];
   const args = ["upgrade", "--install", "switchback", join(TOP, "manifests", "chart"), ...flags];
   const { code, stderr } = await cluster.tool("helm", args, stringify(all));
@@ -59,7 +72,7 @@ export const AGENTS = "switchback-agent";
 
 /** Values that enable the agents. */
 export function withAgent(config: object = {}): { agent: object; config: object } {
-  return { agent: { enabled: true }, config: { agent: { kubeletRoot: clusterTarget().kubeletRoot }, ...config } };
+  return { agent: { enabled: true }, config: { agent: { kubeletRoot: statePath("kubelet") }, ...config } };
 }
 
 /** The ClusterIP that a target's names lead to, once the controller has made its front Service. */

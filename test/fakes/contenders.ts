@@ -66,8 +66,7 @@ export function contend(leases: FakeLeases, identity: string, options: Partial<E
       log.push(`started@${seconds()}`);
       signal.addEventListener("abort", () => log.push(`aborted@${seconds()}`));
     },
-    onStoppedLeading: ({ code }) => log.push(`${code}@${seconds()}`),
-    log: silentLogger,
+    log: { ...silentLogger, info: (fields) => "code" in fields && log.push(`${fields.code}@${seconds()}`) },
     now: () => Date.now(),
     random: () => 0,
     ...options,

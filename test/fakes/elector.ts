@@ -22,8 +22,7 @@ const election = runElection({
     say("started");
     signal.addEventListener("abort", () => say("aborted"));
   },
-  onStoppedLeading: ({ code }) => say(code),
-  log: silentLogger,
+  log: { ...silentLogger, info: (fields) => "code" in fields && say(String(fields.code)) },
 });
 const ticks = setInterval(() => {
   if (election.leading) say("tick");

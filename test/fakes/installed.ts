@@ -1,5 +1,6 @@
 import type { TestContext } from "node:test";
 import { releasePods, type UninstallOptions } from "#cli/uninstall/release-pods.ts";
+import { CONFIG_NAME } from "#lib/documents/installed-config.ts";
 import { MemoryServer } from "./memory-server.ts";
 import { skipWaits } from "./skipped-waits.ts";
 
@@ -28,13 +29,9 @@ export function installed(config = "restart: { namespaces: [shop] }"): MemorySer
   return api;
 }
 
-/** The name of the ConfigMap that `addConfig` adds. */
-export const CONFIG_NAME = "switchback-config-0123456789";
-
 /** Adds the ConfigMap of the configuration, or replaces it. */
 export function addConfig(api: MemoryServer, data?: object): void {
-  const labels = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "config" };
-  api.add(ours("configmaps"), CONFIG_NAME, { metadata: { labels }, ...(data === undefined ? {} : { data }) });
+  api.add(ours("configmaps"), CONFIG_NAME, data === undefined ? {} : { data });
 }
 
 /** The owner of a pod: `["ReplicaSet", "web-5d4f6"]`. */

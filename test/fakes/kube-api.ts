@@ -159,9 +159,13 @@ export async function noConnections(api: FakeApi): Promise<void> {
  * Polls a condition that another process or the event loop fulfills. The deadline is long, so that a busy machine
  * does not matter.
  */
-export async function until(condition: () => boolean, what: string, deadlineMs = 20_000): Promise<void> {
+export async function until(
+  condition: () => boolean | Promise<boolean>,
+  what: string,
+  deadlineMs = 20_000,
+): Promise<void> {
   const deadline = performance.now() + deadlineMs;
-  while (!condition()) {
+  while (!(await condition())) {
     if (performance.now() > deadline) throw new Error(`timeout while waiting for: ${what}`);
     await delay(5);
   }

@@ -8,9 +8,9 @@ import { shortHash } from "#hostmap/hash.ts";
 import { parseHosts } from "#hostmap/hosts-text.ts";
 import { HOLD_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import { Plan } from "#hostmap/plan.ts";
-import type { RemovalHold, RemovalRules } from "#hostmap/removal-guard.ts";
+import type { RemovalRules } from "#hostmap/published-names.ts";
 import type { TargetAddress } from "#hostmap/types.ts";
-import type { RenderedMap } from "#lib/documents/map-format.ts";
+import type { MapNotes, RenderedMap } from "#lib/documents/map-format.ts";
 import { MemoryMap } from "#lib/documents/map-memory.ts";
 import type { MapWriter } from "#lib/documents/map-writer.ts";
 import { claimOf } from "../arbitraries.ts";
@@ -27,10 +27,10 @@ export class TestStore extends MemoryMap {
     return this.isSynced;
   }
 
-  override async write(map: RenderedMap, hold: RemovalHold | undefined): Promise<void> {
+  override async write(map: RenderedMap, notes: MapNotes): Promise<void> {
     this.onWrite();
     this.writes.push(map.revision);
-    await super.write(map, hold);
+    await super.write(map, notes);
   }
 
   /** Simulates another client that writes this text, or deletes the map. */

@@ -1,21 +1,12 @@
+import { parseObjectPath } from "#cli/dump/stored-objects.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
-import { METADATA_LIST, METADATA_WATCH, TABLE } from "#lib/kube/accept.ts";
+import { METADATA_LIST, METADATA_WATCH } from "#lib/kube/accept.ts";
 import type { KubeClient, WriteOptions } from "#lib/kube/client.ts";
 import type { Query } from "#lib/kube/paths.ts";
 import { KubeStatusError } from "#lib/kube/status.ts";
-import { parseObjectPath } from "#lib/kube/stored-objects.ts";
 import type { StreamOptions } from "#lib/kube/stream.ts";
 import type { ApiObject, JsonPatchOperation, ObjectMeta, ReadOptions } from "#lib/kube/types.ts";
-import {
-  COLUMNS,
-  inCollection,
-  type KubeObject,
-  memberPath,
-  patched,
-  selecting,
-  sent,
-  table,
-} from "./memory-objects.ts";
+import { inCollection, type KubeObject, memberPath, patched, selecting, sent } from "./memory-objects.ts";
 
 /** A write, as a client requested it. */
 export interface Write {
@@ -265,12 +256,6 @@ export class MemoryKube {
     const matches = selecting(path, query);
     const objects = [...this.#objects].filter(([each, object]) => matches(each, object));
     const metadata = { resourceVersion: String(this.#version) };
-    if (accept === TABLE)
-      return table(
-        metadata,
-        objects.map(([, object]) => object),
-        COLUMNS,
-      );
     return { metadata, items: objects.map(([, object]) => structuredClone(sent(object, accept))) };
   }
 

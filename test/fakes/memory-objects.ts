@@ -1,6 +1,6 @@
-import { METADATA_LIST, METADATA_WATCH, TABLE } from "#lib/kube/accept.ts";
+import { parseObjectPath, selectedBy } from "#cli/dump/stored-objects.ts";
+import { METADATA_LIST, METADATA_WATCH } from "#lib/kube/accept.ts";
 import type { Query } from "#lib/kube/paths.ts";
-import { parseObjectPath, selectedBy } from "#lib/kube/stored-objects.ts";
 import type { ApiObject, ObjectMeta } from "#lib/kube/types.ts";
 
 // What the API servers in memory do with objects.
@@ -31,22 +31,7 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
 
 /** An object in the form that a client with this media type gets. */
 export function sent(object: KubeObject, accept: string | undefined): KubeObject {
-  if (accept === TABLE) return table({ resourceVersion: object.metadata.resourceVersion ?? "" }, [object], null);
   return accept === METADATA_LIST || accept === METADATA_WATCH ? { metadata: object.metadata } : object;
-}
-
-export const COLUMNS = [{ name: "Name" }, { name: "Node" }];
-
-export function table(
-  metadata: ObjectMeta,
-  objects: readonly KubeObject[],
-  columnDefinitions: typeof COLUMNS | null,
-): KubeObject {
-  const rows = objects.map(({ metadata: of, spec }) => ({
-    cells: [of.name, (spec as { nodeName?: string } | undefined)?.nodeName || "<none>"],
-    object: structuredClone({ metadata: of }),
-  }));
-  return { kind: "Table", metadata, columnDefinitions, rows };
 }
 
 /** The path of an object in a collection of the cluster or of a namespace. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
+import { parseObjectPath } from "#cli/dump/stored-objects.ts";
 import { createClient, type KubeClient } from "#lib/kube/client.ts";
-import { parseObjectPath } from "#lib/kube/stored-objects.ts";
 import type { Transport } from "#lib/kube/transport.ts";
 import { json, type Responder } from "./kube-api.ts";
 import { mergePatch, selecting } from "./memory-objects.ts";

@@ -2,11 +2,11 @@ import forge from "node-forge";
 import { makeRsaKey } from "#certs/issue.ts";
 import { READ_ANNOTATIONS } from "#cli/dump/public-fields.ts";
 import { SCHEMAS } from "#cli/dump/schemas.ts";
-import { emptyPublisherState } from "#lib/documents/publisher-state.ts";
+import { type StoredAnswer, storedClient } from "#cli/dump/stored-client.ts";
+import { StoredObjects } from "#cli/dump/stored-objects.ts";
+import { emptyPublisherState } from "#extras/publishers/publisher-state.ts";
 import type { Schema } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { type StoredAnswer, storedClient } from "#lib/kube/stored-client.ts";
-import { StoredObjects } from "#lib/kube/stored-objects.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import { mapObjects, OBJECTS, targetsObject } from "../published.ts";
 import { fullStatus, WORKLOAD } from "./full-status.ts";
@@ -99,8 +99,8 @@ export async function nastyCluster(
   const ours = (name: string, labels: object, data: Record<string, string>) =>
     put("configmaps", { metadata: { namespace, name, labels, annotations: { [make.word()]: make.next() } }, data });
   ours(
-    `switchback-config-${make.word()}`,
-    { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "config" },
+    "switchback-config",
+    {},
     {
       "config.yaml": `
         # password: ${make.word()}

@@ -149,7 +149,7 @@ describe("settings of all pods that one component replaces", () => {
       assert.equal(metadata({ webhook: { [synonym]: { a: "3" } }, pods: { [word]: { a: "2" } } })[word].a, "3");
       assert.equal(metadata({ webhook: { [synonym]: { a: "3" }, [word]: { a: "4" } } })[word].a, "4");
     }
-    assert.equal("annotations" in metadata({}), false);
+    assert.deepEqual(Object.keys(metadata({}).annotations), ["checksum/config"]);
     assert.equal(
       metadata({ pods: { labels: { "app.kubernetes.io/name": "x" } } }).labels["app.kubernetes.io/name"],
       "switchback",

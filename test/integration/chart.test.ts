@@ -279,20 +279,21 @@ describe("pods", () => {
     assert.notDeepEqual(template({}), template({ config: { webhook: { healthPort: 9081 } } }));
   });
 
-  it("mount the one ConfigMap of their namespace that is named by the hash of the config", () => {
+  it("mount the configuration of their namespace, and have its checksum", () => {
     const objects = render({ agent: { enabled: true } });
     const configs = objects.filter(({ metadata }) => metadata.labels["app.kubernetes.io/component"] === "config");
-    const [{ metadata, data, immutable }] = configs;
-    const hash = createHash("sha256").update(data["config.yaml"].trimEnd()).digest("hex").slice(0, 10);
-    assert.deepEqual([metadata.name, immutable], [`switchback-config-${hash}`, true]);
+    const hash = createHash("sha256").update(configs[0].data["config.yaml"].trimEnd()).digest("hex");
     assert.deepEqual(
       configs.map((config) => `${config.metadata.namespace}/${config.metadata.name}`).toSorted(),
-      [NAMESPACE, "switchback-agent"].map((namespace) => `${namespace}/${metadata.name}`),
+      [NAMESPACE, "switchback-agent"].map((namespace) => `${namespace}/switchback-config`),
     );
     const templates = objects.filter(({ kind }) => kind === "Deployment" || kind === "DaemonSet");
     assert.deepEqual(
-      templates.map(({ spec }) => spec.template.spec.volumes[0].configMap.name),
-      Array(4).fill(metadata.name),
+      templates.map(({ spec: { template } }) => [
+        template.spec.volumes[0].configMap.name,
+        template.metadata.annotations["checksum/config"],
+      ]),
+      Array(4).fill(["switchback-config", hash]),
     );
   });
 

@@ -3,12 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { binary } from "../cluster/binaries.ts";
 import { freePorts } from "../cluster/ports.ts";
-import { type Component, Processes } from "../cluster/processes.ts";
+import { type Component, Processes, until } from "../cluster/processes.ts";
 import { query } from "./dns-message.ts";
 
 export const LOCAL = "127.0.0.1";
 const TRIES = 5;
-const READY_MS = 60_000;
+const READY_SECONDS = 60;
 /** A name that nobody has: an error is an answer, too. */
 const ASKED_FIRST = "first.invalid";
 const FIRST_MS = 2_000;
@@ -74,24 +74,16 @@ export class CoreDnsBed {
       this.#running.push(process);
       const [port = 0, , readyPort = 0, metricsPort = 0] = ports;
       const server = { address: at.address ?? LOCAL, port: at.port ?? port, metricsPort, process };
-      if (await isReady(server, readyPort)) return server;
-      if (tries === TRIES) throw new Error(`${name}: CoreDNS does not start\n${await process.logTail()}`);
+      // CoreDNS reports that it is ready a moment before it binds the port of DNS.
+      const answers = async () => (await saysReady(server, readyPort)) && (await answersAnything(server));
+      try {
+        await until(name, READY_SECONDS, async () => ((await answers()) ? undefined : "no answer"), process);
+        return server;
+      } catch (error) {
+        if (tries === TRIES || process.exited === undefined) throw error;
+      }
     }
   }
-}
-
-/**
- * Waits until the server answers; false if it has ended. CoreDNS reports that it is ready a moment before it binds
- * the port of DNS.
- */
-async function isReady(server: CoreDns, readyPort: number): Promise<boolean> {
-  const deadline = performance.now() + READY_MS;
-  while (server.process.exited === undefined) {
-    if ((await saysReady(server, readyPort)) && (await answersAnything(server))) return true;
-    if (performance.now() > deadline) throw new Error(`CoreDNS is not ready: ${await server.process.logTail()}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  return false;
 }
 
 async function saysReady({ address }: CoreDns, port: number): Promise<boolean> {

@@ -5,12 +5,13 @@ import { ISTIO_KINDS } from "#controller/sources/istio.ts";
 import { foundName } from "#controller/targets/service-view.ts";
 import type { PresetName } from "#lib/config/sources.ts";
 import { mapNamesIn } from "../published.ts";
+import { installKind } from "./gateway-api.ts";
 import { namespaceYaml } from "./objects.ts";
 import { PRESET_OBJECTS } from "./preset-objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
-// Configured kinds, with the rights that the chart grants for them: a definition that checks nothing, the definitions
-// of all presets, and Services.
+// Configured kinds, with the rights that the chart grants for them: those of all presets, another one, and
+// Services.
 
 const WIDGETS = {
   group: "example.com",
@@ -48,37 +49,14 @@ before(async () => {
   await system.apply(
     JSON.stringify({ apiVersion: "v1", kind: "Service", metadata: { namespace: "edge", name: "istio" }, spec }),
   );
-  await install("Widget", WIDGETS, { type: "object", "x-kubernetes-preserve-unknown-fields": true });
+  await installKind(system, "Widget", WIDGETS);
   for (const name of PRESET_NAMES) {
-    const { kind, schema } = PRESET_OBJECTS[name];
-    await install(kind, { ...KINDS[name], version: versionOf(name) }, schema);
+    await installKind(system, PRESET_OBJECTS[name].kind, { ...KINDS[name], version: versionOf(name) });
   }
 });
 after(() => system?.stop());
 
 const versionOf = (name: PresetName) => KINDS[name].versions[0] ?? "";
-
-async function install(
-  kind: string,
-  { group, version, resource }: { group: string; version: string; resource: string },
-  openAPIV3Schema: object,
-): Promise<void> {
-  const definition = {
-    apiVersion: "apiextensions.k8s.io/v1",
-    kind: "CustomResourceDefinition",
-    metadata: { name: `${resource}.${group}` },
-    spec: {
-      group,
-      scope: "Namespaced",
-      names: { kind, plural: resource, singular: kind.toLowerCase() },
-      versions: [
-        { name: version, served: true, storage: true, schema: { openAPIV3Schema }, subresources: { status: {} } },
-      ],
-    },
-  };
-  await system.apply(JSON.stringify(definition));
-  await system.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", `${resource}.${group}`);
-}
 
 async function put(path: string, object: object): Promise<void> {
   const { status, body } = await system.cluster.call({ method: "POST", path, body: object });
@@ -129,7 +107,7 @@ describe("a kind by configuration", () => {
           return codes.length === names.length && !codes.includes(undefined);
         });
         const args = ["-n", "shop", "patch", `${KINDS[preset].resource}.${KINDS[preset].group}`, preset];
-        await system.kubectl(...args, "--subresource=status", "--type=merge", "-p", JSON.stringify({ status }));
+        await system.kubectl(...args, "--type=merge", "-p", JSON.stringify({ status }));
       }
       for (const name of names) await leadsTo(name, className);
       assert.deepEqual(

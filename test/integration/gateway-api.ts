@@ -24,29 +24,31 @@ export async function installGatewayApi(system: System): Promise<void> {
 }
 
 /**
- * Installs the definition of XListenerSet, which Gateway API had until version 1.4 (config/crd/experimental). The API
- * server keeps all fields. Without a subresource, `kubectl apply` writes the status, too.
+ * Installs a definition of a kind, and waits until objects can be created. The API server keeps all fields. The status
+ * is no subresource, so a write of the object writes it, too.
  */
-export async function installXListenerSets(system: System): Promise<void> {
-  const names = {
-    plural: "xlistenersets",
-    singular: "xlistenerset",
-    kind: "XListenerSet",
-    listKind: "XListenerSetList",
-  };
+export async function installKind(
+  system: System,
+  kind: string,
+  { group, version, resource }: { group: string; version: string; resource: string },
+): Promise<void> {
+  const name = `${resource}.${group}`;
+  const names = { kind, plural: resource, singular: kind.toLowerCase() };
   const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
-  const versions = [{ name: "v1alpha1", served: true, storage: true, schema }];
-  const name = `${names.plural}.${EXPERIMENTAL_GROUP}`;
+  const versions = [{ name: version, served: true, storage: true, schema }];
   await system.apply(
     JSON.stringify({
       apiVersion: "apiextensions.k8s.io/v1",
       kind: "CustomResourceDefinition",
       metadata: { name },
-      spec: { group: EXPERIMENTAL_GROUP, scope: "Namespaced", names, versions },
+      spec: { group, scope: "Namespaced", names, versions },
     }),
   );
   await system.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", name);
 }
+
+/** XListenerSet, which Gateway API had until version 1.4 (config/crd/experimental). */
+export const X_LISTENER_SETS = { group: EXPERIMENTAL_GROUP, version: "v1alpha1", resource: "xlistenersets" };
 
 type Kind = keyof typeof PLURALS;
 const API_VERSION = `${GATEWAY_GROUP}/v1`;

@@ -4,7 +4,15 @@ import { setTimeout as delay } from "node:timers/promises";
 import { EXPERIMENTAL_GROUP, GATEWAY_GROUP } from "#controller/sources/gateway/view.ts";
 import { CONFIRM_MS } from "#controller/sources/optional-informer.ts";
 import { foundName } from "#controller/targets/service-view.ts";
-import { ACCEPTED, CRDS, condition, GatewayApi, installGatewayApi, installXListenerSets } from "./gateway-api.ts";
+import {
+  ACCEPTED,
+  CRDS,
+  condition,
+  GatewayApi,
+  installGatewayApi,
+  installKind,
+  X_LISTENER_SETS,
+} from "./gateway-api.ts";
 import { recordMap } from "./history.ts";
 import { namespaceYaml } from "./objects.ts";
 import { type System, startSystem, until } from "./system.ts";
@@ -139,7 +147,7 @@ describe("Gateway API, once it is installed", () => {
   });
 
   it("reads XListenerSets beside ListenerSets, and their routes", async () => {
-    await installXListenerSets(system);
+    await installKind(system, "XListenerSet", X_LISTENER_SETS);
     await api.gateway("experimental", [listener("http")], { allowedListeners: { namespaces: { from: "All" } } });
     await system.apply(
       JSON.stringify({

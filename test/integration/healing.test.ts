@@ -85,12 +85,36 @@ describe("the map", () => {
     }
   });
 
-  it("is published again after all of it was deleted", async () => {
+  it("is published again after it was deleted while no controller ran, with the time of the loss", async () => {
     const pods = await whilePodsAreCreated(async () => {
-      await own("delete", "cm", ...mapNamesIn(await system.configMaps()));
+      const [controller] = system.controllers;
+      assert.ok(controller);
+      await system.end(controller, "SIGTERM");
+      await own("delete", "cm", OBJECTS.map);
+      await system.start("controller");
       await until("the map to be whole", mapIsWhole);
     });
     assertInjected(pods);
+    const lost = await own(
+      "get",
+      "cm",
+      OBJECTS.map,
+      "-o",
+      "jsonpath={.metadata.annotations.switchback\\.dev/map-lost}",
+    );
+    assert.ok(Date.now() - Date.parse(lost) < 600_000, lost);
+  });
+
+  it("that somebody made immutable stays until it is deleted; the log says so", async () => {
+    await own("patch", "cm", OBJECTS.map, "--type=merge", "-p", JSON.stringify({ immutable: true }));
+    await system.apply(ingress("shop", [...NAMES, "later.example.com"]));
+    const leader = await system.leader();
+    await until("the log", async () => /"code":"publish-failed".*is immutable/.test(await leader.log()));
+    assert.deepEqual([...(await system.published()).keys()].sort(), NAMES);
+    await own("delete", "cm", OBJECTS.map);
+    await system.ready([...NAMES, "later.example.com"]);
+    await system.apply(ingress("shop", NAMES));
+    await until("the map to be whole", mapIsWhole);
   });
 
   const edit = ({ name, data, annotations = {} }: ReturnType<typeof edited>) =>

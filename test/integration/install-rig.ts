@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { after, before } from "node:test";
 import { fileURLToPath } from "node:url";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
@@ -12,9 +11,6 @@ export const INSTALL = `${TOP}manifests/install.yaml`;
 export const NAMESPACE = "switchback-system";
 export const IN_NAMESPACE = `/api/v1/namespaces/${NAMESPACE}`;
 export const CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook";
-
-/** The name of the ConfigMap with the configuration. */
-export const CONFIG_NAME = /switchback-config-[0-9a-f]{10}/.exec(readFileSync(INSTALL, "utf8"))?.[0] ?? "";
 
 /** The control plane of the test file. */
 export let cluster: ControlPlane;

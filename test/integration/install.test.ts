@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { parseAllDocuments } from "yaml";
+import { CONFIG_NAME } from "#lib/documents/installed-config.ts";
 import { firstLike, OBJECTS, strays, WRITTEN } from "../published.ts";
 import {
   applyAs,
   bundles,
-  CONFIG_NAME,
   CONFIGURATION,
   cluster,
   frontService,

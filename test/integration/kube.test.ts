@@ -336,8 +336,12 @@ describe("Events", () => {
       note: "",
       regarding: { apiVersion: "v1", kind: "Namespace", name: namespace, namespace: "" },
     });
-    await events.flush();
-    assert.deepEqual(events.stats, { sent: 3, repeated: 0, dropped: 0, failed: 0 });
+    const written = async (of: string) => {
+      const path = resourcePath({ group: "events.k8s.io", version: "v1", namespace: of, resource: "events" });
+      const { items } = await admin.list<{ regarding: { name: string } }>(path);
+      return items.filter(({ regarding }) => [OBJECTS.map, namespace].includes(regarding.name)).length;
+    };
+    await until(async () => (await written(namespace)) === 2 && (await written("default")) === 1, "all Events");
     const shown = await cluster.kubectl("get", "events", "-n", namespace);
     assert.match(
       shown.stdout,

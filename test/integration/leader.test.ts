@@ -138,3 +138,29 @@ describe("a leader that is stopped", () => {
     assert.equal(writers.size, 3, "each led once");
   });
 });
+
+describe("a leader that is suspended while it publishes, and goes on after another has taken over", () => {
+  it("leaves the map right within two seconds; no name is lost on the way", async () => {
+    await system.start("controller");
+    const [leader, other] = [await system.leader(), await follower()];
+    await until("both to be ready", async () => (await other.page("/readyz")).status === 200);
+    const map = await recordMap(system);
+    const added = Array.from({ length: 20 }, (_, index) => `s${index}.example.com`);
+    const isPublished = async (name: string) => (await system.publishedNames()).has(name);
+    for (const [index, name] of added.entries()) await system.apply(ingress(`s-${index}`, [name]));
+    await until("the first of them", async () => await isPublished("s0.example.com"));
+    await system.apply(ingress("s-0", ["late.example.com"]));
+    process.kill(leader.process.pid, "SIGSTOP");
+    try {
+      await until("the other to lead", async () => (await other.status()).leader);
+      await system.apply(ingress("s-1", ["later.example.com"]));
+      await until("a name of the new leader", async () => await isPublished("later.example.com"));
+    } finally {
+      process.kill(leader.process.pid, "SIGCONT");
+    }
+    await until("the former leader to notice", async () => !(await leader.status()).leader);
+    const right = [...NAMES, ...added.slice(2), "late.example.com", "later.example.com"];
+    await until("the map to be right", async () => (await Promise.all(right.map(isPublished))).every(Boolean), 2_000);
+    for (const { hosts } of await map()) for (const name of NAMES) assert.ok(hosts.has(name), `${name} was lost`);
+  });
+});

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import type { RemovalHold } from "#hostmap/removal-guard.ts";
+import type { RemovalHold } from "#hostmap/published-names.ts";
 import { GatewayApi, installGatewayApi } from "./gateway-api.ts";
 import { recordMap } from "./history.ts";
 import { ingress, namespaceYaml } from "./objects.ts";

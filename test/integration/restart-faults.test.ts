@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { startCompetingWriter } from "./competing-writer.ts";
 import { Following, startFollowing } from "./following.ts";
 import { Kubelet } from "./kubelet.ts";
 import { ingress, namespaceYaml, workload } from "./objects.ts";
-import { NAMESPACE, type System, sumOf, until } from "./system.ts";
+import { NAMESPACE, type System, until } from "./system.ts";
 
 // Faults around restarts, on a real API server. Each fault causes at most one restart of a workload, and everything
 // that can recover does.
@@ -164,25 +163,6 @@ describe("running pods", () => {
     assert.ok(edits > 3, `${edits} edits`);
     assert.equal(await follow.restarts("busy"), 1);
     await gone("busy");
-  });
-
-  it("are restarted once if somebody changes the workload at the same moment, twice", async () => {
-    await made("met");
-    await follow.codeIs("met", "in-step");
-    const metrics = async () => (await (await system.leader()).page("/metrics")).text;
-    const conflicts = async () => sumOf(await metrics(), "switchback_controller_restart_conflicts_total");
-    const before = await conflicts();
-    const writer = await startCompetingWriter(system, NS, 2);
-    try {
-      await follow.addName("met.example.com");
-      await until("it to follow", () => follow.haveName("met", "met.example.com"));
-      await follow.codeIs("met", "in-step");
-      assert.deepEqual([writer.met, (await conflicts()) - before], [2, 2]);
-      assert.equal(await follow.restarts("met"), 1);
-    } finally {
-      await writer.stop();
-    }
-    await gone("met");
   });
 
   it("are restarted once if the leader ends during the restart", async () => {

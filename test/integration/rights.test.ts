@@ -5,7 +5,7 @@ import { readStatusKey, STATUS_KEY_HEADER } from "#lib/documents/status-page.ts"
 import { connect } from "#lib/kube/connect.ts";
 import { firstLike, mapNamesIn, OBJECTS } from "../published.ts";
 import type { AuditEntry } from "./audit.ts";
-import { installGatewayApi, installXListenerSets, PLURALS } from "./gateway-api.ts";
+import { installGatewayApi, installKind, PLURALS, X_LISTENER_SETS } from "./gateway-api.ts";
 import { Kubelet } from "./kubelet.ts";
 import { ingress, namespaceYaml, workload } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
@@ -109,7 +109,7 @@ async function restart(): Promise<void> {
 /** Creates a Gateway whose listener selects namespaces, so that the controller reads namespaces, too. */
 async function useGatewayApi(): Promise<void> {
   await installGatewayApi(system);
-  await installXListenerSets(system);
+  await installKind(system, "XListenerSet", X_LISTENER_SETS);
   const allowedRoutes = { namespaces: { from: "Selector", selector: {} } };
   const listeners = [{ name: "http", port: 80, protocol: "HTTP", hostname: "gw.example.com", allowedRoutes }];
   const [apiVersion, metadata] = [`${GATEWAY_GROUP}/v1`, { name: "gw" }];

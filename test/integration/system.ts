@@ -2,19 +2,17 @@ import assert from "node:assert/strict";
 import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { STATUS_KEY_HEADER, STATUS_PATH } from "#lib/documents/status-page.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import { NODE } from "../cluster/kubelet.ts";
 import { type MemoryGroup, memoryGroup } from "../cluster/memory-group.ts";
 import { freePorts } from "../cluster/ports.ts";
-import { type Component, Processes } from "../cluster/processes.ts";
+import { type Component, Processes, until as untilRuns } from "../cluster/processes.ts";
 import type { TcpProxy } from "../fakes/tcp-proxy.ts";
 import { AuditLog, credentialOf } from "./audit.ts";
 import { containerOf, Installation } from "./installation.ts";
 import { INGRESS_CONTROLLER, type Status } from "./objects.ts";
-import { PodNetwork } from "./pod-network.ts";
 import type { ChartValues, ComponentName, Profile, Replica, SystemOptions } from "./system-options.ts";
 
 // Switchback as a user installs it, on a real API server. Helm installs the chart. Controllers and webhooks are
@@ -43,7 +41,6 @@ export class System extends Installation {
   readonly resolvers: Replica[] = [];
   readonly audit: AuditLog;
   readonly #processes: Processes;
-  readonly #network = new PodNetwork();
   #started = 0;
   /** The last key that was read, because tests read the status while the API server is down. */
   #statusKey = "";
@@ -64,11 +61,6 @@ export class System extends Installation {
     this.audit = new AuditLog(folder);
     this.#isConfined = isConfined;
     this.#processes = new Processes(folder, folder);
-  }
-
-  /** Called by `startSystem`. */
-  async listen(): Promise<void> {
-    await this.#network.listen();
   }
 
   /** Installs or upgrades the chart. */
@@ -120,36 +112,32 @@ export class System extends Installation {
 
   /** Starts a proxy, which binds its listeners on a loopback address. `port` of the result is its health port. */
   async startProxy(address = OWN_LOOPBACK): Promise<Replica> {
-    const [port = 0] = await freePorts(1);
-    const { name, child, token } = await this.#run("proxy", [`proxy.address=${address}`, `proxy.healthPort=${port}`]);
-    const replica = this.#replica(name, child, { port, healthPort: port }, token, address);
-    this.proxies.push(replica);
-    await until(`${name} to be ready`, async () => (await replica.page("/readyz")).status === 200);
-    return replica;
+    return await this.#startReady("proxy", "proxy", this.proxies, [], address);
   }
 
   /** Starts the agent of the only node, for hosts files below `kubeletRoot`. */
   async startAgent(kubeletRoot: string): Promise<Replica> {
-    const [port = 0] = await freePorts(1);
-    const own = [`healthPort=${port}`, "address=127.0.0.1", `kubeletRoot=${kubeletRoot}`, `node=${NODE}`];
-    const settings = own.map((setting) => `agent.${setting}`);
-    const { name, child, token } = await this.#run("agent", settings);
-    const replica = this.#replica(name, child, { port, healthPort: port }, token);
-    this.agents.push(replica);
-    await until(`${name} to be ready`, async () => (await replica.page("/readyz")).status === 200);
-    return replica;
+    return await this.#startReady("agent", "agent", this.agents, [`kubeletRoot=${kubeletRoot}`, `node=${NODE}`]);
   }
 
   /** Starts the sidecar of a resolver, which writes its files into `directory`. */
   async startDns(directory: string): Promise<Replica> {
+    return await this.#startReady("dns", "podDns", this.resolvers, [`directory=${directory}`]);
+  }
+
+  /** Starts a component with the settings of its section, and waits until its health server says that it is ready. */
+  async #startReady(
+    component: ComponentName,
+    section: string,
+    replicas: Replica[],
+    settings: readonly string[],
+    address = "127.0.0.1",
+  ): Promise<Replica> {
     const [port = 0] = await freePorts(1);
-    const own = [`healthPort=${port}`, "address=127.0.0.1", `directory=${directory}`];
-    const { name, child, token } = await this.#run(
-      "dns",
-      own.map((setting) => `podDns.${setting}`),
-    );
-    const replica = this.#replica(name, child, { port, healthPort: port }, token);
-    this.resolvers.push(replica);
+    const own = [`address=${address}`, `healthPort=${port}`, ...settings].map((setting) => `${section}.${setting}`);
+    const { name, child, token } = await this.#run(component, own);
+    const replica = this.#replica(name, child, { port, healthPort: port }, token, address);
+    replicas.push(replica);
     await until(`${name} to be ready`, async () => (await replica.page("/readyz")).status === 200);
     return replica;
   }
@@ -184,7 +172,7 @@ export class System extends Installation {
     const node = component === "agent" ? NODE : undefined;
     const token = await this.cluster.tokenFor(`${namespace}/switchback-${component}`, node);
     const kubeconfig = await this.cluster.kubeconfigFor({ token }, proxy && `https://127.0.0.1:${proxy.port}`);
-    const env = { ...this.#network.environment, KUBECONFIG: kubeconfig, POD_NAME: name };
+    const env = { ...this.cluster.podNetwork, KUBECONFIG: kubeconfig, POD_NAME: name };
     const sets = settings.flatMap((set) => ["--set", set]);
     const program = [join(this.tree, "cli/main.ts"), component, "--config", config, ...sets];
     const confined = await this.#confine(component, name, program);
@@ -273,8 +261,8 @@ export class System extends Installation {
     const pods = (await this.kubectl(...select)).trim().split("\n").toReversed();
     for (const [index, { healthPort }] of this.webhooks.entries()) {
       const address = `198.18.0.${index + 1}`;
-      this.#network.route(`${address}:${HEALTH_PORT}`, healthPort);
-      await this.cluster.runPod(`${NAMESPACE}/${pods[index]?.replace("pod/", "")}`, address);
+      const pod = `${NAMESPACE}/${pods[index]?.replace("pod/", "")}`;
+      await this.cluster.runPod(pod, address, { [HEALTH_PORT]: healthPort });
     }
     const slices = ["-n", NAMESPACE, "get", "endpointslices", "-l", "kubernetes.io/service-name=switchback-webhook"];
     const ready = "jsonpath={.items[*].endpoints[?(@.conditions.ready==true)].addresses[0]}";
@@ -326,7 +314,6 @@ export class System extends Installation {
     await Promise.all([...children].map((child) => child.stop("SIGKILL")));
     for (const group of this.#groups) group.remove();
     await this.#processes.close(false);
-    this.#network.close();
     await this.cluster.stop();
   }
 }
@@ -346,7 +333,6 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
   const cluster = await startControlPlane({ ...controlPlane, apiServerArgs });
   const system = new System(cluster, folder, options);
   try {
-    await system.listen();
     if (options.before !== undefined) await system.apply(options.before);
     await system.install(options.values);
     await system.apply(INGRESS_CONTROLLER);
@@ -378,18 +364,7 @@ export async function until(
   condition: () => Promise<boolean> | boolean,
   timeoutMs = 30_000,
 ): Promise<void> {
-  const deadline = performance.now() + timeoutMs;
-  let last: unknown;
-  while (performance.now() < deadline) {
-    try {
-      if (await condition()) return;
-      last = undefined;
-    } catch (error) {
-      last = error;
-    }
-    await delay(50);
-  }
-  throw new Error(`waited ${timeoutMs / 1000} s for ${what}`, { cause: last });
+  await untilRuns(what, timeoutMs / 1000, async () => ((await condition()) ? undefined : "not yet"));
 }
 
 interface Ports {
@@ -399,16 +374,14 @@ interface Ports {
 
 /** Waits until a component has said which ports it listens on. */
 async function listening(child: Component, logFile: string, component: ComponentName): Promise<Ports> {
-  const log = () => readFile(logFile, "utf8");
-  let said: { port: number; healthPort?: number } | undefined;
-  await until(`${child.name} to listen`, async () => {
-    if (child.exited !== undefined) throw new Error(`it ended (${child.exited}): ${await log()}`);
-    const wanted = [`"component":"${component}"`, '"msg":"listening"'];
-    const lines = (await log()).split("\n").filter((line) => wanted.every((part) => line.includes(part)));
-    said = lines[0] === undefined ? undefined : JSON.parse(lines[0]);
-    return said !== undefined;
-  });
-  assert.ok(said);
-  const { port, healthPort = port } = said;
+  const wanted = [`"component":"${component}"`, '"msg":"listening"'];
+  const isWanted = (line: string) => wanted.every((part) => line.includes(part));
+  let said = "";
+  const missing = async () => {
+    said = (await readFile(logFile, "utf8")).split("\n").find(isWanted) ?? "";
+    return said === "" ? "no such line" : undefined;
+  };
+  await untilRuns(`${child.name} to listen`, 30, missing, child);
+  const { port, healthPort = port } = JSON.parse(said) as { port: number; healthPort?: number };
   return { port, healthPort };
 }

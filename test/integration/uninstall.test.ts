@@ -136,7 +136,7 @@ describe("uninstall --check", () => {
   it("says where it looked if there is no Switchback", async () => {
     const { code, stderr } = await system.cli(["uninstall", "--check", "--namespace", "default"]);
     assert.equal(code, 2);
-    assert.match(stderr, /no configuration of Switchback in the namespace default.*--namespace/);
+    assert.match(stderr, /no ConfigMap switchback-config in the namespace default.*--namespace/);
   });
 
   it("is all that `uninstall` does if it has no terminal to ask on", async () => {

@@ -7,13 +7,12 @@ import { ADMIN_KUBECONFIG, NODE_HOSTS, statePath } from "#test/cluster/node/layo
 import { runIn } from "#test/cluster/node/run.ts";
 import { ctr } from "#test/cluster/node/up.ts";
 import { withCluster } from "#test/cluster/whole.ts";
-import { clusterTarget } from "#test/e2e/cluster-target.ts";
-import { certificateIsReady, ingress, orderCertificate, SHOP } from "#test/e2e/shop.ts";
+import { certificateIsReady, ingress, orderCertificate, SHOP, TARGET } from "#test/e2e/shop.ts";
 import { AGENTS, frontAddress, installSwitchback, SYSTEM, withAgent } from "#test/e2e/switchback.ts";
 
 // With `live`, the agent of the node keeps running pods current, and nobody has to restart cert-manager.
 
-export const needs = ["node"];
+export const needs: string[] = [];
 
 const NAME = "live.example.com";
 /** The node's hosts file. An editor left no newline at its end. */
@@ -113,7 +112,7 @@ test("names chosen for nodes are added to the node's hosts file, and everything 
   await writeFile(NODE_HOSTS, OF_NODE);
   await installSwitchback(cluster, withAgent({ nodeHosts: { names: [NAME], hostPath: NODE_HOSTS } }));
   await cluster.rolledOut(AGENTS, "daemonset/switchback-agent");
-  const front = await frontAddress(cluster, clusterTarget().target);
+  const front = await frontAddress(cluster, TARGET);
   const text = await cluster.until("the name in the node's file", 30, async () => {
     const now = await readFile(NODE_HOSTS, "utf8");
     return now.includes(NAME) ? now : undefined;

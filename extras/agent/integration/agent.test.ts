@@ -4,8 +4,9 @@ import { after, before, describe, it } from "node:test";
 import { NODE } from "#test/cluster/kubelet.ts";
 import { aliasesText, hasName, kubeletFiles } from "#test/fakes/kubelet-files.ts";
 import { ingress, namespaceYaml, podObject } from "#test/integration/objects.ts";
-import { AGENTS, type System, startSystem, until } from "#test/integration/system.ts";
-import { agentLease, startAgent, type TestAgent } from "./agents.ts";
+import { AGENTS, type System, startSystem, sumOf, until } from "#test/integration/system.ts";
+import type { Replica } from "#test/integration/system-options.ts";
+import { agentLease } from "./agents.ts";
 
 // The agent against a real API server, with the rights and the configuration from the chart. There is no kubelet: the
 // test writes the hosts files, in its own directory.
@@ -13,7 +14,7 @@ import { agentLease, startAgent, type TestAgent } from "./agents.ts";
 const cleanups: Array<() => void> = [];
 const kubelet = kubeletFiles({ after: (done) => cleanups.push(done as () => void) });
 let system: System;
-let agent: TestAgent;
+let agent: Replica;
 
 before(async () => {
   system = await startSystem({
@@ -22,15 +23,18 @@ before(async () => {
       config: { map: { vanishSeconds: 0 }, agent: { sweepSeconds: 2, renewSeconds: 5 } },
     },
   });
-  agent = await startAgent(system, kubelet.root);
+  agent = await system.startAgent(kubelet.root);
   await system.apply(namespaceYaml("shop", "enabled") + namespaceYaml("other"));
   await system.kubectl("annotate", "namespace", "shop", "switchback.dev/on-change=live");
 });
 after(async () => {
-  await agent?.stop();
   await system?.stop();
   for (const done of cleanups) done();
 });
+
+async function metric(name: string): Promise<number> {
+  return sumOf((await agent.page("/metrics")).text, `switchback_agent_${name}`);
+}
 
 /** Creates a pod on our node. It has a hosts file, as if its container ran. */
 async function runPod(namespace: string, name: string, more: object = {}, metadata: object = {}): Promise<string> {
@@ -63,12 +67,12 @@ describe("a running pod", () => {
       async () => (await lease()).metadata.annotations?.["switchback.dev/revision"] === (await revision()),
     );
     const { metadata, spec } = await lease();
-    assert.equal(spec.holderIdentity, "agent-1");
+    assert.match(spec.holderIdentity, /^switchback-agent-\d+$/);
     assert.deepEqual(
       metadata.ownerReferences?.map(({ kind }) => kind),
       ["DaemonSet"],
     );
-    assert.equal(agent.state.live, 1);
+    assert.equal(await metric("pods"), 1);
   });
 
   it("loses a name that leaves the map, also if its spec has the name", async () => {
@@ -212,11 +216,11 @@ describe("an agent that ends", () => {
     await system.apply(ingress("tenth", ["tenth.example.com"], { namespace: "other" }));
     await until_(uid, "tenth.example.com");
     const before = hosts(uid);
-    await agent.stop();
+    await agent.process.stop();
     assert.equal(hosts(uid), before);
-    agent = await startAgent(system, kubelet.root);
-    await until("it to follow", () => agent.state.applied !== undefined);
-    assert.equal(agent.state.written, 0);
+    agent = await system.startAgent(kubelet.root);
+    await until("it to follow", async () => (await metric("in_step")) === 1);
+    assert.equal(await metric("writes_total"), 0);
   });
 
   it("starts again after a kill and repairs a file that is only half written", async () => {
@@ -224,9 +228,9 @@ describe("an agent that ends", () => {
     await system.apply(ingress("eleventh", ["eleventh.example.com"], { namespace: "other" }));
     await until_(uid, "eleventh.example.com");
     const whole = hosts(uid);
-    await agent.stop();
+    await agent.process.stop();
     writeFileSync(kubelet.path(uid), whole.slice(0, -30), "latin1");
-    agent = await startAgent(system, kubelet.root);
+    agent = await system.startAgent(kubelet.root);
     await until("the file to be whole", () => hosts(uid) === whole, 10_000);
   });
 });

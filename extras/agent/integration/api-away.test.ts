@@ -7,7 +7,8 @@ import { type Following, startFollowing } from "#test/integration/following.ts";
 import type { Kubelet } from "#test/integration/kubelet.ts";
 import { ingress, workload } from "#test/integration/objects.ts";
 import { type System, until } from "#test/integration/system.ts";
-import { agentLease, startAgent, type TestAgent } from "./agents.ts";
+import type { Replica } from "#test/integration/system-options.ts";
+import { agentLease } from "./agents.ts";
 
 // The API server is away for a minute: much longer than a leader keeps its Lease, and than an agent may be silent
 // here.
@@ -19,7 +20,7 @@ const files = kubeletFiles({ after: (done) => cleanups.push(done as () => void) 
 let system: System;
 let kubelet: Kubelet;
 let follow: Following;
-let agent: TestAgent;
+let agent: Replica;
 
 before(async () => {
   ({ system, kubelet, follow } = await startFollowing(NS, {
@@ -35,10 +36,9 @@ before(async () => {
     },
   }));
   kubelet.files = files;
-  agent = await startAgent(system, files.root);
+  agent = await system.startAgent(files.root);
 });
 after(async () => {
-  await agent?.stop();
   await kubelet?.stop();
   await system?.stop();
   for (const done of cleanups) done();
@@ -79,11 +79,11 @@ it("no pod with its names is restarted, the agent's writes stay, and everything 
   }
 
   // The agent starts last: the leader is back, and has not heard of the agent for a minute.
-  await agent.stop();
+  await agent.process.stop();
   await system.cluster.startApiServer();
   await system.leader();
   await delay(5_000);
-  agent = await startAgent(system, files.root);
+  agent = await system.startAgent(files.root);
   // The real controller-manager needs up to another minute.
   await until("the restart of who lacks a name", () => follow.haveName("restarted", "third.example.com"), 180_000);
   assert.equal(await follow.changes("live"), 0);

@@ -6,7 +6,8 @@ import { enoughToRestart, type Following, startFollowing } from "#test/integrati
 import type { Kubelet } from "#test/integration/kubelet.ts";
 import { workload } from "#test/integration/objects.ts";
 import { type System, until } from "#test/integration/system.ts";
-import { agentLease, startAgent, type TestAgent } from "./agents.ts";
+import type { Replica } from "#test/integration/system-options.ts";
+import { agentLease } from "./agents.ts";
 
 // The controller's side of `live`, in a namespace where it may restart, on a real API server. The agent works, is
 // replaced or is dead.
@@ -19,7 +20,7 @@ const files = kubeletFiles({ after: (done) => cleanups.push(done as () => void) 
 let system: System;
 let kubelet: Kubelet;
 let follow: Following;
-let agent: TestAgent | undefined;
+let agent: Replica | undefined;
 
 before(async () => {
   ({ system, kubelet, follow } = await startFollowing(NS, {
@@ -34,12 +35,11 @@ before(async () => {
   }));
   kubelet.files = files;
   await system.kubectl("annotate", "namespace", NS, "switchback.dev/on-change=live");
-  agent = await startAgent(system, files.root);
+  agent = await system.startAgent(files.root);
   await system.apply(workload("Deployment", "web", NS));
   await follow.rolledOut("Deployment", "web");
 });
 after(async () => {
-  await agent?.stop();
   await kubelet?.stop();
   await system?.stop();
   for (const done of cleanups) done();
@@ -62,13 +62,13 @@ describe("a workload that follows live, in a listed namespace", () => {
   });
 
   it("is not restarted if the map changes while the agent is replaced", async () => {
-    await agent?.stop();
+    await agent?.process.stop();
     agent = undefined;
     await follow.addName("third.example.com");
     await follow.codeIs("web", "live");
     await enoughToRestart();
     assert.equal(await fileHas("third.example.com"), false);
-    agent = await startAgent(system, files.root);
+    agent = await system.startAgent(files.root);
     await until("the name in the pod's file", () => fileHas("third.example.com"));
     await follow.codeIs("web", "in-step");
     await enoughToRestart();
@@ -76,7 +76,7 @@ describe("a workload that follows live, in a listed namespace", () => {
   });
 
   it("is restarted once, and only after the agent was silent for long enough", async () => {
-    await agent?.stop();
+    await agent?.process.stop();
     agent = undefined;
     const heard = Date.parse((await agentLease(system)).spec.renewTime);
     await follow.addName("fourth.example.com");
@@ -92,7 +92,7 @@ describe("a workload that follows live, in a listed namespace", () => {
   });
 
   it("is left to the agent again when there is one", async () => {
-    agent = await startAgent(system, files.root);
+    agent = await system.startAgent(files.root);
     await until("the agent to be heard of", async () => {
       const { metadata } = await agentLease(system);
       return metadata.annotations?.["switchback.dev/revision"] === (await system.map()).revision;

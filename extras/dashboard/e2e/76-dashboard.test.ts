@@ -19,7 +19,7 @@ import { startChromium } from "#test/integration/browser/chromium.ts";
 
 // The dashboard of a real cluster in a real browser: while all is well, while something breaks, and while it heals.
 
-export const needs = ["node"];
+export const needs: string[] = [];
 
 const SCREENSHOTS = userCache("screenshots");
 const BREAKING = "breaking.example.com";

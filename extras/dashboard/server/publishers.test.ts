@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { emptyPublisherState, renderPublisherState } from "#lib/documents/publisher-state.ts";
+import { emptyPublisherState, renderPublisherState } from "#extras/publishers/publisher-state.ts";
 import { NAMESPACE } from "#test/fakes/installed.ts";
 import { fakeApi, json, refuse } from "#test/fakes/kube-api.ts";
 import { readPublishers } from "./publishers.ts";

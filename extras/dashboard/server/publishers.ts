@@ -1,6 +1,6 @@
 import { type Fact, readFact } from "#doctor/fact.ts";
+import { PUBLISHER_LABEL, parsePublisherState, STATE_KEY } from "#extras/publishers/publisher-state.ts";
 import type { Reason } from "#hostmap/types.ts";
-import { PUBLISHER_LABEL, parsePublisherState, STATE_KEY } from "#lib/documents/publisher-state.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 

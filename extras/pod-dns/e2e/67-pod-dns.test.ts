@@ -4,25 +4,23 @@ import { RESTRICTED_CONTAINER, RESTRICTED_POD } from "#test/cluster/addons/objec
 import type { Cluster, KubeObject } from "#test/cluster/cluster.ts";
 import { IMAGES } from "#test/cluster/images.ts";
 import { withCluster } from "#test/cluster/whole.ts";
-import { clusterTarget } from "#test/e2e/cluster-target.ts";
-import { imageName, programCommand, RESOLVE, RESOLVE_MUSL } from "#test/e2e/programs/run.ts";
-import { ingress, openShop, SHOP } from "#test/e2e/shop.ts";
+import { IMAGE_NAME, programCommand, RESOLVE, RESOLVE_MUSL } from "#test/e2e/programs/run.ts";
+import { CLASS, ingress, openShop, SHOP, TARGET } from "#test/e2e/shop.ts";
 import { frontAddresses, installSwitchback, publishedMap, resolvedLine, SYSTEM } from "#test/e2e/switchback.ts";
 
 // The chart's two resolvers, and pods to which the webhook gives them: what each C library and Go resolve.
 
-export const needs = ["node"];
+export const needs: string[] = [];
 
 const NAME = "exact.pod-dns.example.com";
 const WILDCARD = "*.wild.pod-dns.example.com";
 const BELOW = "any.wild.pod-dns.example.com";
 const RESOLVERS = ["switchback-dns-a", "switchback-dns-b"];
-const { className, image, target } = clusterTarget();
 const BY_DNS = { "switchback.dev/inject": "enabled", "switchback.dev/via": "dns" };
 const SERVICE = "kubernetes.default.svc.cluster.local";
 const ASKED = [NAME, BELOW, SERVICE];
 const CLIENTS = [
-  { name: "glibc", of: imageName(), command: programCommand("client", RESOLVE, ...ASKED) },
+  { name: "glibc", of: IMAGE_NAME, command: programCommand(RESOLVE, ...ASKED) },
   { name: "musl", of: IMAGES.muslClient, command: ["/client", ...RESOLVE_MUSL, ...ASKED] },
   { name: "go", of: IMAGES.goClient, command: ["/client", RESOLVE, ...ASKED] },
 ];
@@ -38,7 +36,7 @@ before(async () => {
   await openShop(cluster);
   await installSwitchback(cluster, { podDns: { enabled: true, image: IMAGES.coredns } });
   await cluster.rolledOut(SYSTEM, ...RESOLVERS.map((name) => `deployment/${name}`));
-  await cluster.apply(ingress("pod-dns", NAME, className), ingress("pod-dns-wild", WILDCARD, className));
+  await cluster.apply(ingress("pod-dns", NAME, CLASS), ingress("pod-dns-wild", WILDCARD, CLASS));
   await cluster.until("the names are published", 60, async () => {
     const map = await publishedMap(cluster);
     return [NAME, WILDCARD].every((name) => map.includes(name)) || undefined;
@@ -46,12 +44,12 @@ before(async () => {
   const addressOf = (namespace: string, name: string) =>
     cluster.kubectl("-n", namespace, "get", "service", name, "-o", "jsonpath={.spec.clusterIP}");
   nameservers = await Promise.all(RESOLVERS.map((name) => addressOf(SYSTEM, name)));
-  const fronts = await frontAddresses(cluster, target);
+  const fronts = await frontAddresses(cluster, TARGET);
   const kubernetes = resolvedLine(SERVICE, [await addressOf("default", "kubernetes")]);
   expected = [...[NAME, BELOW].map((name) => resolvedLine(name, fronts)), kubernetes].join("\n");
 });
 after(async () => {
-  await cluster.delete(ingress("pod-dns", NAME, className), ingress("pod-dns-wild", WILDCARD, className));
+  await cluster.delete(ingress("pod-dns", NAME, CLASS), ingress("pod-dns-wild", WILDCARD, CLASS));
   await installSwitchback(cluster, { podDns: { remove: true } });
 });
 
@@ -81,7 +79,7 @@ test("an upgrade without `podDns.enabled` is refused, and does not delete the re
 
 /** A pod that opts in. With `resolvers`, a pod that has these DNS settings and does not opt in. */
 function podOf({ name, of, command }: (typeof CLIENTS)[number], resolvers?: object): KubeObject {
-  const container = { name: "main", image: of, imagePullPolicy: image.pullPolicy, command };
+  const container = { name: "main", image: of, imagePullPolicy: "Never", command };
   return {
     apiVersion: "v1",
     kind: "Pod",

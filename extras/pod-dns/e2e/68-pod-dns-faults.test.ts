@@ -9,14 +9,14 @@ import { IMAGES } from "#test/cluster/images.ts";
 import { run } from "#test/cluster/node/run.ts";
 import { withCluster } from "#test/cluster/whole.ts";
 import { OPTED_IN, optIn } from "#test/e2e/opted-in.ts";
-import { imageName, programCommand } from "#test/e2e/programs/run.ts";
+import { IMAGE_NAME, programCommand } from "#test/e2e/programs/run.ts";
 import { certificateIsReady, ingress, openShop, orderCertificate, SHOP } from "#test/e2e/shop.ts";
 import { applyChart, installSwitchback, restartCertManager, restoreCertManager, SYSTEM } from "#test/e2e/switchback.ts";
 
 // Running pods with pod DNS, cert-manager among them: they get names that appear while they run. Shows what each C
 // library and Go notice of each fault.
 
-export const needs = ["node", "ipv4"];
+export const needs = ["ipv4"];
 
 const NAME = "exact.faults.example.com";
 const SERVICE = "kubernetes.default.svc.cluster.local";
@@ -35,9 +35,9 @@ const PERIOD_MS = 15;
 /** Types that DNS-01 and issuers look up. */
 const TYPES = ["SOA", "NS", "TXT", "CAA"];
 
-const program = (...args: string[]) => programCommand("client", ...args);
+const program = (...args: string[]) => programCommand(...args);
 const CLIENTS = [
-  { name: "glibc", image: imageName(), command: program },
+  { name: "glibc", image: IMAGE_NAME, command: program },
   { name: "musl", image: IMAGES.muslClient, command: (...args: string[]) => ["/client", ...args] },
   { name: "go", image: IMAGES.goClient, command: (...args: string[]) => ["/client", ...args] },
 ];

@@ -7,10 +7,10 @@ import type { Cluster } from "#test/cluster/cluster.ts";
 import { COREFILE } from "#test/cluster/node/coredns.ts";
 import { NODE_HOSTS, statePath } from "#test/cluster/node/layout.ts";
 import { withCluster } from "#test/cluster/whole.ts";
-import { clusterTarget } from "#test/e2e/cluster-target.ts";
 import { othersObjects } from "#test/e2e/objects.ts";
 import { programCommand, programDeployment } from "#test/e2e/programs/run.ts";
 import {
+  CLASS,
   certificateIsReady,
   closeShop,
   createIssuer,
@@ -19,19 +19,19 @@ import {
   openShop,
   orderCertificate,
   SHOP,
+  TARGET,
 } from "#test/e2e/shop.ts";
 import { frontAddress, installSwitchback, restoreCertManager, SYSTEM, withAgent } from "#test/e2e/switchback.ts";
 
 // Names in the cluster's own DNS, and in the hosts file of its node. Each of the three ways makes a Certificate Ready
 // although no pod has opted in, and leaves all other objects of the cluster unchanged.
 
-export const needs = ["node", "ipv4"];
+export const needs = ["ipv4"];
 
 const BY_COREDNS = "published.example.com";
 const BY_IMPORT = "imported.example.com";
 const BY_NODE = "node.example.com";
 const OTHER_TYPES = ["NS", "SOA", "TXT", "MX", "CAA"];
-const { className, target } = clusterTarget();
 const COREDNS = "deployment/coredns";
 /** cert-manager's controller, which makes the self-checks. */
 const ISSUING = "deployment/cert-manager";
@@ -51,13 +51,13 @@ before(async () => {
   await openShop(cluster);
   await createIssuer(cluster);
   await installSwitchback(cluster);
-  front = await frontAddress(cluster, target);
-  await cluster.apply(programDeployment(SHOP, "asker", programCommand("client", "sleep")));
+  front = await frontAddress(cluster, TARGET);
+  await cluster.apply(programDeployment(SHOP, "asker", programCommand("sleep")));
   await cluster.rolledOut(SHOP, "deployment/asker");
 });
 after(async () => {
-  for (const name of [BY_COREDNS, BY_IMPORT, BY_NODE]) await closeShop(cluster, name, className);
-  await cluster.delete(programDeployment(SHOP, "asker", programCommand("client", "sleep")));
+  for (const name of [BY_COREDNS, BY_IMPORT, BY_NODE]) await closeShop(cluster, name, CLASS);
+  await cluster.delete(programDeployment(SHOP, "asker", programCommand("sleep")));
   await setCorefile(COREFILE);
   const volumes = [
     { name: "config", configMap: { name: "coredns" } },
@@ -71,7 +71,7 @@ after(async () => {
 
 /** The output of a command in a pod that has not opted in. */
 async function asked(...args: string[]): Promise<string> {
-  return (await cluster.exec(`${SHOP}/deployment/asker`, ...programCommand("client", ...args))).stdout.trim();
+  return (await cluster.exec(`${SHOP}/deployment/asker`, ...programCommand(...args))).stdout.trim();
 }
 
 const records = (name: string) => asked("records", OTHER_TYPES.join(), name);
@@ -103,7 +103,7 @@ async function isHealed(name: string, isPublished: () => Promise<boolean>, say: 
   const before = [await records(name), await records(`_acme-challenge.${name}`)];
   assert.match(before[1] ?? "", /token/);
   const created = performance.now();
-  await cluster.apply(ingress(nameOf(name), name, className, `${nameOf(name)}-tls`));
+  await cluster.apply(ingress(nameOf(name), name, CLASS, `${nameOf(name)}-tls`));
   await cluster.until(`${name} is published`, 150, async () => (await isPublished()) || undefined);
   say(`Ingress created to ${name} published: ${((performance.now() - created) / 1000).toFixed(1)} s`);
   await orderCertificate(cluster, name, `${nameOf(name)}-tls`);
@@ -126,7 +126,7 @@ test("coredns: in kubeadm's Corefile, without an import: a Certificate is Ready,
   await installSwitchback(cluster);
   t.diagnostic(`switched off to the cluster's DNS not answering: ${((performance.now() - off) / 1000).toFixed(1)} s`);
   assert.equal(await isAnswered(BY_COREDNS), false);
-  await closeShop(cluster, BY_COREDNS, className);
+  await closeShop(cluster, BY_COREDNS, CLASS);
   assert.deepEqual(await othersObjects(cluster), before);
   assert.equal(await documents(), "");
 });
@@ -145,7 +145,7 @@ test("coredns-import: in a ConfigMap that the Corefile imports; an uninstall wai
   await cluster.helm("uninstall", "switchback", "--namespace", SYSTEM);
   assert.equal(await isAnswered(BY_IMPORT), false);
   assert.equal(await documents(), "");
-  await closeShop(cluster, BY_IMPORT, className);
+  await closeShop(cluster, BY_IMPORT, CLASS);
   assert.deepEqual(await othersObjects(cluster), before);
 });
 
@@ -159,7 +159,7 @@ test("node-hosts: in the node's hosts file, which pods on its network inherit; a
     ...withAgent({ nodeHosts: { names: [BY_NODE], hostPath: NODE_HOSTS } }),
     ...FORCED,
   });
-  front = await frontAddress(cluster, target);
+  front = await frontAddress(cluster, TARGET);
   const isPublished = async () => {
     if (!(await readFile(NODE_HOSTS, "utf8")).includes(`${front}\t${BY_NODE}\t`)) return false;
     // The kubelet copies the file when a pod starts.
@@ -171,7 +171,7 @@ test("node-hosts: in the node's hosts file, which pods on its network inherit; a
   await cluster.helm("uninstall", "switchback", "--namespace", SYSTEM);
   assert.equal(await readFile(NODE_HOSTS, "utf8"), OF_NODE);
   assert.equal(await podHosts(), untouched);
-  await closeShop(cluster, BY_NODE, className);
+  await closeShop(cluster, BY_NODE, CLASS);
   assert.deepEqual(await othersObjects(cluster, { podsToo: false }), before);
 });
 

@@ -12,10 +12,10 @@ import { COREFILE } from "#test/cluster/node/coredns.ts";
 import { ADDRESSES, API_URL, statePath } from "#test/cluster/node/layout.ts";
 import { inNamespace } from "#test/cluster/node/run.ts";
 import { withCluster } from "#test/cluster/whole.ts";
-import { clusterTarget } from "#test/e2e/cluster-target.ts";
 import { othersObjects } from "#test/e2e/objects.ts";
 import { programCommand, programDeployment } from "#test/e2e/programs/run.ts";
 import {
+  CLASS,
   certificateIsReady,
   closeShop,
   createIssuer,
@@ -25,6 +25,7 @@ import {
   openShop,
   orderCertificate,
   SHOP,
+  TARGET,
 } from "#test/e2e/shop.ts";
 import { frontAddress, installSwitchback, restoreCertManager, SYSTEM } from "#test/e2e/switchback.ts";
 import { ExternalDns } from "./external-dns.ts";
@@ -32,7 +33,7 @@ import { ExternalDns } from "./external-dns.ts";
 // Names through a real external-dns: it writes records from our DNSEndpoints into an etcd that the cluster's CoreDNS
 // serves. A Certificate becomes Ready although no pod has opted in, DNS-01 is unchanged, and nothing is left behind.
 
-export const needs = ["node", "ipv4", "long", "external-dns"];
+export const needs = ["ipv4", "long", "external-dns"];
 
 const ZONE = "example.com";
 const PENDING = `pending.${ZONE}`;
@@ -40,7 +41,6 @@ const PENDING = `pending.${ZONE}`;
 const LATER = `recorded.${ZONE}`;
 const OTHER_TYPES = ["NS", "SOA", "TXT", "MX", "CAA"];
 const ACCOUNT = "external-dns";
-const { className, target } = clusterTarget();
 /** Longer than external-dns takes to notice that its objects are gone. */
 const REMOVE_WAIT_SECONDS = 20;
 
@@ -56,8 +56,8 @@ before(async () => {
   await openShop(cluster);
   await createIssuer(cluster);
   await installSwitchback(cluster);
-  front = await frontAddress(cluster, target);
-  await cluster.apply(programDeployment(SHOP, "asker", programCommand("client", "sleep")));
+  front = await frontAddress(cluster, TARGET);
+  await cluster.apply(programDeployment(SHOP, "asker", programCommand("sleep")));
   await cluster.rolledOut(SHOP, "deployment/asker");
   await definition("apply", "--server-side");
   await cluster.kubectl("wait", "--for=condition=Established", "--timeout=30s", `crd/${CRD}`);
@@ -74,8 +74,8 @@ before(async () => {
 after(async () => {
   await externalDns?.stop();
   if (folder !== undefined) await rm(folder, { recursive: true, force: true });
-  for (const name of [PENDING, LATER]) await closeShop(cluster, name, className);
-  await cluster.delete(programDeployment(SHOP, "asker", programCommand("client", "sleep")), ...RIGHTS);
+  for (const name of [PENDING, LATER]) await closeShop(cluster, name, CLASS);
+  await cluster.delete(programDeployment(SHOP, "asker", programCommand("sleep")), ...RIGHTS);
   await setCorefile(COREFILE);
   await installSwitchback(cluster);
   await definition("delete", "--ignore-not-found");
@@ -102,7 +102,7 @@ async function kubeconfig(): Promise<string> {
 
 /** The output of a command in a pod that has not opted in. */
 async function asked(...args: string[]): Promise<string> {
-  return (await cluster.exec(`${SHOP}/deployment/asker`, ...programCommand("client", ...args))).stdout.trim();
+  return (await cluster.exec(`${SHOP}/deployment/asker`, ...programCommand(...args))).stdout.trim();
 }
 
 const records = (name: string) => asked("records", OTHER_TYPES.join(), name);
@@ -152,7 +152,7 @@ test("a waiting Certificate becomes Ready although no pod has opted in, and DNS-
   await setCorefile(corefile(externalDns.endpoint));
   assert.deepEqual(await answers(), before);
   others = await othersObjects(cluster);
-  await cluster.apply(ingress(nameOf(PENDING), PENDING, className, "pending-tls"));
+  await cluster.apply(ingress(nameOf(PENDING), PENDING, CLASS, "pending-tls"));
   await orderCertificate(cluster, PENDING, "pending-tls");
   await cluster.until("a Challenge with a failed self-check", 60, async () => {
     const reasons = ["-n", SHOP, "get", "challenges", "-o", "jsonpath={.items[*].status.reason}"];
@@ -170,7 +170,7 @@ test("a waiting Certificate becomes Ready although no pod has opted in, and DNS-
 
 test("a name that is added later is soon there", async (t) => {
   const created = performance.now();
-  await cluster.apply(ingress(nameOf(LATER), LATER, className));
+  await cluster.apply(ingress(nameOf(LATER), LATER, CLASS));
   await cluster.until("a pod that did not opt in resolves it to the relay", 60, async () => {
     return (await isPublished(LATER)) || undefined;
   });
@@ -186,7 +186,7 @@ test("after switching off, the objects and their records are gone, and all else 
   assert.equal(await dnsEndpoints(), "");
   assert.deepEqual(await externalDns.keys(), []);
   for (const name of [PENDING, LATER]) assert.equal(await isPublished(name), false, name);
-  for (const name of [PENDING, LATER]) await closeShop(cluster, name, className);
+  for (const name of [PENDING, LATER]) await closeShop(cluster, name, CLASS);
   assert.deepEqual(await othersObjects(cluster), others);
 });
 

@@ -4,12 +4,11 @@ import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { setTimeout as delay } from "node:timers/promises";
 import { binary } from "#test/cluster/binaries.ts";
-import { type Component, Processes } from "#test/cluster/processes.ts";
+import { etcdFlags } from "#test/cluster/control-plane-files.ts";
+import { type Component, Processes, until } from "#test/cluster/processes.ts";
 
-const WAIT_MS = 60_000;
-const POLL_MS = 200;
+const WAIT_SECONDS = 60;
 const OWNER = "private-zone";
 
 export interface ExternalDnsOptions {
@@ -53,8 +52,9 @@ export class ExternalDns {
   }
 
   async #start(): Promise<void> {
-    const { kubeconfig, namespace, zone } = this.#options;
-    this.#run("etcd", await binary("etcd"), this.#etcdArgs());
+    const { address, kubeconfig, namespace, zone } = this.#options;
+    const peer = `http://${address}:2380`;
+    this.#run("etcd", await binary("etcd"), etcdFlags(join(this.#folder, "data"), this.endpoint, peer));
     await this.#until("its etcd to answer", async () => (await this.keys()).length === 0);
     const flags = {
       source: "crd",
@@ -93,21 +93,6 @@ export class ExternalDns {
     await this.#processes.close(false);
   }
 
-  /** The data of a test need not survive a power cut. */
-  #etcdArgs(): string[] {
-    const peer = `http://${this.#options.address}:2380`;
-    return [
-      `--data-dir=${join(this.#folder, "data")}`,
-      "--unsafe-no-fsync",
-      `--listen-client-urls=${this.endpoint}`,
-      `--advertise-client-urls=${this.endpoint}`,
-      `--listen-peer-urls=${peer}`,
-      `--initial-advertise-peer-urls=${peer}`,
-      `--initial-cluster=default=${peer}`,
-      "--log-level=warn",
-    ];
-  }
-
   #within(command: string, args: string[]): readonly [string, string[]] {
     return this.#options.within?.(command, args) ?? [command, args];
   }
@@ -130,12 +115,6 @@ export class ExternalDns {
   }
 
   async #until(what: string, condition: () => Promise<boolean>): Promise<void> {
-    const deadline = performance.now() + WAIT_MS;
-    while (!(await condition().catch(() => false))) {
-      const ended = this.#running.find(({ exited }) => exited !== undefined);
-      if (ended !== undefined) throw new Error(`${ended.name} ended (${ended.exited}): ${await ended.logTail()}`);
-      if (performance.now() > deadline) throw new Error(`waited for ${what}: ${await this.#running.at(-1)?.logTail()}`);
-      await delay(POLL_MS);
-    }
+    await until(what, WAIT_SECONDS, async () => ((await condition()) ? undefined : "not yet"), ...this.#running);
   }
 }

@@ -1,4 +1,4 @@
-import { emptyPublisherState } from "#lib/documents/publisher-state.ts";
+import { emptyPublisherState } from "#extras/publishers/publisher-state.ts";
 import type { PublisherFacts } from "../health.ts";
 import { createPublisherMetrics } from "../metrics.ts";
 

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { parse } from "yaml";
 import { configSections } from "#cli/extras.ts";
+import { PublisherStateStore } from "#extras/publishers/publisher-state-store.ts";
 import { protectNames } from "#hostmap/protected-names.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { settingsOf } from "#lib/config/sections.ts";
 import { kubeMapReader, readAs } from "#lib/documents/map-reader.ts";
-import { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { connect } from "#lib/kube/connect.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";

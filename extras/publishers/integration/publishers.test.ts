@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { emptyPublisherState } from "#extras/publishers/publisher-state.ts";
+import { PublisherStateStore, readPublisherStates } from "#extras/publishers/publisher-state-store.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { settingsOf } from "#lib/config/sections.ts";
-import { emptyPublisherState } from "#lib/documents/publisher-state.ts";
-import { PublisherStateStore, readPublisherStates } from "#lib/documents/publisher-state-store.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { connect } from "#lib/kube/connect.ts";
 import { type ControlPlane, startControlPlane } from "#test/cluster/controlplane.ts";

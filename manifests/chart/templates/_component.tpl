@@ -25,9 +25,8 @@ spec:
     metadata:
       labels:
         {{- include "switchback.podLabels" . | nindent 8 }}
-      {{- with include "switchback.podAnnotations" . }}
-      {{- . | nindent 6 }}
-      {{- end }}
+      annotations:
+        {{- include "switchback.podAnnotations" . | nindent 8 }}
     spec:
       {{- include "switchback.podSpec" $here | nindent 6 }}
 {{- if include "switchback.hasBudget" . }}
@@ -127,7 +126,7 @@ containers:
 volumes:
   - name: config
     configMap:
-      name: {{ include "switchback.configName" .root }}
+      name: switchback-config
   {{- if .targets }}
   # Used if the API server does not answer at the start. Otherwise the proxy reads the ConfigMap from the API server.
   - name: targets

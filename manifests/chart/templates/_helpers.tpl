@@ -159,69 +159,16 @@ worker.
 {{- toPrettyJson $config -}}
 {{- end }}
 
-{{/*
-The name of its ConfigMap, which depends on the content. So pods of the previous release keep their ConfigMap while they
-are replaced, and never get a setting that they do not know.
-*/}}
-{{- define "switchback.configName" -}}
-switchback-config-{{ include "switchback.config" . | sha256sum | trunc 10 }}
-{{- end }}
-
-{{/*
-Names of the ConfigMaps that our earlier pod templates mount, as far back as their Deployments and DaemonSet can be
-rolled back (revisionHistoryLimit): a JSON array. Only Helm asks the cluster. With `helm template` the array is empty.
-Arguments: root, namespace.
-*/}}
-{{- define "switchback.formerConfigs" -}}
-{{- $current := include "switchback.configName" .root -}}
-{{- $templates := list -}}
-{{- range (lookup "apps/v1" "ReplicaSet" .namespace "").items -}}
-{{- if eq (dig "metadata" "labels" "app.kubernetes.io/name" "" .) "switchback" }}{{ $templates = append $templates .spec.template }}{{ end -}}
-{{- end -}}
-{{- range (lookup "apps/v1" "ControllerRevision" .namespace "").items -}}
-{{- if eq (dig "metadata" "labels" "app.kubernetes.io/name" "" .) "switchback" }}{{ $templates = append $templates .data.spec.template }}{{ end -}}
-{{- end -}}
-{{- $names := list -}}
-{{- range $templates -}}
-{{- range .spec.volumes -}}
-{{- if and (eq .name "config") (ne .configMap.name $current) }}{{ $names = append $names .configMap.name }}{{ end -}}
-{{- end -}}
-{{- end -}}
-{{- $names | uniq | sortAlpha | toJson -}}
-{{- end }}
-
-{{/* Names of all ConfigMaps with a configuration in the release's namespace: a JSON array. */}}
-{{- define "switchback.configNames" -}}
-{{- $former := include "switchback.formerConfigs" (dict "root" . "namespace" .Release.Namespace) | fromJsonArray -}}
-{{- prepend $former (include "switchback.configName" .) | toJson -}}
-{{- end }}
-
-{{/* The ConfigMap of the configuration, and those of earlier revisions unchanged. Arguments: root, namespace. */}}
-{{- define "switchback.configMaps" -}}
-{{- $config := dict "root" .root "namespace" .namespace "component" "config" "name" (include "switchback.configName" .root) -}}
+{{/* The ConfigMap of the configuration. Arguments: root, namespace. */}}
+{{- define "switchback.configMap" -}}
+{{- $config := dict "root" .root "namespace" .namespace "component" "config" "name" "switchback-config" -}}
 apiVersion: v1
 kind: ConfigMap
 metadata:
   {{- include "switchback.metadata" $config | nindent 2 }}
-# The kubelets need not watch an immutable ConfigMap.
-immutable: true
 data:
   config.yaml: |
     {{- include "switchback.config" .root | nindent 4 }}
-{{- range $name := include "switchback.formerConfigs" . | fromJsonArray }}
-{{- with lookup "v1" "ConfigMap" $.namespace $name }}
----
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  {{- include "switchback.metadata" (merge (dict "name" $name) $config) | nindent 2 }}
-{{- if .immutable }}
-immutable: true
-{{- end }}
-data:
-  {{- toYaml .data | nindent 2 }}
-{{- end }}
-{{- end }}
 {{- end }}
 
 {{/* The namespaces that are excluded from the webhook: a JSON array. */}}

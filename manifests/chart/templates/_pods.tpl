@@ -38,12 +38,10 @@ automountServiceAccountToken: false
 {{- merge $labels (include "switchback.podSettings" . | fromJson).labels | toYaml -}}
 {{- end }}
 
-{{/* Annotations of a component's pods, with their key; "" without any. Arguments: root, component. */}}
+{{/* Annotations of a component's pods. A change of the configuration rolls them out. Arguments: root, component. */}}
 {{- define "switchback.podAnnotations" -}}
-{{- with (include "switchback.podSettings" . | fromJson).annotations -}}
-annotations:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+{{- $checksum := dict "checksum/config" (include "switchback.config" .root | sha256sum) -}}
+{{- merge $checksum ((include "switchback.podSettings" . | fromJson).annotations | default dict) | toYaml -}}
 {{- end }}
 
 {{/* Where a component's pods run and how they resolve names. Arguments: root, component. */}}

@@ -3,10 +3,11 @@ import { isIPv4, isIPv6 } from "node:net";
 import { join } from "node:path";
 import { binary } from "../binaries.ts";
 import type { Cluster } from "../cluster.ts";
-import { startDaemon, until } from "../node/daemons.ts";
+import { startDaemon } from "../node/daemons.ts";
 import { ADDRESSES, statePath, withPort } from "../node/layout.ts";
 import { programPath } from "../node/requirements.ts";
 import { createTestCa } from "../pki.ts";
+import { until } from "../processes.ts";
 import { addressesOf, haproxyConfiguration, LOAD_BALANCERS, NGINX, PLAIN, TRAEFIK } from "./load-balancers.ts";
 
 /** Pebble's directory, as an Issuer names it. */

@@ -28,7 +28,7 @@ export async function createDaemonGroup(): Promise<void> {
 }
 
 /** Processes of the daemons and their shims, and of the containers with these ids. */
-export async function members(containers: string[]): Promise<number[]> {
+async function members(containers: string[]): Promise<number[]> {
   const groups = [daemonGroup(), ...containerGroups(containers)];
   const lists = await Promise.all(groups.map((group) => readFile(join(group, "cgroup.procs"), "utf8").catch(() => "")));
   return [...new Set(lists.flatMap((list) => list.split("\n").filter(Boolean).map(Number)))];

@@ -1,8 +1,9 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { binary } from "../binaries.ts";
+import type { Program } from "../processes.ts";
 import { containerdArgs, kubeletArgs } from "./components.ts";
-import { type Daemon, startDaemon } from "./daemons.ts";
+import { startDaemon } from "./daemons.ts";
 import { type ClusterNode, daemonName, LOGS, NODE_HOSTS, STATE_FOLDER, statePath } from "./layout.ts";
 import { run } from "./run.ts";
 
@@ -26,7 +27,7 @@ mount --bind "$1" "$0/logs" && mount --rbind "$0" "$0${STATE_FOLDER}" &&
 mount --rbind "$0/run" /run && mount --rbind "$0/var" /var && shift && exec "$@"`;
 
 /** Starts a node's containerd. A second node's containerd runs in another mount namespace. */
-export async function startContainerd(node: ClusterNode): Promise<Daemon> {
+export async function startContainerd(node: ClusterNode): Promise<Program> {
   const name = daemonName("containerd", node);
   const program = [await binary("containerd"), ...containerdArgs()];
   const options = { namespace: node.namespace, env: { PATH: `${statePath("bin")}:${process.env.PATH}` } };
@@ -48,7 +49,7 @@ export async function startContainerd(node: ClusterNode): Promise<Daemon> {
  * Starts the kubelet. It copies /etc/hosts for pods on the host's network, and finds the node's file there in its own
  * mount namespace. It shares its mounts for pods with containerd.
  */
-export async function startKubelet(node: ClusterNode, containerd: Daemon): Promise<Daemon> {
+export async function startKubelet(node: ClusterNode, containerd: Program): Promise<Program> {
   const root = statePath("kubelet");
   const besideContainerd = [`--mount=/proc/${containerd.pid}/ns/mnt`, "--"];
   await mkdir(join(node.folder, "kubelet"), { recursive: true });

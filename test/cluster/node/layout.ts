@@ -149,8 +149,3 @@ export const ADMIN_KUBECONFIG = statePath("admin.kubeconfig");
 export const CONTAINERD_SOCKET = statePath("containerd.sock");
 /** Written last, when the cluster is complete. Says when that was, and which layout the cluster has. */
 export const UP_FILE = statePath("up.json");
-/**
- * Marks a cluster that ends with the run of tests that started it. If that run was killed, the next run ends the
- * cluster.
- */
-export const TEMPORARY_FILE = statePath("temporary");

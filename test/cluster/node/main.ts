@@ -1,12 +1,13 @@
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
-import { binary, Unavailable } from "../binaries.ts";
+import { binary } from "../binaries.ts";
+import { NotHere } from "../not-here.ts";
 import { progressLines } from "../progress.ts";
 import { wholeCluster, withMachine } from "../whole.ts";
 import { down } from "./down.ts";
 import { toolEnv } from "./kubectl.ts";
 import { ADMIN_KUBECONFIG, LOGS, TWO_NODES } from "./layout.ts";
-import { NotHere, requireRoot } from "./requirements.ts";
+import { requireRoot } from "./requirements.ts";
 import { inNamespace } from "./run.ts";
 
 const USAGE =
@@ -17,7 +18,7 @@ const [command, ...args] = process.argv.slice(2);
 try {
   process.exitCode = await main();
 } catch (error) {
-  const expected = error instanceof NotHere || error instanceof Unavailable;
+  const expected = error instanceof NotHere;
   process.stderr.write(`${expected ? error.message : error instanceof Error ? error.stack : error}\n`);
   if (!expected && existsSync(LOGS)) process.stderr.write(`the logs of the components are in ${LOGS}\n`);
   process.exitCode = 1;
@@ -32,7 +33,7 @@ async function main(): Promise<number> {
   for (const flag of ["--dual-stack", "--ipv6"]) flags.delete(flag);
   if (TWO_NODES && flags.delete("--nodes")) flags.delete("2");
   if (command === "up" && flags.size === 0) {
-    const { fresh } = await wholeCluster(progress, { bare, networkPolicies, temporary: false });
+    const { fresh } = await wholeCluster(progress, { bare, networkPolicies });
     if (!fresh) progress.say("the node was up already");
     return 0;
   }

@@ -1,6 +1,7 @@
 import { access, constants, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { apt } from "../debian.ts";
+import { NotHere } from "../not-here.ts";
 import type { Progress } from "../progress.ts";
 import { DEVICE_PLUGINS, STATE_FOLDER } from "./layout.ts";
 import { run } from "./run.ts";
@@ -26,11 +27,6 @@ const FILES: Record<string, string> = { "/usr/lib/nginx/modules/ngx_stream_modul
 const FOLDERS = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 const KUBELET_SOCKET = join(DEVICE_PLUGINS, "kubelet.sock");
 const POLICY = "/usr/sbin/policy-rc.d";
-
-/** A cluster cannot run here. The message is one line that says what is missing, and how to get it. */
-export class NotHere extends Error {
-  override readonly name = "NotHere";
-}
 
 /** @throws NotHere */
 export function requireRoot(): void {

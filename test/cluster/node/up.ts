@@ -6,13 +6,15 @@ import type { ImageSpec } from "../image.ts";
 import { writeImage } from "../image.ts";
 import { IMAGES, pauseImage, programImage } from "../images.ts";
 import type { BinaryName } from "../modules.ts";
+import { NotHere } from "../not-here.ts";
+import { type Program, until } from "../processes.ts";
 import { elapsed, type Progress } from "../progress.ts";
 import { CALICO_BINARIES, CLUSTER_INFORMATION, calicoDefinitions, felixEnv } from "./calico.ts";
 import { createDaemonGroup } from "./cgroup.ts";
 import { apiServerArgs, controllerManagerArgs, etcdArgs, kubeProxyArgs, schedulerArgs } from "./components.ts";
 import { writeConfiguration } from "./configuration.ts";
 import { corednsObjects } from "./coredns.ts";
-import { type Daemon, startDaemon, until } from "./daemons.ts";
+import { startDaemon } from "./daemons.ts";
 import { down } from "./down.ts";
 import { kubectl } from "./kubectl.ts";
 import { startContainerd, startKubelet } from "./kubelet.ts";
@@ -27,12 +29,11 @@ import {
   STATE_FOLDER,
   type Stack,
   statePath,
-  TEMPORARY_FILE,
   TWO_NODES,
   UP_FILE,
 } from "./layout.ts";
 import { createNetwork } from "./network.ts";
-import { NotHere, requireMachine } from "./requirements.ts";
+import { requireMachine } from "./requirements.ts";
 import { run } from "./run.ts";
 
 export const NODE_BINARIES = [
@@ -63,11 +64,6 @@ export async function isUp(): Promise<boolean> {
   );
 }
 
-/** Whether a run of tests started the cluster of this machine, so that it ends after a run. */
-export async function isTemporary(): Promise<boolean> {
-  return existsSync(TEMPORARY_FILE);
-}
-
 /** Whether the cluster of this machine enforces NetworkPolicies. */
 export async function enforcesNetworkPolicies(): Promise<boolean> {
   return (await upFile()).networkPolicies === true;
@@ -83,20 +79,12 @@ async function upFile(): Promise<{ networkPolicies?: boolean; stack?: Stack; nod
   return JSON.parse(await readFile(UP_FILE, "utf8").catch(() => "{}"));
 }
 
-export interface UpOptions {
-  /** The cluster ends with the run of tests that asked for it. */
-  temporary?: boolean;
-  /** Calico's Felix enforces NetworkPolicies. */
-  networkPolicies?: boolean;
-}
-
 /**
  * Starts a cluster and waits until its node is Ready and cluster DNS runs. It first removes the remains of an earlier
  * cluster. A second node is Ready too, but cordoned, so that pods run on the first node unless something binds them
- * to the second.
+ * to the second. With `networkPolicies`, Calico's Felix enforces NetworkPolicies.
  */
-export async function up(progress: Progress, options: UpOptions = {}): Promise<void> {
-  const { temporary = false, networkPolicies = false } = options;
+export async function up(progress: Progress, networkPolicies = false): Promise<void> {
   // Felix runs without IPv6 (calico.ts), so policies would not apply to pods' IPv6 traffic.
   if (networkPolicies && STACK !== "ipv4") throw new NotHere("--network-policies: works only on an IPv4-only cluster");
   if (TWO_NODES && (networkPolicies || STACK !== "ipv4")) {
@@ -108,12 +96,11 @@ export async function up(progress: Progress, options: UpOptions = {}): Promise<v
   if (existsSync(STATE_FOLDER)) progress.say("removing what is left of an earlier cluster");
   await down();
   await mkdir(statePath("home"), { recursive: true, mode: 0o700 });
-  if (temporary) await writeFile(TEMPORARY_FILE, "");
   await createDaemonGroup();
   await createNetwork();
   await writeConfiguration(networkPolicies);
   progress.say("network and configuration are ready; starting the control plane and containerd");
-  const daemon = async (name: BinaryName, args: string[]): Promise<Daemon> =>
+  const daemon = async (name: BinaryName, args: string[]): Promise<Program> =>
     startDaemon(name, await binary(name), args, { namespace: "node" });
   const etcd = await daemon("etcd", etcdArgs());
   const apiServer = await daemon("kube-apiserver", apiServerArgs());
@@ -147,7 +134,7 @@ export async function up(progress: Progress, options: UpOptions = {}): Promise<v
  * Must run before the kubelet starts. The plugin that creates pods' devices needs Calico's objects, and waits for
  * Felix.
  */
-async function startFelix(): Promise<Daemon> {
+async function startFelix(): Promise<Program> {
   await kubectl(["apply", "--server-side", "-f", "-"], await calicoDefinitions());
   await kubectl([
     "wait",
@@ -160,14 +147,14 @@ async function startFelix(): Promise<Daemon> {
   return startDaemon("calico-felix", await binary("calico-felix"), [], { namespace: "node", env: felixEnv() });
 }
 
-async function containerdAnswers(node: ClusterNode, progress: Progress): Promise<Daemon> {
+async function containerdAnswers(node: ClusterNode, progress: Progress): Promise<Program> {
   const containerd = await startContainerd(node);
   await until("containerd answers", 30, async () => void (await ctrOf(node, "version")), containerd);
   await importImages([await pauseImage(), await programImage(IMAGES.coredns, "coredns")], progress, [node]);
   return containerd;
 }
 
-async function startNode(node: ClusterNode, containerd: Daemon, ...others: Daemon[]): Promise<void> {
+async function startNode(node: ClusterNode, containerd: Program, ...others: Program[]): Promise<void> {
   const kubelet = await startKubelet(node, containerd);
   const { namespace } = node;
   startDaemon(daemonName("kube-proxy", node), await binary("kube-proxy"), kubeProxyArgs(node), { namespace });

@@ -1,6 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { tryRandomAnswers } from "../../fakes/random-answers.ts";
 import { fuzz, type SurfaceReport } from "../../fuzz/fuzz.ts";
 import { SURFACES } from "../../fuzz/surfaces.ts";
 import type { Profile } from "../system-options.ts";
@@ -14,8 +13,6 @@ const ADMISSIONS_PER_SECOND = 200;
 const WARM_UP_MS = 3_000;
 /** Maximum CPU time for one input, in milliseconds. */
 const MAX_MS = 50;
-/** Maximum time for which a peer answers the API client at random, in milliseconds. */
-const ANSWERS_MS = 60_000;
 const OPTIONS = {
   help: { type: "boolean" },
   minutes: { type: "string", default: "0" },
@@ -28,7 +25,6 @@ prints the results.
   FILTER       runs only attacks whose name contains FILTER; repeat it to run more
   --profile small  attacks an install with the chart's profile small
   --minutes N  then tries mutated input for N minutes: half of the time in this process, half at the open ports.
-               A peer also answers the API client at random, for at most one minute
 `;
 
 /** A table with one line per attack. */
@@ -95,7 +91,6 @@ async function main(): Promise<number> {
     const surfaces = fuzzSurfaces(milliseconds / 2);
     process.stdout.write(`\n${surfaceTable(surfaces)}\n`);
     faults = surfaces.flatMap((surface) => surface.faults).length;
-    faults += await answerAtRandom(Math.min(milliseconds, ANSWERS_MS));
     reports.push(...(await runAll([portAttack(milliseconds / 2)], profile)));
     process.stdout.write(`\n${tableOf(reports.slice(-1))}\n`);
   }
@@ -113,19 +108,6 @@ function fuzzSurfaces(milliseconds: number): SurfaceReport[] {
     process.stderr.write(`${surface.name}: ${report.inputs} inputs, ${report.faults.length} faults\n`);
     return report;
   });
-}
-
-/** Returns how many requests outlived their deadline by a second, plus how many connections stayed. */
-async function answerAtRandom(milliseconds: number): Promise<number> {
-  const deadline = performance.now() + milliseconds;
-  const seed = Math.floor(Date.now() / 1000);
-  const { requests, late, left } = await tryRandomAnswers(seed, () => performance.now() >= deadline);
-  const found = [...late.slice(0, 5), ...(left > 0 ? [`${left} connections were not closed`] : [])];
-  process.stdout.write(
-    `\n${requests} requests got random answers (seed ${seed}): ${late.length} ended over 1 s after their deadline\n` +
-      found.map((line) => `  ${line}\n`).join(""),
-  );
-  return late.length + left;
 }
 
 function surfaceTable(reports: readonly SurfaceReport[]): string {

@@ -1,9 +1,12 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
-import { binary, Unavailable } from "../../cluster/binaries.ts";
+import { binary } from "../../cluster/binaries.ts";
 import { envoyProgram } from "../../cluster/envoy.ts";
-import type { Place, Start } from "./software.ts";
+import { NotHere } from "../../cluster/not-here.ts";
+import { caddyJson, type ReceiverPlace } from "../../cluster/receivers.ts";
+import { write } from "./debian.ts";
+import type { Start } from "./software.ts";
 
 /** Why Caddy is not available here, or undefined if it is. The first call builds it. */
 export async function whyNoCaddy(): Promise<string | undefined> {
@@ -11,7 +14,7 @@ export async function whyNoCaddy(): Promise<string | undefined> {
     await binary("caddy");
     return undefined;
   } catch (error) {
-    if (error instanceof Unavailable) return error.message;
+    if (error instanceof NotHere) return error.message;
     throw error;
   }
 }
@@ -32,33 +35,9 @@ const CADDY_MODES = {
 } as const;
 export type CaddyMode = keyof typeof CADDY_MODES;
 
-export const startCaddy: Start<CaddyMode> = async (modes, { folder, cert, key }) => {
-  const servers = modes.flatMap(([mode, ports], index) =>
-    (["http", "tls"] as const).map((speaks) => {
-      const policy = CADDY_MODES[mode];
-      const wrapper = { wrapper: "proxy_protocol", ...policy };
-      const wrappers = { listener_wrappers: [wrapper, { wrapper: "tls" }] };
-      const server = {
-        listen: [`127.0.0.1:${ports[speaks]}`],
-        automatic_https: { disable: true },
-        protocols: ["h1"],
-        routes: [{ handle: [{ handler: "static_response", status_code: 404 }] }],
-        ...(policy && wrappers),
-        ...(speaks === "tls" && { tls_connection_policies: [{}] }),
-      };
-      return [`${speaks}${index}`, server];
-    }),
-  );
-  const config = {
-    admin: { disabled: true },
-    apps: {
-      http: { servers: Object.fromEntries(servers) },
-      tls: { certificates: { load_files: [{ certificate: cert, key }] } },
-    },
-  };
-  const file = join(folder, "caddy.json");
-  await writeFile(file, JSON.stringify(config));
-  return [await binary("caddy"), file];
+export const startCaddy: Start<CaddyMode> = async (modes, place) => {
+  const settings = modes.map(([mode, ports]) => [CADDY_MODES[mode], ports] as const);
+  return [await binary("caddy"), await write(place, caddyJson(settings, place, { status_code: 404 }))];
 };
 
 export type NodeMode = "no PROXY protocol";
@@ -73,7 +52,7 @@ createServer(answer).listen(Number(http), "127.0.0.1");
 createTlsServer({ key: readFileSync(key), cert: readFileSync(cert) }, answer).listen(Number(tls), "127.0.0.1");
 `;
 
-export const startNode: Start<NodeMode> = async (modes, { folder, key, cert }) => {
+export const startNode: Start<NodeMode> = async (modes, { temporary: folder, key, cert }) => {
   const file = join(folder, "server.cjs");
   await writeFile(file, PROGRAM);
   const ports = modes.flatMap(([, { http, tls }]) => [`${http}`, `${tls}`]);
@@ -88,7 +67,7 @@ const TRAEFIK_MODES = {
 } as const;
 export type TraefikMode = keyof typeof TRAEFIK_MODES;
 
-export const startTraefik: Start<TraefikMode> = async (modes, { folder, cert, key }) => {
+export const startTraefik: Start<TraefikMode> = async (modes, { temporary: folder, cert, key }) => {
   const entryPoints = modes.flatMap(([mode, ports], index) =>
     (["http", "tls"] as const).map((speaks) => {
       const proxyProtocol = TRAEFIK_MODES[mode];
@@ -129,8 +108,7 @@ export const startEnvoy: Start<EnvoyMode> = async (modes, place) => {
     listener(http, ENVOY_MODES[mode]),
     listener(tls, ENVOY_MODES[mode], tlsSocket(place)),
   ]);
-  const file = join(place.folder, "envoy.json");
-  await writeFile(file, JSON.stringify({ static_resources: { listeners } }));
+  const file = await write(place, JSON.stringify({ static_resources: { listeners } }));
   return [await envoyProgram(), "-c", file, "--use-dynamic-base-id", "--concurrency", "1"];
 };
 
@@ -152,7 +130,7 @@ function httpFilter(): object {
   return { name: "http", typed_config: { "@type": manager, ...config } };
 }
 
-function tlsSocket({ cert, key }: Place): object {
+function tlsSocket({ cert, key }: ReceiverPlace): object {
   const pair = { certificate_chain: { filename: cert }, private_key: { filename: key } };
   const type = `${TYPES}.transport_sockets.tls.v3.DownstreamTlsContext`;
   return { name: "tls", typed_config: { "@type": type, common_tls_context: { tls_certificates: [pair] } } };

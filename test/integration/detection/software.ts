@@ -1,42 +1,26 @@
 import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { dialOnce } from "#proxy/detection/dial.ts";
 import { createTestCa } from "../../cluster/pki.ts";
 import { freePorts } from "../../cluster/ports.ts";
-import { type Component, Processes } from "../../cluster/processes.ts";
+import { type Component, Processes, until } from "../../cluster/processes.ts";
+import type { ReceiverPlace, ReceiverPorts } from "../../cluster/receivers.ts";
 
 /** The name that the programs serve and have a certificate for. */
 export const NAME = "shop.example.com";
-
-/** The ports of a program on 127.0.0.1, in one mode. */
-export interface Ports {
-  readonly http: number;
-  readonly tls: number;
-}
-
-/** Files for the configuration of a program. */
-export interface Place {
-  /** A folder for its files. */
-  readonly folder: string;
-  /** Files with the key, the certificate, and both of them. */
-  readonly key: string;
-  readonly cert: string;
-  readonly pem: string;
-}
 
 /**
  * Returns the command line of a program that runs in all of its modes at once. `modes` has the ports of each mode.
  */
 export type Start<Mode extends string> = (
-  modes: readonly (readonly [Mode, Ports])[],
-  place: Place,
+  modes: readonly (readonly [Mode, ReceiverPorts])[],
+  place: ReceiverPlace,
 ) => Promise<readonly [command: string, ...args: string[]]>;
 
 /** The running program. */
 export interface Running<Mode extends string> {
-  readonly ports: Readonly<Record<Mode, Ports>>;
+  readonly ports: Readonly<Record<Mode, ReceiverPorts>>;
   /** What it has logged so far. */
   log(): Promise<string>;
   stop(): Promise<void>;
@@ -44,8 +28,7 @@ export interface Running<Mode extends string> {
 
 export const SPEAKS = ["http", "tls"] as const;
 const HEADERS = ["none", "v1", "v2"] as const;
-const WAIT_MS = 60_000;
-const POLL_MS = 100;
+const WAIT_SECONDS = 60;
 
 /** Starts a program, and waits until it answers on each of its ports. */
 export async function run<Mode extends string>(
@@ -74,17 +57,18 @@ export async function run<Mode extends string>(
     throw error;
   }
   const log = () => readFile(join(folder, `${name}.log`), "utf8");
-  return { ports: Object.fromEntries(ports) as Record<Mode, Ports>, log, stop };
+  return { ports: Object.fromEntries(ports) as Record<Mode, ReceiverPorts>, log, stop };
 }
 
-async function placeIn(folder: string): Promise<Place> {
+async function placeIn(folder: string): Promise<ReceiverPlace> {
   const { key, cert } = createTestCa("detection").serving([NAME]);
   const write = async (name: string, text: string) => {
     await writeFile(join(folder, name), text);
     return join(folder, name);
   };
   return {
-    folder,
+    address: "127.0.0.1",
+    temporary: folder,
     key: await write("key", key),
     cert: await write("cert", cert),
     pem: await write("pem", `${cert}${key}`),
@@ -96,13 +80,8 @@ async function placeIn(folder: string): Promise<Place> {
  * it listens.
  */
 async function untilAnswers(port: number, speaks: "http" | "tls", component: Component): Promise<void> {
-  const deadline = performance.now() + WAIT_MS;
-  while (!(await answers(port, speaks))) {
-    if (component.exited !== undefined || performance.now() > deadline) {
-      throw new Error(`${component.name} does not answer (${component.exited}): ${await component.logTail()}`);
-    }
-    await delay(POLL_MS);
-  }
+  const missing = async () => ((await answers(port, speaks)) ? undefined : "no answer");
+  await until(`${component.name} to answer`, WAIT_SECONDS, missing, component);
 }
 
 async function answers(port: number, speaks: "http" | "tls"): Promise<boolean> {

@@ -7,7 +7,7 @@ import { text } from "node:stream/consumers";
 import { stringify } from "yaml";
 import { unpackedDebian } from "../../cluster/debian.ts";
 import { freePorts } from "../../cluster/ports.ts";
-import { Processes } from "../../cluster/processes.ts";
+import { Processes, until as untilRuns } from "../../cluster/processes.ts";
 import { until } from "../system.ts";
 
 const CHART_FILES = join(import.meta.dirname, "..", "..", "..", "manifests", "chart", "files");
@@ -115,14 +115,7 @@ export class Prometheus {
     const args = Object.entries(flags).map(([name, value]) => `--${name}=${value}`);
     const child = this.#processes.start("prometheus", await program("prometheus"), args);
     this.#stop = () => child.stop("SIGKILL");
-    await until(
-      "Prometheus to be ready",
-      async () => {
-        if (child.exited !== undefined) throw new Error(`it ended: ${await child.logTail()}`);
-        return await this.#get("/-/ready").then(() => true);
-      },
-      WAIT_MS,
-    );
+    await untilRuns("Prometheus", WAIT_MS / 1000, async () => void (await this.#get("/-/ready")), child);
   }
 
   /** Replaces the targets. Prometheus reads them from the file. */

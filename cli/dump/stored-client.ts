@@ -1,13 +1,11 @@
-import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { SwitchbackError } from "#lib/errors/errors.ts";
-import type { KubeClient } from "./client.ts";
-import { listAll } from "./list.ts";
-import type { Query } from "./paths.ts";
-import { KubeStatusError } from "./status.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { listAll } from "#lib/kube/list.ts";
+import type { Query } from "#lib/kube/paths.ts";
+import { KubeStatusError } from "#lib/kube/status.ts";
+import type { StreamOptions } from "#lib/kube/stream.ts";
 import { parseObjectPath, type StoredObjects } from "./stored-objects.ts";
-import type { StreamOptions } from "./stream.ts";
-import type { ApiList, ApiObject } from "./types.ts";
 
 /** A stored answer of the API server that is not a stored object: a page, a refusal, an empty list, or discovery. */
 export interface StoredAnswer {
@@ -40,13 +38,12 @@ const BUILT_IN: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * A client that answers from stored objects, as an API server with these objects would: lists in pages, selectors,
+ * A client that answers from stored objects, as an API server with these objects would: lists, selectors,
  * discovery, and watches without events. It refuses to write. If there is a stored answer for a request, it returns
  * that answer. So a failed call fails again, with the same message.
  */
 export function storedClient(cluster: StoredCluster): KubeClient {
-  const lists: OpenLists = new Map();
-  const get = async <T>(path: string, query?: Query) => answerTo(cluster, lists, path, query) as T;
+  const get = async <T>(path: string, query?: Query) => answerTo(cluster, path, query) as T;
   const refuse = async (path: string): Promise<never> => {
     throw new KubeStatusError(path, 405, { message: "a stored cluster cannot be changed" });
   };
@@ -82,44 +79,18 @@ async function silence({ signal, onOpen }: StreamOptions): Promise<never> {
   throw signal.reason;
 }
 
-/** Partly read lists, by the token of their next page. Each object is parsed once per list. */
-type OpenLists = Map<string, Iterator<ApiObject, void>>;
-
-function answerTo({ objects, answers }: StoredCluster, lists: OpenLists, path: string, query: Query = {}): object {
+function answerTo({ objects, answers }: StoredCluster, path: string, query: Query = {}): object {
   const answer = answers.get(`GET ${path}`);
   if (answer !== undefined) throwIfFailed(answer, `GET ${path}`);
   const parsed = parseObjectPath(path);
   if (parsed?.name === undefined && parsed !== undefined) {
-    const token = String(query.continue ?? "");
-    const page = pageOf(
-      lists.get(token) ?? objects.select(parsed, query),
-      lists,
-      Number(query.limit ?? Number.POSITIVE_INFINITY),
-    );
-    lists.delete(token);
-    if (page.items.length > 0 || token !== "" || isBuiltIn(parsed.root)) return page;
+    const items = [...objects.select(parsed, query)];
+    if (items.length > 0 || isBuiltIn(parsed.root)) return { metadata: { resourceVersion: "1" }, items };
   }
   const object = parsed?.name === undefined ? undefined : objects.get(parsed);
   const found = object ?? answer?.body ?? served(objects, path);
   if (found === undefined) throw missing(`GET ${path}`);
   return found;
-}
-
-function pageOf(
-  list: Iterator<ApiObject, void>,
-  lists: OpenLists,
-  limit: number,
-): ApiList<ApiObject> & { items: ApiObject[] } {
-  const items: ApiObject[] = [];
-  while (items.length < limit) {
-    const { done, value } = list.next();
-    if (done || value === undefined) return { metadata: { resourceVersion: "1" }, items };
-    items.push(value);
-  }
-  const token = randomUUID();
-  lists.set(token, list);
-  const metadata = { resourceVersion: "1", continue: token };
-  return { metadata, items };
 }
 
 function isBuiltIn(root: string): boolean {

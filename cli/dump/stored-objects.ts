@@ -1,5 +1,5 @@
-import type { Query } from "./paths.ts";
-import type { ApiObject } from "./types.ts";
+import type { Query } from "#lib/kube/paths.ts";
+import type { ApiObject } from "#lib/kube/types.ts";
 
 /**
  * The parts of a path: `/apis/networking.k8s.io/v1`, namespace, resource, name. The path of a subresource does not
