@@ -1,5 +1,5 @@
-import { stamp } from "#controller/rollout/restart-history.ts";
-import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import type { WorkloadStatus } from "#controller/rollout/report.ts";
+import { stamp } from "#controller/rollout/restart-record.ts";
 import { describeError, hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { pause } from "#lib/kube/time.ts";
@@ -75,7 +75,7 @@ async function begin(
 
 /** Whether a restart is under way: the leader reports one, or the stamp is of a restart that may still finish. */
 function isUnderWay({ code }: WorkloadStatus, state: WorkloadState, since: number): boolean {
-  if (code === "restarting" || code === "restarted") return true;
+  if (code === "restarting") return true;
   return state.unsettled !== undefined && !state.failed && Date.parse(state.restartedAt ?? "") > since;
 }
 

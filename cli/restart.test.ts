@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import type { WorkloadStatus } from "#controller/rollout/report.ts";
 import { atTerminal, captured, useFiles } from "#test/fakes/cli.ts";
 import { type FakeApi, type FakeCall, fakeApi, json, noConnections, refuse } from "#test/fakes/kube-api.ts";
 import { skipWaits } from "#test/fakes/skipped-waits.ts";

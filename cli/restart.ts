@@ -1,10 +1,11 @@
-import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import type { WorkloadStatus } from "#controller/rollout/report.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { agree } from "./ask.ts";
 import { leaderStatus } from "./leader-status.ts";
 import { type Restarted, restartOne } from "./restart-one.ts";
+import { withUnwatched } from "./unwatched-pods.ts";
 import { parseWorkload, selectWorkloads } from "./workload-argument.ts";
 
 interface RestartFlags extends ConnectFlags {
@@ -27,7 +28,10 @@ export async function restart(what: string, flags: RestartFlags, context: CliCon
   const print = context.stdout.line;
   try {
     const wanted = { in: argument.namespace, all: true };
-    const listWorkloads = async () => (await leaderStatus(client, flags.namespace, wanted)).running?.workloads;
+    const listWorkloads = async () => {
+      const status = await leaderStatus(client, flags.namespace, wanted);
+      return (await withUnwatched(client, status, argument.namespace)).running?.workloads;
+    };
     const listed = await context.progress.during("reading the controller's status", listWorkloads);
     const selected = selectWorkloads(argument, listed);
     for (const each of selected) print(`${labelOf(each)}: ${each.stale} of ${each.pods} pods stale`);

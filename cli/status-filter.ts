@@ -1,4 +1,4 @@
-import type { RolloutStatus, WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import type { RolloutStatus, WorkloadStatus } from "#controller/rollout/report.ts";
 import type { FullStatus, NameStatus } from "#controller/status.ts";
 import { compareNames } from "#hostmap/hostnames.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";

@@ -1,4 +1,4 @@
-import type { RolloutStatus, WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import type { RolloutStatus, WorkloadStatus } from "#controller/rollout/report.ts";
 import type { FullStatus, NameStatus } from "#controller/status.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { askedTexts } from "#lib/documents/header-answers.ts";
@@ -65,14 +65,12 @@ function totalOf(running: RolloutStatus | undefined): number {
   return running?.counts?.workloads ?? running?.workloads.length ?? 0;
 }
 
-/** Which controller answers with which map, and its warnings and notices. */
-function head({ revision, identity, leader, warnings, running }: FullStatus): string[] {
+/** Which controller answers with which map, and its warnings. */
+function head({ revision, identity, leader, warnings }: FullStatus): string[] {
   const follower = leader ? "" : " (not the leader: no workloads)";
-  const notices = running?.notice === undefined ? [] : [running.notice];
   return [
     `map ${revision ?? "not published yet"}, from ${identity}${follower}`,
     ...warnings.map((warning) => `warning: ${reasonText(warning)}`),
-    ...notices.map((notice) => `note: ${reasonText(notice)}`),
   ];
 }
 

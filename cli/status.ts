@@ -10,6 +10,7 @@ import { type Format, type Report, render, type Screen } from "./formats.ts";
 import { leaderStatus } from "./leader-status.ts";
 import { type StatusFilter, selectedDocument, selectStatus } from "./status-filter.ts";
 import { statusText } from "./status-text.ts";
+import { withUnwatched } from "./unwatched-pods.ts";
 
 interface StatusFlags extends StatusFilter, ConnectFlags {
   readonly namespace: string;
@@ -39,7 +40,7 @@ export async function status(flags: StatusFlags, context: CliContext): Promise<n
   const wanted = { in: flags.in, stuck: flags.stuck, all };
   const withPublishers = async (status: Promise<FullStatus>, signal?: AbortSignal): Promise<WholeStatus> => {
     const [full, publishers] = await Promise.all([status, readPublishers(client, flags.namespace, signal)]);
-    return { ...full, publishers };
+    return { ...(flags.in === undefined ? full : await withUnwatched(client, full, flags.in)), publishers };
   };
   const read = (signal: AbortSignal) =>
     withPublishers(leaderStatus(client, flags.namespace, { ...wanted, observedWithinMs: 0 }, signal), signal);

@@ -1,4 +1,4 @@
-import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import type { WorkloadStatus } from "#controller/rollout/report.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { WORKLOAD_NAME } from "#lib/workloads/owners.ts";
 import { isWorkloadKind, WORKLOAD_KINDS } from "#lib/workloads/workload-kinds.ts";

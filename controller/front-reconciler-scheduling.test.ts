@@ -161,15 +161,14 @@ test("a change is applied after a short delay, so that simultaneous changes need
   assert.deepEqual(written(rig), [PUBLISHED]);
 });
 
-test("it never sleeps longer than an hour, because timers overflow, and stopping clears the timer", async (t) => {
+test("stopping clears the timer for the end of a front", async (t) => {
   const rig = await frontsRig(t, { found: [target("a")] });
   await lead(rig, "a");
   const started = t.mock.method(globalThis, "setTimeout");
   const cleared = t.mock.method(globalThis, "clearTimeout");
   rig.fronts.use(new Set());
   await rig.pass(1_000);
-  assert.equal(Math.max(...started.mock.calls.map(({ arguments: [, ms] }) => ms ?? 0)), 3_600_000);
-  const sleep = started.mock.calls.findLast(({ arguments: [, ms] }) => ms === 3_600_000);
+  const sleep = started.mock.calls.findLast(({ arguments: [, ms = 0] }) => ms >= 3_600_000);
   assert.ok(sleep);
   await rig.fronts.stop();
   assert.ok(cleared.mock.calls.some(({ arguments: [timer] }) => timer === sleep.result));

@@ -94,6 +94,7 @@ test("a follower writes nothing, and knows the addresses without asking the prox
   await rig.pass(10_000);
   assert.deepEqual(written(rig), []);
   assert.deepEqual(rig.fronts.targets(), [{ name: "edge", clusterIPs: ["198.51.100.50"] }]);
+  assert.deepEqual(rig.fronts.published(), rig.fronts.targets(), "the front shows it, without a document");
   rig.fronts.lead(new Set(), rig.term.signal);
   assert.deepEqual(rig.fronts.targets(), [{ name: "edge", clusterIPs: [] }], "the leader asks");
 });

@@ -162,8 +162,15 @@ export class FrontReconciler implements TargetAddresses {
     return this.#refused.get(target);
   }
 
+  /** Somebody may have deleted the document. Then the front Services show that targets were published. */
   published(): readonly TargetAddress[] {
-    return this.#store.published.targets.filter(({ ports, clusterIPs }) => ports.length + clusterIPs.length > 0);
+    // A target that is only asked was never published.
+    const targets = this.#store.published.targets.filter(
+      ({ ports, clusterIPs }) => ports.length + clusterIPs.length > 0,
+    );
+    const fronts = this.#services.addresses.entries().map(([name, clusterIPs]) => ({ name, clusterIPs }));
+    const listed = new Set(targets.map(byName));
+    return [...targets, ...fronts.filter(({ name }) => !listed.has(name))];
   }
 
   lead(inUse: ReadonlySet<string>, signal: AbortSignal): void {

@@ -4,7 +4,7 @@ import { type HealthServer, livenessOf, type Probes, startHealthServer } from "#
 import type { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import type { LeaderTasks } from "./leader-tasks.ts";
 import type { MapReconciler } from "./map-reconciler.ts";
-import { workloadQuery } from "./rollout/rollout-status.ts";
+import { workloadQuery } from "./rollout/report.ts";
 import type { Source } from "./sources/types.ts";
 import type { StatusDocument } from "./status.ts";
 import type { StatusKey } from "./status-key.ts";
@@ -58,7 +58,6 @@ function probesOf({ map, source, tasks }: HealthDeps): Probes {
 
 function fullStatus(query: URLSearchParams, { tasks, status }: HealthDeps) {
   const workloads = workloadQuery(query);
-  tasks.rollouts?.requestObservation();
   return {
     // A client that requests a later page of workloads already has the names.
     ...status({ withNames: (workloads.after ?? FIRST_PAGE) === FIRST_PAGE }),

@@ -5,17 +5,17 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import type { EventRecorder } from "#lib/kube/events.ts";
 import { steadyNow } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import type { RestartCounters } from "./rollout/event-reporter.ts";
-import { RolloutController, type RolloutDeps } from "./rollout/run.ts";
+import type { RestartCounters } from "./rollout/report.ts";
+import { Restarter, type RestarterDeps } from "./rollout/restarter.ts";
 
 interface LeaderTasksDeps {
   readonly client: KubeClient;
-  readonly config: Pick<Config, "namespace" | "certs"> & RolloutDeps["config"];
+  readonly config: Pick<Config, "namespace" | "certs"> & RestarterDeps["config"];
   readonly clusterDomain: string | undefined;
   readonly log: Logger;
   readonly events: Pick<EventRecorder, "record">;
   readonly counters: RestartCounters;
-  readonly updaters: RolloutDeps["updaters"];
+  readonly observeAgents: RestarterDeps["observeAgents"];
   /** Milliseconds since 1970. */
   readonly now: () => number;
 }
@@ -31,7 +31,7 @@ const DEFAULT_DOMAIN = "cluster.local";
 export class LeaderTasks {
   readonly #deps: LeaderTasksDeps;
   #certificates: CertManager | undefined;
-  #rollouts: RolloutController | undefined;
+  #rollouts: Restarter | undefined;
 
   constructor(deps: LeaderTasksDeps) {
     this.#deps = deps;
@@ -39,10 +39,10 @@ export class LeaderTasks {
 
   /** Works until `signal` aborts. Resolves when all tasks have ended. */
   async run(signal: AbortSignal): Promise<void> {
-    const { client, config, log, events, counters, updaters, now } = this.#deps;
+    const { client, config, log, events, counters, observeAgents, now } = this.#deps;
     const certificates = this.#manageCertificates(signal);
-    const rollouts = new RolloutController(
-      { client, config, log, events, counters, updaters, now: steadyNow, wallClock: now },
+    const rollouts = new Restarter(
+      { client, config, log, events, counters, observeAgents, now: steadyNow, wallClock: now },
       signal,
     );
     this.#certificates = certificates;
@@ -59,7 +59,7 @@ export class LeaderTasks {
   }
 
   /** Undefined: this replica does not lead. */
-  get rollouts(): RolloutController | undefined {
+  get rollouts(): Restarter | undefined {
     return this.#rollouts;
   }
 

@@ -47,7 +47,7 @@ test("an observer that never leads gives a published name to its holder, and not
   assert.equal(kube.writes.length, writes);
 });
 
-test("an observer that never leads keeps a published name whose object lost its evidence, with a warning", async (t) => {
+test("an observer that never leads keeps a published name whose object lost its evidence, and warns", async (t) => {
   const kube = await published(t);
   putIngress(kube, "shop", { metadata: { creationTimestamp: "2026-01-01T00:00:00Z" }, status: {} });
   const [name] = await namesIn(kube);

@@ -15,8 +15,8 @@ import type { MapReconciler } from "./map-reconciler.ts";
 import { addClaimCounter, addStatusGauges, type PublicationMetrics, publicationMetrics } from "./metrics.ts";
 import { askByHttp } from "./proxy-readiness.ts";
 import { createReplica, type HeaderTimes } from "./replica.ts";
-import { addRolloutGauges, restartCounters } from "./rollout/metrics.ts";
-import type { PodUpdater } from "./rollout/pod-updater.ts";
+import type { ObserveAgents } from "./rollout/live.ts";
+import { addRolloutGauges, restartCounters } from "./rollout/report.ts";
 import { StatusKey } from "./status-key.ts";
 
 /** The dependencies of a controller. */
@@ -31,8 +31,8 @@ interface ControllerDeps {
   readonly now: () => number;
   /** Only tests set it. */
   readonly headerTimes?: HeaderTimes | undefined;
-  /** They update running pods without a restart. Default: none. */
-  readonly updaters?: readonly PodUpdater[];
+  /** Observes the agents that update running pods without a restart. Default: there are none. */
+  readonly observeAgents?: ObserveAgents | undefined;
   /** Describes the pods that get every name below a wildcard. Default: no pod does. */
   readonly wildcardPods?: string | undefined;
   /**
@@ -56,7 +56,7 @@ const COMPACT_AFTER_MS = 3_000;
  * Services and certificates.
  */
 export async function runController(config: Config, deps: ControllerDeps): Promise<RunningController> {
-  const { client: anyTime, identity, log, updaters = [], now } = deps;
+  const { client: anyTime, identity, log, observeAgents, now } = deps;
   let election: Election | undefined;
   const client = leaderClient(anyTime, () => election?.leading ?? false);
   const { namespace } = config;
@@ -66,7 +66,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   const component = "switchback-controller";
   const events = createEventRecorder({ client: anyTime, component, instance: identity, namespace, log });
   const counters = restartCounters(registry);
-  const tasks = new LeaderTasks({ client, config, clusterDomain, log, events, counters, updaters, now });
+  const tasks = new LeaderTasks({ client, config, clusterDomain, log, events, counters, observeAgents, now });
   const { source, map, leftOut, status } = await createReplica(config, {
     client,
     identity,

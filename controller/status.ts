@@ -12,7 +12,7 @@ import { countDecisions } from "./dnscheck/claim-decisions.ts";
 import type { NameDecisions } from "./dnscheck/verifier.ts";
 import { contradictionWarnings } from "./expected-headers/contradictions.ts";
 import type { HeaderDecisions } from "./expected-headers/header-decisions.ts";
-import type { RolloutStatus } from "./rollout/rollout-status.ts";
+import type { RolloutStatus } from "./rollout/report.ts";
 import { IN_CLUSTER_NAME } from "./sources/in-cluster-names.ts";
 import type { Source, SourceState } from "./sources/types.ts";
 import type { TargetAddresses } from "./target-addresses.ts";

@@ -1,4 +1,3 @@
-import type { UpdaterState } from "#controller/rollout/pod-updater.ts";
 import type { PublishedMap, Reason, TargetAddress } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
@@ -125,13 +124,15 @@ export interface PodInfo extends ObjectName {
 export interface NodeUpdaters {
   readonly all: readonly UpdaterInfo[];
   /** The updater of a node; undefined if the node has none. */
-  of(node: string): UpdaterState | undefined;
+  of(node: string): Omit<UpdaterInfo, "name" | "silentMs"> | undefined;
 }
 
 export interface UpdaterInfo {
   readonly name: string;
   /** The revision of the map that every pod of the node has. */
   readonly mapRevision: string | undefined;
+  /** The pod revisions that it has applied to all pods of the node that select them. */
+  readonly podRevisions?: readonly string[] | undefined;
   /** Milliseconds since its last report, by the local clock. */
   readonly silentMs: number;
   /** Whether it was silent for no longer than the configuration allows (`pods.agentSilenceSeconds`). */
@@ -179,7 +180,7 @@ export interface StatusFacts {
   readonly running?: { readonly workloads: readonly WorkloadInfo[] } | undefined;
 }
 
-/** An owner of opted-in pods, from the leader's status (controller/rollout/rollout-status.ts). */
+/** An owner of opted-in pods, from the leader's status (controller/rollout/report.ts). */
 export interface WorkloadInfo extends ObjectName, Reason {
   readonly kind: string;
   readonly stale: number;

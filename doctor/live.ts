@@ -1,4 +1,3 @@
-import { isApplied } from "#controller/rollout/pod-updater.ts";
 import { ON_CHANGE_KEY } from "#hostmap/metadata-keys.ts";
 import { effectiveOnChange } from "#hostmap/on-change.ts";
 import { DEFAULT_ON_CHANGE } from "#lib/config/defaults.ts";
@@ -35,5 +34,6 @@ export function isUpdated(
 ): boolean | undefined {
   if (updaters === undefined || !updaters.known) return undefined;
   const updater = updaters.value.of(node);
-  return updater?.alive === true && isApplied(updater, wanted);
+  if (updater?.alive !== true) return false;
+  return updater.mapRevision === wanted.mapRevision || updater.podRevisions?.includes(wanted.podRevision) === true;
 }

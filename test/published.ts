@@ -1,6 +1,5 @@
 import { gunzipSync } from "node:zlib";
 import { CA_SECRET, TLS_SECRET } from "#certs/objects.ts";
-import { RECORD_MAPS, RECORDS_NAME } from "#controller/rollout/record-map.ts";
 import { shortHash } from "#hostmap/hash.ts";
 import { HostsParser, renderHosts } from "#hostmap/hosts-text.ts";
 import { HOLD_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
@@ -23,7 +22,6 @@ export const OBJECTS = {
   /** The ConfigMap with whose dry run the controller checks that the API server calls the webhook. */
   reachable: TARGETS_NAME,
   targets: TARGETS_NAME,
-  records: RECORDS_NAME,
   ca: CA_SECRET,
   serving: TLS_SECRET,
   statusKey: STATUS_SECRET,
@@ -31,12 +29,7 @@ export const OBJECTS = {
 } as const;
 
 /** The ConfigMaps that the controller writes, in the order of its Role. It deletes none. */
-export const WRITTEN: readonly string[] = [MAP_NAME, TARGETS_NAME, ...RECORD_MAPS];
-
-/** Returns the first of the objects that exist for the same purpose, with the same rights. */
-export function firstLike(name: string): string {
-  return RECORD_MAPS.includes(name) ? RECORDS_NAME : name;
-}
+export const WRITTEN: readonly string[] = [MAP_NAME, TARGETS_NAME];
 
 /**
  * Reads the map: the addresses and the namespace of each name, and the removal that is held. The revision is missing
@@ -72,14 +65,25 @@ export function hostsText(configMaps: readonly object[]): string {
 
 /**
  * Returns the ConfigMaps of a map: the addresses of each name, in the order of their first publication, the addresses
- * of the targets, and the text that says what is held.
+ * of the targets, the text that says what is held, the namespaces that hold the names, and the time of publication.
  */
 export function mapObjects(
   hosts: Readonly<Record<string, readonly string[]>>,
-  { targets = [], hold }: { readonly targets?: readonly TargetAddress[]; readonly hold?: string | undefined } = {},
+  {
+    targets = [],
+    hold,
+    holders = {},
+    time = "2026-01-01T00:00:00.000Z",
+  }: {
+    readonly targets?: readonly TargetAddress[];
+    readonly hold?: string | undefined;
+    readonly holders?: Readonly<Record<string, string>>;
+    readonly time?: string;
+  } = {},
 ) {
-  const text = renderHosts(Object.entries(hosts).map(([name, addresses]) => ({ name, addresses })));
-  const annotations = mapAnnotations(shortHash(text), {}, "2026-01-01T00:00:00.000Z");
+  const lines = Object.entries(hosts).map(([name, addresses]) => ({ name, addresses, holder: holders[name] }));
+  const text = renderHosts(lines);
+  const annotations = mapAnnotations(shortHash(text), {}, time);
   const relayed = targets.map((target, at) => ({ ...target, upstream: "192.0.2.1", ports: [portAt(at)] }));
   return [
     configMap(MAP_NAME, { [TEXT_KEY]: text }, { ...annotations, ...(hold === undefined ? {} : { [HOLD_KEY]: hold }) }),

@@ -96,7 +96,7 @@ test("ready needs both a certificate and a map; the body lists what is missing",
   assert.equal((await health("/healthz")).status, 200);
 });
 
-test("/loaded reports the revision in use, for the controller", async () => {
+test("/loaded reports the revision in use", async () => {
   const { health, offerMap } = await start();
   assert.deepEqual(await (await health("/loaded")).json(), { revision: null, names: 0, maxNames: 0 });
   offerMap(mapOf("r1", "a.example.com"));

@@ -1,4 +1,4 @@
-import type { PodUpdater } from "#controller/rollout/pod-updater.ts";
+import type { ObserveAgents } from "#controller/rollout/live.ts";
 import { runController } from "#controller/run.ts";
 import { clusterDomainDiffers } from "#controller/targets/cluster-domain.ts";
 import { agentSettings } from "#extras/agent/config.ts";
@@ -18,12 +18,12 @@ export async function startController(
 ): Promise<Running> {
   const differs = clusterDomainDiffers(config.clusterDomain, context.resolvConf);
   if (differs !== undefined) context.log.warn({ ...differs }, "the configured cluster domain is not that of this pod");
-  const updaters = await podUpdaters(config);
+  const observeAgents = await agentsOf(config);
   return await withOwnClient(connect, (client) =>
     runController(config, {
       ...context,
       client,
-      updaters,
+      observeAgents,
       wildcardPods: wildcardPods(config),
       now: Date.now,
       ...(probes !== undefined && { probes }),
@@ -31,10 +31,10 @@ export async function startController(
   );
 }
 
-/** What updates running pods without a restart: the agents, if they are enabled. */
-async function podUpdaters(config: Config): Promise<PodUpdater[]> {
+/** The agents, which update running pods without a restart. Undefined: they are not enabled. */
+async function agentsOf(config: Config): Promise<ObserveAgents | undefined> {
   const settings = agentSettings(config);
-  if (!settings.enabled) return [];
-  const { agentUpdater } = await import("#extras/agent/rollout/pod-updater.ts");
-  return [agentUpdater(settings, config.pods)];
+  if (!settings.enabled) return undefined;
+  const { observeAgents } = await import("#extras/agent/rollout/lease-reader.ts");
+  return observeAgents(settings, config.pods);
 }

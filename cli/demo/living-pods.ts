@@ -1,4 +1,4 @@
-import type { RolloutStatus, WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import type { RolloutStatus, WorkloadStatus } from "#controller/rollout/report.ts";
 import { pause } from "#lib/kube/time.ts";
 import { admit, type DemoPod, podsOf } from "./admission.ts";
 import { call } from "./call.ts";
@@ -70,7 +70,6 @@ function runningOf(workloads: readonly WorkloadStatus[]): RolloutStatus {
   return {
     unknown: undefined,
     unknownCode: undefined,
-    notice: undefined,
     dryRun: false,
     underWay: undefined,
     waiting: 0,

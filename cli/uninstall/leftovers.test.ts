@@ -3,14 +3,13 @@ import { type TestContext, test } from "node:test";
 import { installed, NAMESPACE, ours } from "#test/fakes/installed.ts";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { skipWaits } from "#test/fakes/skipped-waits.ts";
-import { firstLike, mapObjects, OBJECTS, WRITTEN } from "#test/published.ts";
+import { mapObjects, OBJECTS } from "#test/published.ts";
 import { removeLeftovers } from "./leftovers.ts";
 
 const LEASES = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases`;
 const CONTROLLER = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "controller" };
 
 const MAP = mapObjects({ "shop.example.com": ["198.51.100.9"] });
-const RECORDS = WRITTEN.filter((name) => firstLike(name) === OBJECTS.records);
 const SECRETS = [OBJECTS.ca, OBJECTS.serving, "switchback-cert-manager-ca", OBJECTS.statusKey];
 
 /** A cluster with all objects that are created at run time. */
@@ -18,7 +17,7 @@ function remains(): MemoryServer {
   const api = installed();
   for (const object of MAP) api.add(ours("configmaps"), object.metadata.name, object);
   api.add(ours("configmaps"), "switchback-of-an-extra");
-  for (const name of [OBJECTS.targets, ...RECORDS]) api.add(ours("configmaps"), name);
+  api.add(ours("configmaps"), OBJECTS.targets);
   for (const name of SECRETS) api.add(ours("secrets"), name);
   api.add(LEASES, OBJECTS.lease);
   return api;
@@ -29,7 +28,6 @@ const GONE = [
   "configmaps/switchback-of-an-extra",
   ...MAP.map(({ metadata }) => `configmaps/${metadata.name}`),
   `configmaps/${OBJECTS.targets}`,
-  ...RECORDS.map((name) => `configmaps/${name}`),
   ...SECRETS.map((name) => `secrets/${name}`),
   `leases/${OBJECTS.lease}`,
 ];

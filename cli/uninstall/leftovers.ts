@@ -1,5 +1,4 @@
 import { CA_SECRET, TLS_SECRET } from "#certs/objects.ts";
-import { RECORD_MAPS } from "#controller/rollout/record-map.ts";
 import type { UninstallPart } from "#extras/extension-points.ts";
 import { TARGET_KEY } from "#hostmap/metadata-keys.ts";
 import { MAP_NAME } from "#lib/documents/map-format.ts";
@@ -32,8 +31,8 @@ const CONTROLLER_PODS = "app.kubernetes.io/name=switchback,app.kubernetes.io/com
  * Certificates.
  */
 const CERT_MANAGER_CA = "switchback-cert-manager-ca";
-/** ConfigMaps with the map, with the proxies' targets, and with the times of restarts. */
-const OTHER_MAPS: readonly string[] = [MAP_NAME, TARGETS_NAME, ...RECORD_MAPS];
+/** ConfigMaps with the map, and with the proxies' targets. */
+const OTHER_MAPS: readonly string[] = [MAP_NAME, TARGETS_NAME];
 const POLL_MS = 500;
 
 /**

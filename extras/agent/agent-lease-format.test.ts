@@ -48,10 +48,14 @@ test("a Lease is written with format version 1; a Lease without a version counts
 
 test("of a Lease with another format version, only the time of its renewal is read", () => {
   for (const version of ["2", "0", "01", ""]) {
-    const lists = { "switchback.dev/revision": "0df1b281272f", "switchback.dev/pod-revisions": "0df1b281272f" };
+    const lists = {
+      "switchback.dev/problem": "a/b: file-busy",
+      "switchback.dev/revision": "0df1b281272f",
+      "switchback.dev/pod-revisions": "0df1b281272f",
+    };
     const annotations = { ...lists, "switchback.dev/format": version };
     const lease = parseAgentLease({ metadata: { annotations }, spec: { renewTime: "2026-01-01T00:00:00.000000Z" } });
-    const unknown = { mapRevision: undefined, podRevisions: undefined };
+    const unknown = { mapRevision: undefined, podRevisions: undefined, problems: [] };
     assert.deepEqual(lease, { renewTime: "2026-01-01T00:00:00.000000Z", ...unknown });
   }
 });
@@ -72,7 +76,7 @@ test("the path and the selector of the Leases", () => {
 });
 
 test("a Lease without annotations or spec has no values", () => {
-  const nothing = { renewTime: undefined, mapRevision: undefined, podRevisions: undefined };
+  const nothing = { renewTime: undefined, mapRevision: undefined, podRevisions: undefined, problems: [] };
   assert.deepEqual(parseAgentLease({ metadata: {} }), nothing);
 });
 
@@ -108,7 +112,7 @@ test("the Leases are listed with their names, and without other Leases", async (
   }
   kube.put(agentLeasePath("agents", "somebodys"), { spec: { renewTime } });
   assert.deepEqual(await listAgentLeases(kube.client, "agents"), [
-    { name: "switchback-agent-a", renewTime, mapRevision: "r", podRevisions: undefined },
-    { name: "switchback-agent-b", renewTime: undefined, mapRevision: undefined, podRevisions: undefined },
+    { name: "switchback-agent-a", renewTime, mapRevision: "r", podRevisions: undefined, problems: [] },
+    { name: "switchback-agent-b", renewTime: undefined, mapRevision: undefined, podRevisions: undefined, problems: [] },
   ]);
 });

@@ -3,7 +3,7 @@ import { REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { Lease } from "#lib/kube/lease.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
-import { FORMAT_KEY, NODE_HOSTS_KEY, POD_REVISIONS_KEY } from "./metadata-keys.ts";
+import { FORMAT_KEY, NODE_HOSTS_KEY, POD_REVISIONS_KEY, PROBLEM_KEY } from "./metadata-keys.ts";
 import { type NodeHostsReport, parseNodeHostsReport } from "./node-hosts-report.ts";
 
 /**
@@ -68,6 +68,8 @@ export interface AgentLease {
    * Undefined if the agent does not know yet, if there are too many, or if the Lease has another format version.
    */
   readonly podRevisions: readonly string[] | undefined;
+  /** Pods, as `namespace/name`, whose hosts files the agent cannot write. It names some of them only. */
+  readonly problems: readonly string[];
   /** Report about the node's hosts file. Undefined if no names are chosen for nodes. */
   readonly nodeHosts?: NodeHostsReport | undefined;
 }
@@ -97,8 +99,15 @@ export function parseAgentLease({ metadata, spec }: Lease): AgentLease {
     renewTime: spec?.renewTime,
     mapRevision: (isReadable && annotations[REVISION_KEY]) || undefined,
     podRevisions: isReadable ? parsePodRevisions(annotations[POD_REVISIONS_KEY]) : undefined,
+    problems: isReadable ? podsIn(annotations[PROBLEM_KEY]) : [],
     ...(nodeHosts !== undefined && { nodeHosts }),
   };
+}
+
+/** The pods of a list `shop/web: file-too-large, shop/db: not-kubelets, 3 more`. */
+function podsIn(problem: string | undefined): readonly string[] {
+  const named = problem?.split(", ", MAX_POD_REVISIONS) ?? [];
+  return named.flatMap((each) => (each.includes(": ") ? (each.split(": ")[0] ?? []) : []));
 }
 
 /** Reads the agents' Leases once, each with its name. Rejects if the API server refuses. */

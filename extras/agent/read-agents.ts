@@ -7,7 +7,7 @@ import { type AgentLease, agentLeaseName, listAgentLeases } from "./agent-lease-
 import { agentSettings } from "./config.ts";
 
 /** A node's agent, as its Lease shows it. */
-export interface AgentInfo extends UpdaterInfo, Pick<AgentLease, "podRevisions" | "nodeHosts"> {}
+export interface AgentInfo extends UpdaterInfo, Pick<AgentLease, "nodeHosts"> {}
 
 /** Reads the agents' Leases. A Lease without a renewal counts as renewed in 1970. */
 export async function readAgents({ client, config, now }: FactSource): Promise<Fact<readonly AgentInfo[]>> {

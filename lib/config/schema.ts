@@ -83,16 +83,15 @@ const restartSchema = strictObject({
   minIntervalSeconds: setting(
     seconds,
     30,
-    "Shortest time between two restarts of a workload; doubles with each restart.",
+    "Shortest time between two restarts of a workload; doubles with each restart that names of a namespace cause.",
   ),
   maxIntervalSeconds: setting(seconds, 3600, "Upper limit of that time."),
-  dailyBudget: setting(integer(0), 6, "Maximum number of restarts of a workload in any 24 hours."),
-  vanishedSeconds: setting(seconds, 600, "Delay of a restart that would only remove names."),
-  revertSeconds: setting(
-    seconds,
-    300,
-    "If a restart is reverted within this time, the workload is not restarted again.",
+  dailyBudget: setting(
+    integer(0),
+    6,
+    "Maximum number of restarts of a workload in 24 hours; the namespaces of the names share it.",
   ),
+  vanishedSeconds: setting(seconds, 600, "Delay of a restart that would only remove names."),
   rolloutSeconds: setting(seconds, 600, "A rollout that takes longer counts as failed."),
   holdAfter: setting(
     integer(1),

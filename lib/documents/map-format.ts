@@ -201,7 +201,13 @@ export async function parseMap(object: MapObject | undefined, last?: PublishedMa
   const text = await textOfMap(object);
   if (typeof text !== "string") return text;
   const revision = shortHash(text);
-  return editedText(object, revision) ?? mapOfLines(revision, await parseLines(text, last?.lines));
+  const published = Date.parse(object?.metadata.annotations?.[MAP_TIME_KEY] ?? "");
+  return (
+    editedText(object, revision) ?? {
+      ...mapOfLines(revision, await parseLines(text, last?.lines)),
+      ...(Number.isFinite(published) && { published }),
+    }
+  );
 }
 
 /**

@@ -33,6 +33,11 @@ export const PROXY_PROTOCOL_KEY = "switchback.dev/proxy-protocol";
  * Written on a workload's pod template to restart it: the time, like kubectl's restartedAt. The new pods have it too.
  */
 export const RESTARTED_KEY = "switchback.dev/restartedAt";
+/**
+ * Written on a workload that the controller restarts: the times of its restarts in the last 24 hours, and the namespaces
+ * whose names caused them, as JSON.
+ */
+export const RESTARTS_KEY = "switchback.dev/restarts";
 /** Annotation of a namespace, set by the cluster admin: the domains that its objects may claim. */
 export const DOMAINS_KEY = "switchback.dev/domains";
 /**

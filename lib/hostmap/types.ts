@@ -109,6 +109,8 @@ export interface HostLine {
 export interface PublishedMap {
   /** Short hash. Equal revisions mean equal content. */
   readonly revision: string;
+  /** When the leader published it, milliseconds since 1970 by its clock. Missing: not known. */
+  readonly published?: number;
   /** Names without wildcards, each once. Names that were published first come first. */
   readonly names: readonly string[];
   /** All names in the same order, with wildcards. */

@@ -32,7 +32,7 @@ export interface Page {
 
 /** How a page is rendered, and which requests get it. */
 interface PageSource {
-  readonly render: (query: URLSearchParams) => Page;
+  readonly render: (query: URLSearchParams) => Page | Promise<Page>;
   /** Whether the page depends on the query. Otherwise the query is ignored, as a page for everybody should do. */
   readonly takesQuery?: boolean;
   /**
@@ -82,10 +82,10 @@ export async function startHealthServer(options: HealthServerOptions): Promise<H
     contentType: registry.contentType,
     body: ofProcess.metrics() + (await registry.metrics()),
   });
-  const pages = new Map<string, ServedPage>([["/metrics", { render: renderSparingly(metrics) }]]);
-  for (const [path, { render, ...page }] of Object.entries(options.pages ?? {})) {
-    pages.set(path, { ...page, render: renderSparingly(render) });
-  }
+  const sources: Record<string, PageSource> = { ...options.pages, "/metrics": { render: metrics } };
+  const pages = new Map(
+    Object.entries(sources).map(([path, page]) => [path, { ...page, render: renderSparingly(page.render) }]),
+  );
   const answer = async (url: string, headers: IncomingHttpHeaders, response: ServerResponse): Promise<void> => {
     const [path = "/", query = ""] = url.split("?", 2);
     if (path === "/healthz") return probe(response, options.live());
@@ -117,34 +117,23 @@ export async function startHealthServer(options: HealthServerOptions): Promise<H
   };
 }
 
-interface ServedPage extends Pick<PageSource, "refusal" | "takesQuery"> {
-  readonly render: (query: string) => Promise<RenderedPage>;
-}
-
-/** A page as bytes. All its readers share them. */
-interface RenderedPage {
-  readonly contentType: string;
-  readonly body: Buffer;
-}
-
 /** CPU time for rendering a page in one second. */
 const RENDER_MS = 100;
 
 /** Returns a function that renders a page. When its time for this second is used up, it returns the last result. */
-function renderSparingly(
-  render: (query: URLSearchParams) => Page | Promise<Page>,
-): (query: string) => Promise<RenderedPage> {
-  let last: { readonly query: string; readonly page: RenderedPage } | undefined;
+function renderSparingly(render: PageSource["render"]) {
+  /** All readers of the page share its bytes. */
+  let last: { readonly query: string; readonly contentType: string; readonly body: Buffer } | undefined;
   let [secondEnds, spentMs] = [0, 0];
-  return async (query) => {
+  return async (query: string) => {
     if (performance.now() >= secondEnds) [secondEnds, spentMs] = [performance.now() + 1_000, 0];
-    if (last?.query === query && spentMs >= RENDER_MS) return last.page;
+    if (last?.query === query && spentMs >= RENDER_MS) return last;
     const before = process.threadCpuUsage();
     const { contentType, body } = await render(new URLSearchParams(query));
     const { user, system } = process.threadCpuUsage(before);
     spentMs += (user + system) / 1_000;
-    last = { query, page: { contentType, body: Buffer.from(body) } };
-    return last.page;
+    last = { query, contentType, body: Buffer.from(body) };
+    return last;
   };
 }
 

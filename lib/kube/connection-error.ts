@@ -35,7 +35,8 @@ const CURES: Readonly<Record<string, string>> = {
 };
 
 /** OpenSSL's codes for a certificate whose CA is unknown. */
-const UNKNOWN_CA = /^(UNABLE_TO_(VERIFY|GET_ISSUER)|SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT|CERT_SIGNATURE_FAILURE)/;
+const UNKNOWN_CA =
+  /^(UNABLE_TO_(VERIFY|GET_ISSUER)|SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT|CERT_SIGNATURE_FAILURE)/;
 
 function cureOf(code: string, { server, tls, from }: Access): string | undefined {
   if (UNKNOWN_CA.test(code)) {

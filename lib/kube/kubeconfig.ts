@@ -23,32 +23,26 @@ interface LoadedKubeconfig {
  */
 export async function loadKubeconfig(paths: string, context?: string): Promise<LoadedKubeconfig> {
   const config = await read(paths);
+  const invalid = (text: string) => new SwitchbackError("config-invalid", `kubeconfig ${paths}: ${text}`);
   if (context !== undefined) config.setCurrentContext(context);
   const cluster = config.getCurrentCluster();
   const current = config.getContextObject(config.getCurrentContext());
   if (!cluster || !current) {
+    const name = config.getCurrentContext() ?? "";
     const known = config.getContexts().map((each) => each.name);
-    throw new SwitchbackError(
-      "config-invalid",
-      `kubeconfig ${paths}: no context ${JSON.stringify(config.getCurrentContext() ?? "")}; available: ` +
-        nearest(config.getCurrentContext() ?? "", known, "kubectl config get-contexts"),
-    );
+    const available = nearest(name, known, "kubectl config get-contexts");
+    throw invalid(`no context ${JSON.stringify(name)}; available: ${available}`);
   }
   const server = URL.parse(cluster.server);
   if (server === null || !/^https?:$/.test(server.protocol)) {
-    throw new SwitchbackError(
-      "config-invalid",
-      `kubeconfig ${paths}: server ${JSON.stringify(cluster.server)} of cluster ${JSON.stringify(cluster.name)} is ` +
-        "not a URL such as https://10.0.0.1:6443",
-    );
+    const what = `server ${JSON.stringify(cluster.server)} of cluster ${JSON.stringify(cluster.name)}`;
+    throw invalid(`${what} is not a URL such as https://10.0.0.1:6443`);
   }
   if (current.user && config.getUser(current.user) === null) {
     const known = config.getUsers().map((each) => each.name);
-    throw new SwitchbackError(
-      "config-invalid",
-      `kubeconfig ${paths}: no user ${JSON.stringify(current.user)}, which context ${JSON.stringify(current.name)} ` +
-        `names; available: ${nearest(current.user, known, "kubectl config get-users")}`,
-    );
+    const available = nearest(current.user, known, "kubectl config get-users");
+    const from = `which context ${JSON.stringify(current.name)} names`;
+    throw invalid(`no user ${JSON.stringify(current.user)}, ${from}; available: ${available}`);
   }
   // Without a user, the library would not use the CA.
   if (config.getCurrentUser() === null) addAnonymous(config, current);

@@ -86,31 +86,3 @@ test("a stop within a run waits for that run", async () => {
   gate.resolve(undefined);
   await stopped.promise;
 });
-
-test("waits beyond the timer limit are waited for completely, and no adjustable clock is read", async (t) => {
-  t.mock.timers.enable({ apis: ["setTimeout"] });
-  for (const clock of [Date, performance]) t.mock.method(clock, "now", () => assert.fail("a clock is read"));
-  const DAY_MS = 86_400_000;
-  let runs = 0;
-  const reconciler = new Reconciler({
-    reconcile: () => {
-      runs += 1;
-      return { requeueAfter: 40 * DAY_MS };
-    },
-    retry,
-  });
-  reconciler.enqueue();
-  t.mock.timers.tick(1);
-  assert.equal(runs, 1);
-  for (let hour = 0; hour < 40 * 24 - 1; hour += 1) t.mock.timers.tick(3_600_000);
-  t.mock.timers.tick(3_599_999);
-  assert.equal(runs, 1);
-  t.mock.timers.tick(1);
-  assert.equal(runs, 2);
-  reconciler.enqueue(1_000);
-  t.mock.timers.tick(1_000);
-  assert.equal(runs, 3);
-  await reconciler.stop();
-  t.mock.timers.tick(50 * DAY_MS);
-  assert.equal(runs, 3);
-});

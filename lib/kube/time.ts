@@ -57,19 +57,12 @@ export function between(low: number, high: number, random: () => number): number
 /** Calls back after some milliseconds, unless the returned function is called, which cancels it. */
 export type StartTimer = (callback: () => void, ms: number) => () => void;
 
-/** `setTimeout` overflows above 2^31-1 ms. A longer wait consists of several timers. */
-const MAX_TIMER_MS = 3_600_000;
+/** The longest wait of `setTimeout`: above it, it would call back at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** Like `setTimeout`, for a wait of any length. */
+/** Like `setTimeout`. A wait of more than 24 days ends after 24 days. */
 export const startTimer: StartTimer = (callback, ms) => {
-  let leftMs = ms;
-  let timer: NodeJS.Timeout;
-  const next = (): void => {
-    const sliceMs = Math.min(leftMs, MAX_TIMER_MS);
-    leftMs -= sliceMs;
-    timer = setTimeout(leftMs > 0 ? next : callback, sliceMs);
-  };
-  next();
+  const timer = setTimeout(callback, Math.min(ms, MAX_TIMER_MS));
   return () => clearTimeout(timer);
 };
 

@@ -37,6 +37,7 @@ test("the facts of a pod: its controller, and the labels and annotations that co
     namespace: "shop",
     name: "web-1-a",
     uid: "uid",
+    creationTimestamp: "2026-01-01T00:00:00Z",
     deletionTimestamp: "2026-01-01T00:00:00Z",
     ownerReferences: [
       { ...owner, name: "other", controller: false },
@@ -64,6 +65,7 @@ test("the facts of a pod: its controller, and the labels and annotations that co
     revision: "r",
     onChange: "live",
     restartedAt: "t",
+    created: Date.parse("2026-01-01T00:00:00Z"),
     terminating: true,
   });
   const { owner: none, mirror, terminating, namespace, name, uid } = podFacts({});
@@ -85,6 +87,7 @@ describe("the watch of pods", () => {
       log: new LineLog(),
       labelSelector: "!other",
       withNodes: false,
+      keep: (facts) => facts,
       ...options,
       onChange: ({ key, before, after }) => void heard.changes.push(`${key} ${before?.inject}>${after?.inject}`),
       onSynced: () => void heard.synced++,
@@ -137,17 +140,17 @@ describe("the watch of pods", () => {
     assert.deepEqual(nodes(), [undefined, "node-1"]);
   });
 
-  test("has only the pods of the selection, of one namespace, or of the wanted namespaces", async (t) => {
+  test("has only the pods of the selection, or of one namespace", async (t) => {
     const kube = new MemoryKube();
     for (const [namespace, labels] of Object.entries({ shop: {}, bank: {}, left: { other: "yes" } }))
       kube.put(`/api/v1/namespaces/${namespace}/pods/web`, { metadata: { labels } });
     kube.put("/api/v1/namespaces/shop/pods/job", { metadata: {}, status: { phase: "Succeeded" } });
     const keys = (options: Parameters<typeof open>[2]) => open(t, kube, options).informer.objects();
-    const all = [keys({}), keys({ namespace: "shop" }), keys({ isWanted: (name) => name === "bank" })];
+    const all = [keys({}), keys({ namespace: "shop" })];
     await settled();
     assert.deepEqual(
       all.map((pods) => [...pods.keys()]),
-      [["shop/web", "bank/web"], ["shop/web"], ["bank/web"]],
+      [["shop/web", "bank/web"], ["shop/web"]],
     );
   });
 });

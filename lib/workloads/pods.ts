@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { HOSTS_KEY, INJECT_KEY, ON_CHANGE_KEY, RESTARTED_KEY, REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import { MIRROR_KEY } from "#hostmap/opt-in.ts";
-import type { HostAlias } from "#hostmap/types.ts";
+import type { HostAlias, Reason } from "#hostmap/types.ts";
 import type { ObjectChange } from "#lib/kube/cache.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
@@ -43,6 +43,10 @@ export interface PodFacts {
   readonly revision: string | undefined;
   readonly onChange: string | undefined;
   readonly restartedAt: string | undefined;
+  /** creationTimestamp, milliseconds since 1970 by the API server's clock. NaN: not known. */
+  readonly created: number;
+  /** Why `hosts` is only a hash: the text is too long to be kept. */
+  readonly unfollowed?: Reason | undefined;
   /** It is being deleted. Only its replacement counts. */
   readonly terminating: boolean;
 }
@@ -68,12 +72,10 @@ interface PodsDeps {
   /** Default: all namespaces. */
   readonly namespace?: string;
   readonly labelSelector: string;
-  /** Namespaces whose pods are kept; default: all. */
-  readonly isWanted?: (namespace: string) => boolean;
   /** Whether the facts include the pods' nodes. */
   readonly withNodes: boolean;
-  /** Returns what to keep of a pod, or undefined to keep nothing. Default: its facts unchanged. */
-  readonly keep?: (facts: PodFacts) => PodFacts | undefined;
+  /** Returns what to keep of a pod's facts. */
+  readonly keep: (facts: PodFacts) => PodFacts;
   /** Called for each change of a pod's facts, also during the first list; `before` and `after` differ. */
   readonly onChange: (change: ObjectChange<PodFacts>) => void;
   /** Called once, after the first complete list. */
@@ -85,15 +87,14 @@ interface PodsDeps {
  * of a pod. The phase is not metadata, so the API server selects by it.
  */
 export function watchPods(deps: PodsDeps): Informer<PodFacts> {
-  const { client, log, namespace, labelSelector, isWanted = () => true, withNodes, onChange, onSynced } = deps;
-  const { keep = (facts) => facts } = deps;
+  const { client, log, namespace, labelSelector, withNodes, keep, onChange, onSynced } = deps;
   return watchObjects<PodFacts, RawPod>({
     client,
     path: corePath("pods", namespace),
     labelSelector,
     fieldSelector: NOT_ENDED,
     metadataOnly: !withNodes,
-    project: (pod) => (isWanted(pod.metadata?.namespace ?? "") ? keep(podFacts(pod)) : undefined),
+    project: (pod) => keep(podFacts(pod)),
     // A pod's status changes often, and no fact depends on it.
     onChange: (change) => {
       if (!isDeepStrictEqual(change.before, change.after)) onChange(change);
@@ -130,6 +131,7 @@ export function podFacts({ metadata = {}, spec }: RawPod): PodFacts {
     revision: truncate(annotations[REVISION_KEY], MAX_WORD),
     onChange: truncate(annotations[ON_CHANGE_KEY], MAX_WORD),
     restartedAt: truncate(annotations[RESTARTED_KEY], MAX_WORD),
+    created: Date.parse(metadata.creationTimestamp ?? ""),
     terminating: metadata.deletionTimestamp !== undefined,
   };
 }

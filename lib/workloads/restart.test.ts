@@ -32,6 +32,13 @@ test("a restart sets one annotation on the template, with uid and resourceVersio
   assert.deepEqual(outcome.workload, kube.at(PATH));
 });
 
+test("a restart with a record sets an annotation of the workload in the same patch", async () => {
+  const kube = withWeb();
+  await restartWorkload(kube.client, WEB, await seen(kube), { ...OPTIONS, record: "[]" });
+  assert.equal(kube.writes.length, 1);
+  assert.deepEqual(kube.at(PATH)?.metadata.annotations, { "switchback.dev/restarts": "[]" });
+});
+
 test("a newer version and another object of the same name are conflicts", async () => {
   for (const change of [{ spec: { replicas: 3 } }, { metadata: { uid: "another", resourceVersion: "1" } }]) {
     const kube = withWeb();

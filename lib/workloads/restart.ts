@@ -1,4 +1,4 @@
-import { RESTARTED_KEY } from "#hostmap/metadata-keys.ts";
+import { RESTARTED_KEY, RESTARTS_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -25,12 +25,14 @@ type RestartResult =
 interface RestartOptions {
   /** Value of the annotation `switchback.dev/restartedAt`: RFC 3339. */
   readonly stamp: string;
+  /** Value of the annotation `switchback.dev/restarts` of the workload itself. Default: it stays. */
+  readonly record?: string;
   /** The field manager of the restart, in the workload's managedFields. */
   readonly fieldManager: string;
   readonly signal?: AbortSignal;
 }
 
-interface RereadOptions extends Omit<RestartOptions, "stamp"> {
+interface RereadOptions extends Omit<RestartOptions, "stamp" | "record"> {
   readonly stamp: () => string;
   /**
    * Returns the reason not to restart the workload that was read. It is called before the workload's own refusals are
@@ -60,11 +62,12 @@ export async function restartWorkload(
   client: Pick<KubeClient, "mergePatch">,
   { namespace, kind, name }: RestartableName,
   { uid, resourceVersion, refusal }: WorkloadState,
-  { stamp, ...options }: RestartOptions,
+  { stamp, record, ...options }: RestartOptions,
 ): Promise<RestartResult> {
   if (refusal !== undefined) return { result: "refused", reason: refusal };
   const template = { metadata: { annotations: { [RESTARTED_KEY]: stamp } } };
-  const body = { metadata: { uid, resourceVersion }, spec: { template } };
+  const annotations = record === undefined ? {} : { annotations: { [RESTARTS_KEY]: record } };
+  const body = { metadata: { uid, resourceVersion, ...annotations }, spec: { template } };
   try {
     const path = workloadPath(namespace, kind, name);
     return { result: "restarted", workload: await client.mergePatch<RawWorkload>(path, body, options) };

@@ -9,9 +9,3 @@ export interface WorkloadName {
 export function workloadKey({ namespace, kind, name }: WorkloadName): string {
   return `${namespace}/${kind}/${name}`;
 }
-
-/** `shop/Deployment/web` -> its parts; a missing part is empty. */
-export function partsOf(key: string): WorkloadName {
-  const [namespace = "", kind = "", name = ""] = key.split("/");
-  return { namespace, kind, name };
-}

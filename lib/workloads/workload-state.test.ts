@@ -78,6 +78,7 @@ test("a workload without a status and a generation is at generation 0", () => {
     resourceVersion: "",
     generation: 0,
     restartedAt: undefined,
+    restarts: undefined,
     onChange: undefined,
     refusal: undefined,
     unsettled: undefined,
@@ -116,8 +117,8 @@ test("only the condition Progressing with the status False is a failure", () => 
   assert.equal(failed(available, progressing), true);
 });
 
-test("the stamp is read from the template, the mode from the workload itself", () => {
-  const annotations = { "switchback.dev/on-change": "live", "switchback.dev/restartedAt": "workload" };
+test("the stamp is read from the template, the mode and the record from the workload itself", () => {
+  const annotations = { "switchback.dev/on-change": "live", "switchback.dev/restarts": "record" };
   const template = {
     metadata: { annotations: { "switchback.dev/on-change": "t", "switchback.dev/restartedAt": "then" } },
   };
@@ -127,6 +128,7 @@ test("the stamp is read from the template, the mode from the workload itself", (
     resourceVersion: "7",
     generation: 3,
     restartedAt: "then",
+    restarts: "record",
     onChange: "live",
     refusal: undefined,
     unsettled: undefined,

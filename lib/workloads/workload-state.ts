@@ -1,4 +1,4 @@
-import { ON_CHANGE_KEY, RESTARTED_KEY } from "#hostmap/metadata-keys.ts";
+import { ON_CHANGE_KEY, RESTARTED_KEY, RESTARTS_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 import type { WorkloadKind } from "./workload-kinds.ts";
@@ -40,6 +40,8 @@ export interface WorkloadState {
   readonly generation: number;
   /** `switchback.dev/restartedAt` of its pod template. */
   readonly restartedAt: string | undefined;
+  /** `switchback.dev/restarts` of the workload itself: the controller's record of its restarts. */
+  readonly restarts: string | undefined;
   /** `switchback.dev/on-change` of the workload itself. */
   readonly onChange: string | undefined;
   /** The reason why it must not be restarted, however stale it is: paused, OnDelete, a partition, or being deleted. */
@@ -58,6 +60,7 @@ export function workloadState(kind: WorkloadKind, raw: RawWorkload): WorkloadSta
     resourceVersion: metadata.resourceVersion ?? "",
     generation: metadata.generation ?? 0,
     restartedAt: spec.template?.metadata?.annotations?.[RESTARTED_KEY],
+    restarts: metadata.annotations?.[RESTARTS_KEY],
     onChange: metadata.annotations?.[ON_CHANGE_KEY],
     refusal: refusalOf(raw),
     unsettled: isSeen(raw) ? MISSING[kind](raw) : "its controller has not yet seen the last change",

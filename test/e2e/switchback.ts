@@ -1,7 +1,7 @@
 import { isIPv4, isIPv6 } from "node:net";
 import { join } from "node:path";
 import { stringify } from "yaml";
-import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import type { WorkloadStatus } from "#controller/rollout/report.ts";
 import type { FullStatus } from "#controller/status.ts";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import { NGINX, PLAIN, TRAEFIK } from "../cluster/addons/load-balancers.ts";

@@ -1,4 +1,4 @@
-import type { RolloutStatus, WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import type { RolloutStatus, WorkloadStatus } from "#controller/rollout/report.ts";
 import type { FullStatus, NameStatus } from "#controller/status.ts";
 
 // The complete status of a leader, as `switchback status` reads it.
@@ -41,7 +41,6 @@ export const WORKLOAD: WorkloadStatus = {
 const RUNNING: RolloutStatus = {
   unknown: undefined,
   unknownCode: undefined,
-  notice: undefined,
   dryRun: false,
   underWay: undefined,
   waiting: 3,

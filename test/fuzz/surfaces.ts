@@ -1,4 +1,4 @@
-import { decodeRecord, encodeRecord } from "#controller/rollout/restart-history.ts";
+import { decodeRecord, encodeRecord } from "#controller/rollout/restart-record.ts";
 import { PRESETS } from "#controller/sources/custom/presets.ts";
 import { claimsOfGateway, claimsOfListenerSet, claimsOfRoute } from "#controller/sources/gateway/route-attachment.ts";
 import { viewGateway, viewListenerSet, viewRoute } from "#controller/sources/gateway/view.ts";
@@ -246,6 +246,6 @@ export const SURFACES: readonly Surface[] = [
       if ("targets" in parsed) listenersOfPublished(parsed);
     },
   ),
-  text("restart records", [encodeRecord("shop/Deployment/web", [])], (it) => void decodeRecord(it)),
+  text("restart records", [encodeRecord([])], (it) => void decodeRecord(it)),
   ...added.flatMap(({ SURFACES: ofExtra }) => ofExtra),
 ];

@@ -354,7 +354,10 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
   });
 
   describe("the controller's token on workloads that it may restart", () => {
-    const restartedAt = { spec: { template: { metadata: { annotations: { "switchback.dev/restartedAt": "now" } } } } };
+    const restartedAt = {
+      metadata: { annotations: { "switchback.dev/restarts": "record" } },
+      spec: { template: { metadata: { annotations: { "switchback.dev/restartedAt": "now" } } } },
+    };
 
     it("restarts them", async () => {
       assertPasses(await merge("controller", DEPLOYMENT, restartedAt));
@@ -370,6 +373,7 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
         template({ spec: { containers: [{ name: "web", image: "evil" }] } }),
         template({ spec: { hostAliases: [{ ip: "198.51.100.1", hostnames: ["bank.example.com"] }] } }),
         template({ metadata: { annotations: { "sidecar.example.com/inject": "true" } } }),
+        template({ metadata: { annotations: { "switchback.dev/restarts": "record" } } }),
         template({ metadata: { labels: { "switchback.dev/inject": "enabled" } } }),
         { spec: { minReadySeconds: 100 } },
         { metadata: { labels: { a: "b" } } },

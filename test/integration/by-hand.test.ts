@@ -169,4 +169,23 @@ describe("switchback restart", () => {
     await here.codeIs("web", "in-step");
     assert.equal(await here.changes("web"), 2);
   });
+
+  it("restarts the pods that are older than the label of their namespace", async () => {
+    const OLDER = "older";
+    await system.apply(namespaceYaml(OLDER));
+    const older = new Following(system, OLDER);
+    const hands = new Kubelet(system, OLDER);
+    try {
+      await system.apply(workload("Deployment", "web", OLDER));
+      await older.rolledOut("Deployment", "web");
+      await system.kubectl("label", "namespace", OLDER, "switchback.dev/inject=enabled");
+      const { code, stdout, stderr } = await system.cli(["restart", OLDER, "--yes"]);
+      assert.deepEqual([code, stderr], [0, ""], stdout);
+      assert.match(stdout, /^Deployment older\/web: 1 of 1 pods stale/);
+      assert.ok(await older.haveName("web", "first.example.com"));
+      await older.codeIs("web", "in-step");
+    } finally {
+      await hands.stop();
+    }
+  });
 });

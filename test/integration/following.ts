@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
-import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import type { WorkloadStatus } from "#controller/rollout/report.ts";
 import { Kubelet, type RunningPod } from "./kubelet.ts";
 import { ingress, mapped, namespaceYaml } from "./objects.ts";
 import { type System, startSystem, until } from "./system.ts";

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { parseAllDocuments } from "yaml";
 import { CONFIG_NAME } from "#lib/documents/installed-config.ts";
-import { firstLike, OBJECTS, strays, WRITTEN } from "../published.ts";
+import { OBJECTS, strays, WRITTEN } from "../published.ts";
 import {
   applyAs,
   bundles,
@@ -117,9 +117,6 @@ describe("rights", () => {
 
   const TARGETS = each("list watch", { resource: "configmaps", name: OBJECTS.targets });
   const MAP = each("list watch", { resource: "configmaps", name: OBJECTS.map });
-  /** Of many ConfigMaps for one purpose, the first one. */
-  const CONFIG_MAPS = WRITTEN.filter((name) => firstLike(name) === name);
-  const RECORDS = WRITTEN.filter((name) => firstLike(name) === OBJECTS.records);
   const FOREIGN = strays("").foreign.map(({ metadata }) => metadata.name);
 
   const ALLOWED: Record<string, Question[]> = {
@@ -132,12 +129,11 @@ describe("rights", () => {
       ...each("list watch", { ...routes, group: "gateway.networking.x-k8s.io", resource: "xlistenersets" }),
       ...each("list watch", { resource: "namespaces", namespace: "" }),
       ...each("get list watch", { resource: "pods", namespace: "" }),
-      ...RECORDS.flatMap((name) => each("get create patch", { resource: "configmaps", name })),
       ...each("create", { ...events, namespace: "default" }),
       ...each("get list watch patch", { ...configuration, name: "switchback-webhook" }),
       ...MAP,
       ...TARGETS,
-      ...CONFIG_MAPS.flatMap((name) => each("create patch", { resource: "configmaps", name })),
+      ...WRITTEN.flatMap((name) => each("create patch", { resource: "configmaps", name })),
       ...each("update", { resource: "configmaps", name: OBJECTS.map }),
       ...each("list watch", { resource: "services" }),
       ...each("create patch delete", { resource: "services" }),
@@ -163,7 +159,7 @@ describe("rights", () => {
     ...each("get list", { resource: "configmaps", namespace: "kube-system" }),
     ...each("create", { resource: "configmaps" }),
     ...each("list watch", { resource: "configmaps" }),
-    ...CONFIG_MAPS.flatMap((name) => each("delete", { resource: "configmaps", name })),
+    ...WRITTEN.flatMap((name) => each("delete", { resource: "configmaps", name })),
     ...each("update", { resource: "configmaps", name: OBJECTS.targets }),
     ...each("create patch update delete", { resource: "configmaps", name: CONFIG_NAME }),
     ...FOREIGN.flatMap((name) => each("create patch delete", { resource: "configmaps", name })),
@@ -231,7 +227,7 @@ describe("rights", () => {
       return head(resource === "secrets" ? "Secret" : "ConfigMap", name);
     };
     const cases: [string, string, number][] = [
-      ...CONFIG_MAPS.map((name): [string, string, number] => ["configmaps", name, 201]),
+      ...WRITTEN.map((name): [string, string, number] => ["configmaps", name, 201]),
       ...FOREIGN.map((name): [string, string, number] => ["configmaps", name, 403]),
       ["secrets", OBJECTS.ca, 201],
       ["secrets", "switchback-mine", 403],

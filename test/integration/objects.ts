@@ -1,4 +1,4 @@
-import type { RolloutStatus } from "#controller/rollout/rollout-status.ts";
+import type { RolloutStatus } from "#controller/rollout/report.ts";
 import type { StatusDocument } from "#controller/status.ts";
 
 // Kubernetes objects as the tests write and read them.

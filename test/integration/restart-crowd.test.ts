@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
-import type { RolloutStatus } from "#controller/rollout/rollout-status.ts";
+import type { RolloutStatus } from "#controller/rollout/report.ts";
 import { type Following, startFollowing } from "./following.ts";
 import type { Kubelet } from "./kubelet.ts";
 import { workload } from "./objects.ts";

@@ -46,7 +46,7 @@ describe("running pods", () => {
     await made("dead");
     await system.end(webhook);
     await system.apply(ingress("while-dead", ["while-dead.example.com"]));
-    await follow.codeIs("dead", "webhook-behind");
+    await follow.codeIs("dead", "webhook-unreachable");
     await system.apply(workload("Deployment", "not-injected", NS));
     await follow.rolledOut("Deployment", "not-injected");
     await until("the pod without a trace of the webhook to be reported", async () => {
@@ -97,10 +97,10 @@ describe("running pods", () => {
     const annotate = (word: string) =>
       system.kubectl("-n", NS, "annotate", "pod", pod.metadata.name, "--overwrite", word);
     await annotate("switchback.dev/revision=000000000000");
-    await follow.codeIs("forged", "same-names");
+    await follow.codeIs("forged", "in-step");
     await annotate("switchback.dev/revision-");
     await annotate("switchback.dev/owned-");
-    await follow.codeIs("forged", "same-names");
+    await follow.codeIs("forged", "in-step");
     assert.equal((await follow.statusOf("forged"))?.stale, 0);
     await delay(2_000);
     assert.equal(await follow.changes("forged"), 0);
@@ -137,10 +137,10 @@ describe("running pods", () => {
   it("that lose our annotations when they are created are restarted once for a new name, then left alone", async () => {
     kubelet.stripped = /^stripped-/;
     await made("stripped");
-    await follow.codeIs("stripped", "same-names");
+    await follow.codeIs("stripped", "in-step");
     await follow.addName("stripped.example.com");
     await until("it to follow", () => follow.haveName("stripped", "stripped.example.com"));
-    await follow.codeIs("stripped", "did-not-converge");
+    await follow.codeIs("stripped", "in-step");
     await delay(3_000);
     assert.equal(await follow.restarts("stripped"), 1);
     kubelet.stripped = undefined;
@@ -224,13 +224,13 @@ describe("running pods", () => {
     await follow.codeIs("ordered", "in-step");
     for (let order = 0; order < 4; order++) {
       await system.kubectl("delete", "ingress", "cm-acme-http-solver-own");
-      await follow.codeIs("ordered", "vanished-waiting");
+      await follow.codeIs("ordered", "debouncing");
       await delay(1_500);
       await system.apply(solver);
       await follow.codeIs("ordered", "in-step");
     }
     await system.kubectl("delete", "ingress", "cm-acme-http-solver-own");
-    await follow.codeIs("ordered", "vanished-waiting");
+    await follow.codeIs("ordered", "debouncing");
     await delay(3_000);
     assert.equal(await follow.changes("ordered"), 1);
     await gone("ordered");

@@ -59,23 +59,28 @@ async function lastRestart(name: string): Promise<number> {
 }
 
 describe("a restart", () => {
-  it("that its owner reverts is not tried again for any name, until somebody restarts by hand", async () => {
+  it("that its owner reverts counts in the daily budget, and starts anew after a restart by hand", async () => {
+    const revert = (name: string) =>
+      patch(name, { template: { metadata: { annotations: { "switchback.dev/restartedAt": null } } } });
     await made("owned");
-    await follow.addName("reverted.example.com");
-    await hasFollowed("owned", "reverted.example.com");
-    await patch("owned", { template: { metadata: { annotations: { "switchback.dev/restartedAt": null } } } });
-    await follow.rolledOut("Deployment", "owned");
-    await follow.addName("again.example.com");
-    await follow.codeIs("owned", "reverted-by-owner");
+    for (const name of ["reverted-1.example.com", "reverted-2.example.com"]) {
+      await follow.addName(name);
+      await hasFollowed("owned", name);
+      await revert("owned");
+      await follow.rolledOut("Deployment", "owned");
+    }
+    await follow.addName("reverted-3.example.com");
+    await follow.codeIs("owned", "budget-spent");
+    assert.match((await follow.statusOf("owned"))?.text ?? "", /somebody put the template back/);
     await enoughToRestart();
-    assert.equal(await follow.changes("owned"), 2);
+    assert.equal(await follow.changes("owned"), 4);
     await system.showController();
     const { code, stderr } = await system.cli(["restart", `${NS}/owned`, "--yes"]);
     assert.deepEqual([code, stderr], [0, ""]);
-    await hasFollowed("owned", "again.example.com");
+    await hasFollowed("owned", "reverted-3.example.com");
     await follow.addName("cleared.example.com");
     await hasFollowed("owned", "cleared.example.com");
-    assert.equal(await follow.changes("owned"), 4);
+    assert.equal(await follow.changes("owned"), 6);
     await gone("owned");
   });
 
@@ -157,12 +162,12 @@ describe("a restart", () => {
     await made("vanished");
     const remove = () => system.kubectl("delete", "ingress", "brief-example-com");
     await remove();
-    await follow.codeIs("vanished", "vanished-waiting");
+    await follow.codeIs("vanished", "debouncing");
     await follow.addName("brief.example.com");
     await follow.codeIs("vanished", "in-step");
     const removed = Date.now();
     await remove();
-    await follow.codeIs("vanished", "vanished-waiting");
+    await follow.codeIs("vanished", "debouncing");
     assert.equal(await follow.changes("vanished"), 0);
     await until("it to be without the name", async () => {
       const pods = await follow.pods("vanished");

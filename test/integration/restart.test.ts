@@ -1,7 +1,5 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
-import { startTcpProxy, type TcpProxy } from "../fakes/tcp-proxy.ts";
 import { Following } from "./following.ts";
 import { Kubelet } from "./kubelet.ts";
 import { ingress, mapped, namespaceYaml, workload } from "./objects.ts";
@@ -15,7 +13,6 @@ let system: System;
 let kubelet: Kubelet;
 let here: Following;
 let elsewhere: Following;
-let proxy: TcpProxy | undefined;
 
 before(async () => {
   system = await startSystem({
@@ -38,7 +35,6 @@ before(async () => {
 after(async () => {
   await kubelet?.stop();
   await system?.stop();
-  await proxy?.close();
 });
 
 describe("a new name", () => {
@@ -82,33 +78,5 @@ describe("a new name", () => {
       const events = await system.kubectl("-n", "elsewhere", "get", "events", "-o", "jsonpath={.items[*].reason}");
       return events.split(" ").filter((reason) => reason === "RestartNotPermitted").length === 1;
     });
-  });
-  it("restarts nothing before every webhook replica has it", async () => {
-    const [, second] = system.webhooks;
-    assert.ok(second);
-    await system.end(second);
-    proxy = await startTcpProxy(Number(new URL(system.cluster.url).port));
-    const slow = await system.start("webhook", proxy);
-    await system.ready();
-    await system.showWebhooks();
-    await system.apply(workload("Deployment", "patient", NS));
-    await here.rolledOut("Deployment", "patient");
-    await here.codeIs("patient", "in-step");
-    // The second replica no longer receives the map, but stays ready.
-    proxy.freeze();
-    await system.apply(ingress("held-back", ["held-back.example.com"]));
-    await here.codeIs("patient", "webhook-behind");
-    const behind = await here.statusOf("patient");
-    assert.match(behind?.text ?? "", /^1 of 2 webhook replicas do not use this map yet: \S+ has [0-9a-f]+$/);
-    await delay(3_000);
-    assert.equal((await slow.page("/readyz")).status, 200);
-    assert.equal(await here.changes("patient"), 0);
-    proxy.cut();
-    await until("the new pod", async () => {
-      const pods = await here.pods("patient");
-      return pods.length === 1 && pods.every((pod) => mapped(pod).includes("held-back.example.com"));
-    });
-    await here.codeIs("patient", "in-step");
-    assert.equal(await here.changes("patient"), 1);
   });
 });

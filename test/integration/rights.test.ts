@@ -3,7 +3,7 @@ import { after, before, describe, it } from "node:test";
 import { GATEWAY_GROUP } from "#controller/sources/gateway/view.ts";
 import { readStatusKey, STATUS_KEY_HEADER } from "#lib/documents/status-page.ts";
 import { connect } from "#lib/kube/connect.ts";
-import { firstLike, mapNamesIn, OBJECTS } from "../published.ts";
+import { mapNamesIn, OBJECTS } from "../published.ts";
 import type { AuditEntry } from "./audit.ts";
 import { installGatewayApi, installKind, PLURALS, X_LISTENER_SETS } from "./gateway-api.ts";
 import { Kubelet } from "./kubelet.ts";
@@ -221,7 +221,7 @@ function roleOf({ user }: AuditEntry): string {
 function rightsOf(entry: AuditEntry): string[] {
   const { verb, objectRef, responseStatus } = entry;
   const { apiGroup = "", resource = "", subresource } = objectRef ?? {};
-  const name = firstLike(objectRef?.name ?? "");
+  const name = objectRef?.name ?? "";
   const what = `${apiGroup}/${resource}${subresource === undefined ? "" : `/${subresource}`}`;
   const verbs = verb === "patch" && responseStatus?.code === 201 ? ["patch", "create"] : [verb];
   // A user of the doctor has two ClusterRoles.
@@ -238,7 +238,7 @@ interface Rule {
   verbs: string[];
 }
 
-/** One permission per verb, resource and name of the Roles. Of ConfigMaps for one purpose, the first one counts. */
+/** One permission per verb, resource and name of the Roles. */
 async function grantedRights(): Promise<string[]> {
   const args = ["get", "roles,clusterroles", "-l", "app.kubernetes.io/name=switchback"];
   const list = (namespace: string) =>
@@ -252,10 +252,9 @@ async function grantedRights(): Promise<string[]> {
   const items = [...ours, ...restarting].filter(({ metadata }) => metadata.name !== "switchback-uninstall-restart");
   return items.flatMap(({ metadata, rules }) =>
     rules.flatMap(({ apiGroups, resources, resourceNames = [""], verbs }) => {
-      const names = resourceNames.filter((name) => firstLike(name) === name);
       const whats = apiGroups.flatMap((group) => resources.map((resource) => `${group}/${resource}`));
       return verbs.flatMap((verb) =>
-        whats.flatMap((what) => names.map((name) => `${metadata.name}: ${verb} ${what} ${name}`)),
+        whats.flatMap((what) => resourceNames.map((name) => `${metadata.name}: ${verb} ${what} ${name}`)),
       );
     }),
   );

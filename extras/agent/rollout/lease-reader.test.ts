@@ -13,7 +13,7 @@ const START = Date.parse("2026-01-01T00:00:00Z");
 const SILENCE_MS = 600_000;
 const GRACE_MS = 60_000;
 
-function lease(renewedAt: number, revision: string, version: number) {
+function lease(renewedAt: number, problem: string, version: number) {
   return {
     metadata: {
       namespace: "agents",
@@ -21,19 +21,15 @@ function lease(renewedAt: number, revision: string, version: number) {
       uid: "uid-1",
       resourceVersion: `${version}`,
       labels: AGENT_LEASE_LABELS,
-      annotations: { "switchback.dev/revision": revision },
+      annotations: { "switchback.dev/problem": problem },
     },
     spec: { renewTime: microTime(renewedAt) },
   };
 }
 
-/** The state of an agent. Undefined also while the Leases are not known. */
-function stateOf(agents: AgentLeaseReader) {
-  const state = agents.of({ node: NODE });
-  return state === "unknown" ? undefined : state;
-}
-
-const isSynced = (agents: AgentLeaseReader) => agents.of({ node: NODE }) !== "unknown";
+const POD = { namespace: "shop", name: "web", node: NODE };
+const stateOf = (agents: AgentLeaseReader) => agents.of(POD);
+const isSynced = (agents: AgentLeaseReader) => stateOf(agents) !== "unknown";
 
 /**
  * A controller's view of one agent, whose Lease was renewed at `renewedAt`. The clock stands still unless a test
@@ -41,9 +37,10 @@ const isSynced = (agents: AgentLeaseReader) => agents.of({ node: NODE }) !== "un
  */
 async function listening(t: TestContext, renewedAt: number) {
   const clock = { now: START };
-  let current = lease(renewedAt, "first", 1);
+  let current = lease(renewedAt, "", 1);
   let watches: FakeCall[] = [];
   let isAway = false;
+  let changes = 0;
   const api = await fakeApi((call) => {
     if (isAway) return refuse(503, "ServiceUnavailable")(call);
     if (call.query.get("watch") !== "true") return page([current], current.metadata.resourceVersion)(call);
@@ -57,7 +54,9 @@ async function listening(t: TestContext, renewedAt: number) {
     silenceMs: SILENCE_MS,
     graceMs: GRACE_MS,
     now: () => clock.now,
-    onChange: () => {},
+    onChange: () => {
+      changes += 1;
+    },
   });
   t.after(async () => {
     await agents.stop();
@@ -78,13 +77,14 @@ async function listening(t: TestContext, renewedAt: number) {
     async fallsSilent(stepMs = 2 * SILENCE_MS) {
       await until(() => {
         clock.now += stepMs;
-        return stateOf(agents)?.alive === false;
+        return stateOf(agents) === "silent";
       }, "silence");
     },
-    async renew(at: number, revision: string) {
-      current = lease(at, revision, Number(current.metadata.resourceVersion) + 1);
+    async renew(at: number, problem: string) {
+      const before = changes;
+      current = lease(at, problem, Number(current.metadata.resourceVersion) + 1);
       say("MODIFIED");
-      await until(() => stateOf(agents)?.mapRevision === revision, "the renewal");
+      await until(() => changes > before, "the renewal");
     },
     remove: () => say("DELETED"),
     away() {
@@ -101,13 +101,13 @@ async function listening(t: TestContext, renewedAt: number) {
 test("after a renewal, an agent is alive until it was silent for long enough", async (t) => {
   const { agents, clock, of, fallsSilent, renew } = await listening(t, START);
   await fallsSilent();
-  await renew(clock.now, "second");
+  await renew(clock.now, "");
   const end = clock.now + SILENCE_MS;
   assert.equal(agents.nextSilence(), end);
   clock.now = end - 1;
-  assert.deepEqual(of(), { alive: true, mapRevision: "second", podRevisions: undefined });
+  assert.equal(of(), "alive");
   clock.now = end;
-  assert.deepEqual(of(), { alive: false, mapRevision: "second", podRevisions: undefined });
+  assert.equal(of(), "silent");
   assert.equal(agents.nextSilence(), undefined);
 });
 
@@ -115,36 +115,40 @@ test("a renewal counts from when it is heard, whatever the node's clock says", a
   const { clock, of, fallsSilent, renew } = await listening(t, START);
   await fallsSilent();
   for (const wrong of [START - 86_400_000, START + 10 * 86_400_000]) {
-    await renew(wrong, `at ${wrong}`);
+    await renew(wrong, "");
     clock.now += SILENCE_MS - 1;
-    assert.equal(of()?.alive, true);
+    assert.equal(of(), "alive");
     clock.now += 1;
-    assert.equal(of()?.alive, false);
+    assert.equal(of(), "silent");
   }
 });
 
-test("a Lease that is written without a renewal brings its revision, but the agent stays silent", async (t) => {
-  const { of, fallsSilent, renew } = await listening(t, START);
+test("an agent that names a pod has a problem with this pod alone, until it no longer names it", async (t) => {
+  const { agents, clock, of, fallsSilent, renew } = await listening(t, START);
   await fallsSilent();
-  await renew(START, "second");
-  assert.deepEqual(of(), { alive: false, mapRevision: "second", podRevisions: undefined });
+  await renew(clock.now, "xshop/web: file-busy, shop/web: file-too-large, 3 more");
+  assert.deepEqual([of(), agents.of({ ...POD, name: "db" })], ["problem", "alive"]);
+  clock.now += SILENCE_MS;
+  assert.equal(of(), "silent");
+  await renew(clock.now, "xshop/web: file-busy, shop/web-1: file-busy");
+  assert.equal(of(), "alive");
 });
 
 test("for an agent that was silent for long, a new reader waits only for the grace period", async (t) => {
   const { clock, fallsSilent, renew, of } = await listening(t, START - 86_400_000);
   await fallsSilent(GRACE_MS / 10);
   assert.ok(clock.now >= START + GRACE_MS, `${clock.now - START} ms`);
-  await renew(clock.now, "second");
-  assert.deepEqual(of(), { alive: true, mapRevision: "second", podRevisions: undefined });
+  await renew(clock.now, "");
+  assert.equal(of(), "alive");
 });
 
 test("while the API server is away, no agent is silent; after that, each agent has one grace period", async (t) => {
   const { clock, of, fallsSilent, away, back } = await listening(t, START);
   await fallsSilent();
   away();
-  await until(() => of()?.alive === true, "the outage to be noticed");
+  await until(() => of() === "alive", "the outage to be noticed");
   clock.now += 2 * SILENCE_MS;
-  assert.equal(of()?.alive, true);
+  assert.equal(of(), "alive");
   back();
   const before = clock.now;
   await fallsSilent(GRACE_MS / 10);
@@ -154,9 +158,9 @@ test("while the API server is away, no agent is silent; after that, each agent h
 test("a node has no agent if its Lease was deleted or never seen", async (t) => {
   const { agents, of, fallsSilent, remove } = await listening(t, START);
   await fallsSilent();
-  assert.equal(agents.of({ node: "node-2" }), undefined);
+  assert.equal(agents.of({ ...POD, node: "node-2" }), "absent");
   remove();
-  await until(() => of() === undefined, "the deletion");
+  await until(() => of() === "absent", "the deletion");
   assert.equal(agents.nextSilence(), undefined);
 });
 
@@ -188,9 +192,9 @@ const LEASES = "/apis/coordination.k8s.io/v1/namespaces/agents/leases";
 /** A reader of Leases in memory. `renewed` has the time of each node's renewal, in milliseconds after `START`. */
 async function reader(t: TestContext, renewed: Readonly<Record<string, number | undefined>>) {
   const kube = new MemoryKube();
-  const put = (node: string, ms: number | undefined, revision = "r") =>
+  const put = (node: string, ms: number | undefined) =>
     kube.put(`${LEASES}/${agentLeaseName(node)}`, {
-      metadata: { labels: AGENT_LEASE_LABELS, annotations: { "switchback.dev/revision": revision } },
+      metadata: { labels: AGENT_LEASE_LABELS, annotations: { "switchback.dev/revision": "r" } },
       spec: ms === undefined ? {} : { renewTime: microTime(START + ms) },
     });
   for (const [node, ms] of Object.entries(renewed)) put(node, ms);
@@ -243,7 +247,7 @@ test("the watch's silence is reported until a stop ends the watch", async (t) =>
   assert.deepEqual(kube.watched, []);
 });
 
-test("a renewal alone causes no call; a changed report does, and so does an agent that comes back", async (t) => {
+test("a renewal alone causes no call; a changed problem does, and so does an agent that comes back", async (t) => {
   const kube = new MemoryKube();
   const clock = { now: START };
   let news = 0;
@@ -269,24 +273,27 @@ test("a renewal alone causes no call; a changed report does, and so does an agen
   t.after(() => agents.stop());
   await settled();
   const steps: number[] = [];
-  for (const [revision, list, passed] of [
-    ["r1", "p1", 0],
-    ["r1", "p1", 30_000],
-    ["r2", "p1", 30_000],
-    ["r2", "p1 p2", 30_000],
-    ["r2", "p1 p2", SILENCE_MS],
+  for (const [problem, passed] of [
+    ["", 0],
+    ["", 30_000],
+    ["shop/web: file-busy", 30_000],
+    ["", 30_000],
+    ["", SILENCE_MS],
   ] as const) {
     clock.now += passed;
-    steps.push(await renew({ "switchback.dev/revision": revision, "switchback.dev/pod-revisions": list }));
+    steps.push(await renew({ "switchback.dev/problem": problem, "switchback.dev/revision": `r${clock.now}` }));
   }
   assert.deepEqual(steps, [1, 0, 1, 1, 1]);
-  assert.deepEqual(stateOf(agents), { alive: true, mapRevision: "r2", podRevisions: ["p1", "p2"] });
-  const none = { "switchback.dev/pod-revisions": "" };
-  assert.deepEqual([agents.mapReaders, await renew(none), agents.mapReaders], [1, 1, 0]);
-  assert.deepEqual([await renew({ "switchback.dev/revision": "r2" }), agents.mapReaders], [1, 1]);
+  assert.equal(stateOf(agents), "alive");
+  const counted: number[] = [];
+  for (const annotations of [{}, { "switchback.dev/pod-revisions": "" }, { "switchback.dev/pod-revisions": "p1" }]) {
+    await renew(annotations as Record<string, string>);
+    counted.push(agents.mapReaders);
+  }
+  assert.deepEqual(counted, [1, 0, 1]);
   clock.now += SILENCE_MS + GRACE_MS;
   assert.equal(agents.mapReaders, 0, "it is silent");
   kube.remove(path);
   await settled();
-  assert.deepEqual([news, stateOf(agents)], [8, undefined]);
+  assert.deepEqual([news, stateOf(agents)], [6, "absent"]);
 });

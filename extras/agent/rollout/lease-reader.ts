@@ -1,4 +1,5 @@
-import type { ObservedUpdater, UpdaterOfPod } from "#controller/rollout/pod-updater.ts";
+import type { AgentOfPod, Agents, ObserveAgents } from "#controller/rollout/live.ts";
+import type { Config } from "#lib/config/schema.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { Lease } from "#lib/kube/lease.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
@@ -11,10 +12,19 @@ import {
   agentLeasePath,
   parseAgentLease,
 } from "../agent-lease-format.ts";
+import type { AgentSettings } from "../config.ts";
 
 interface Heard extends AgentLease {
   /** When the last renewal was seen, by our own clock: the clocks of nodes are not trusted. */
   readonly at: number;
+}
+
+/** Observes, through the agents' Leases, whether the hosts files of running pods are current. */
+export function observeAgents({ namespace, renewSeconds }: AgentSettings, pods: Config["pods"]): ObserveAgents {
+  const silenceMs = pods.agentSilenceSeconds * 1000;
+  // A working agent renews its Lease at least once in this time.
+  const graceMs = renewSeconds * 2_000;
+  return (deps) => new AgentLeaseReader({ ...deps, namespace, silenceMs, graceMs });
 }
 
 /**
@@ -23,7 +33,7 @@ interface Heard extends AgentLease {
  * API server was away. After that, no agent counts as silent for `graceMs`, because agents could not renew their
  * Leases either.
  */
-export class AgentLeaseReader implements ObservedUpdater {
+export class AgentLeaseReader implements Agents {
   readonly #silenceMs: number;
   readonly #graceMs: number;
   readonly #now: () => number;
@@ -64,17 +74,14 @@ export class AgentLeaseReader implements ObservedUpdater {
     });
   }
 
-  /**
-   * Returns the agent on a pod's node; undefined if there is none. `unknown`: the Leases or the node are not known
-   * yet.
-   */
-  of({ node }: Pick<PodFacts, "node">): UpdaterOfPod {
+  /** The agent on a pod's node. `unknown`: the Leases or the node are not known yet. */
+  of({ namespace, name, node }: Pick<PodFacts, "namespace" | "name" | "node">): AgentOfPod {
     if (!this.#synced || node === undefined) return "unknown";
     const heard = this.#heard.get(`${this.#namespace}/${agentLeaseName(node)}`);
-    if (heard === undefined) return undefined;
+    if (heard === undefined) return "absent";
     if (!this.#watcher.state.following) this.#listeningSince = this.#now();
-    const { mapRevision, podRevisions } = heard;
-    return { alive: this.#now() < this.#silentAt(heard), mapRevision, podRevisions };
+    if (this.#now() >= this.#silentAt(heard)) return "silent";
+    return heard.problems.includes(`${namespace}/${name}`) ? "problem" : "alive";
   }
 
   /** Whether all Leases were read, or are known not to be readable. */
@@ -123,5 +130,5 @@ export class AgentLeaseReader implements ObservedUpdater {
 }
 
 function isSameReport(one: AgentLease, other: AgentLease): boolean {
-  return one.mapRevision === other.mapRevision && one.podRevisions?.join() === other.podRevisions?.join();
+  return one.problems.join() === other.problems.join();
 }

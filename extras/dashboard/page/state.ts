@@ -1,4 +1,4 @@
-import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import type { WorkloadStatus } from "#controller/rollout/report.ts";
 import type { NameStatus } from "#controller/status.ts";
 import type { Fact } from "#doctor/fact.ts";
 import type { ReportDocument } from "#doctor/report.ts";

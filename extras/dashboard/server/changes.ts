@@ -1,4 +1,4 @@
-import type { RolloutStatus } from "#controller/rollout/rollout-status.ts";
+import type { RolloutStatus } from "#controller/rollout/report.ts";
 import type { FullStatus } from "#controller/status.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import type { Changes, FeedMessage, Summary } from "./messages.ts";

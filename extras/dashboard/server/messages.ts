@@ -1,4 +1,4 @@
-import type { RolloutStatus, WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import type { RolloutStatus, WorkloadStatus } from "#controller/rollout/report.ts";
 import type { FullStatus, NameStatus } from "#controller/status.ts";
 import type { Fact } from "#doctor/fact.ts";
 import type { DeploymentFacts, EndpointFacts, UpdaterInfo } from "#doctor/facts.ts";

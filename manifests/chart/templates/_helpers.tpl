@@ -252,10 +252,3 @@ looked up.
 - name: MALLOC_TRIM_THRESHOLD_
   value: "524288"
 {{- end }}
-
-{{- /* The ConfigMaps of restarts, as JSON: controller/rollout/record-map.ts RECORD_MAPS. */}}
-{{- define "switchback.recordMaps" -}}
-{{- $names := list "switchback-restarts" -}}
-{{- range $index := untilStep 1 16 1 }}{{ $names = append $names (printf "switchback-restarts-%d" $index) }}{{ end -}}
-{{- toJson $names -}}
-{{- end }}

@@ -1,0 +1,230 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { parseConfig } from "#lib/config/parse.ts";
+import { podFacts } from "#lib/workloads/pods.ts";
+import type { WorkloadState } from "#lib/workloads/workload-state.ts";
+import type { Difference } from "./difference.ts";
+import { type Case, checkDebounce, checkFacts, checkNeed, checkState, isDecision, proves } from "./may-restart.ts";
+import { DAY_MS, type Restart, stamp } from "./restart-record.ts";
+import { NOT_DECIDED, type Workload } from "./workload.ts";
+
+// Each check by itself, and the order of those that hold at the same time. restarter.test.ts has whole restarts.
+
+const NOW = 1_700_000_000_000;
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const RULES = parseConfig({}).restart;
+
+const pod = (restartedAt?: string, created = NOW) => ({ ...podFacts({}), revision: "old", restartedAt, created });
+
+function workload(more: Partial<Workload> = {}): Workload {
+  const owner = {
+    namespace: "shop",
+    kind: "Deployment",
+    name: "web",
+    key: "shop/Deployment/web",
+    unrestartable: undefined,
+  };
+  return {
+    owner,
+    listed: true,
+    pods: new Map(),
+    stale: [pod()],
+    notInjected: 0,
+    onChange: { mode: "restart", from: "install", problems: [] },
+    liveByDefault: false,
+    agent: undefined,
+    overCap: undefined,
+    unfollowed: undefined,
+    to: "new",
+    signature: "",
+    since: NOW - DAY_MS,
+    changingSince: NOW - DAY_MS,
+    staleSince: NOW - DAY_MS,
+    read: undefined,
+    decision: NOT_DECIDED,
+    ...more,
+  };
+}
+
+const STATE: WorkloadState = {
+  uid: "u",
+  resourceVersion: "1",
+  generation: 1,
+  restartedAt: undefined,
+  restarts: undefined,
+  onChange: undefined,
+  refusal: undefined,
+  unsettled: undefined,
+  failed: false,
+};
+
+const restart = (ago: number, ...by: string[]): Restart => ({ at: NOW - ago, begun: NOW - ago, by });
+
+function subject(more: Partial<Case> = {}): Case {
+  return { workload: workload(), rules: RULES, now: NOW, state: STATE, restarts: [], published: NOW - HOUR, ...more };
+}
+
+describe("what is known without reading the workload", () => {
+  const reason = { code: "job", text: "" };
+  const { owner } = workload();
+  for (const [code, more] of [
+    ["in-step", { stale: [] }],
+    ["selection-too-long", { stale: [], unfollowed: { code: "selection-too-long", text: "" } }],
+    ["on-change-none", { onChange: { mode: "none", from: "pod", problems: [] }, listed: false }],
+    ["live", { agent: "unknown", listed: false }],
+    ["live", { agent: "problem" }],
+    ["job", { owner: { ...owner, unrestartable: reason }, listed: false }],
+    ["restart-not-permitted", { listed: false }],
+    [undefined, {}],
+  ] as const) {
+    test(`${JSON.stringify(more)} is ${code ?? "a reason to look"}`, () => {
+      assert.equal(checkFacts(workload(more))?.code, code);
+    });
+  }
+});
+
+describe("the state of the workload", () => {
+  const last = restart(10 * MINUTE, "shop");
+  const restartedAt = stamp(last.at);
+  const refusal = { code: "paused", text: "" };
+  const proof = workload({ stale: [pod(restartedAt, last.at + MINUTE)] });
+  for (const [what, code, more] of [
+    ["nothing against a restart", undefined, {}],
+    ["paused, and not available", "paused", { state: { ...STATE, refusal, unsettled: "x" } }],
+    ["not available", "not-available", { state: { ...STATE, unsettled: "x" } }],
+    [
+      "our restart, in progress",
+      "restarting",
+      { restarts: [restart(MINUTE, "shop")], state: { ...STATE, restartedAt: stamp(NOW - MINUTE), unsettled: "x" } },
+    ],
+    [
+      "our restart, after its time",
+      "rollout-failed",
+      { restarts: [last], state: { ...STATE, restartedAt, unsettled: "x" } },
+    ],
+    [
+      "our restart, given up",
+      "rollout-failed",
+      {
+        restarts: [restart(MINUTE, "shop")],
+        state: { ...STATE, restartedAt: stamp(NOW - MINUTE), unsettled: "x", failed: true },
+      },
+    ],
+    [
+      "somebody's restart",
+      "not-available",
+      { restarts: [restart(MINUTE)], state: { ...STATE, restartedAt: stamp(NOW - MINUTE), unsettled: "x" } },
+    ],
+    [
+      "a pod that proves that it does not help",
+      "did-not-converge",
+      { workload: proof, restarts: [last], state: { ...STATE, restartedAt } },
+    ],
+    [
+      "pods from before a complete restart",
+      "restarting",
+      { restarts: [restart(30_000, "shop")], state: { ...STATE, restartedAt: stamp(NOW - 30_000) } },
+    ],
+    [
+      "such pods a minute later",
+      undefined,
+      { restarts: [restart(MINUTE, "shop")], state: { ...STATE, restartedAt: stamp(NOW - MINUTE) } },
+    ],
+  ] as const satisfies ReadonlyArray<readonly [string, string | undefined, Partial<Case>]>) {
+    test(`${what}: ${code ?? "none"}`, () => {
+      assert.equal(checkState(subject(more))?.code, code);
+    });
+  }
+});
+
+test("only a stale pod of our last restart, within ten minutes and a minute after the map, proves anything", () => {
+  const last = restart(HOUR, "shop");
+  const proven = (of: string | undefined, createdMs: number, publishedMs: number | undefined, by = ["shop"]) => {
+    const published = publishedMs === undefined ? undefined : last.at + publishedMs;
+    return proves(workload({ stale: [pod(of, last.at + createdMs)] }), [{ ...last, by }], published) !== undefined;
+  };
+  const own = stamp(last.at);
+  assert.equal(proven(own, 1_000, -MINUTE), true);
+  assert.equal(proven(own, 0, -MINUTE), false, "a replica may have had the map before");
+  assert.equal(proven(own, 1_000, undefined), false);
+  assert.equal(proven(own, 10 * MINUTE, -HOUR), true);
+  assert.equal(proven(own, 10 * MINUTE + 1, -HOUR), false, "somebody changed the workload, or the node was lost");
+  assert.equal(proven(own, -HOUR, -3 * HOUR), false, "clocks differ");
+  assert.equal(proven(stamp(last.at - 1), 1_000, -HOUR), false);
+  assert.equal(proven(undefined, 1_000, -HOUR), false, "it started while the webhook was away");
+  assert.equal(proven(own, 1_000, -HOUR, []), false, "somebody else's restart");
+});
+
+describe("the need", () => {
+  const MISSING: Difference = { missing: 1, extra: 0, causes: ["shop"], shared: false };
+  const need = (difference: Partial<Difference>, more: Partial<Case> = {}) => {
+    const found = checkNeed(subject(more), { ...MISSING, ...difference });
+    return isDecision(found) ? [found.code, (found.until ?? NOW) - NOW] : found;
+  };
+
+  test("is none if no line differs, and waits ten minutes if lines are only superfluous", () => {
+    assert.deepEqual(need({ missing: 0 }), ["in-step", 0]);
+    const since = NOW - 9 * MINUTE;
+    assert.deepEqual(need({ missing: 0, extra: 1 }, { workload: workload({ since }) }), ["debouncing", MINUTE]);
+    assert.deepEqual(need({ missing: 0, extra: 1 }), ["shop"]);
+  });
+
+  test("waits for stable names, at most 20 s", () => {
+    const until = (sinceMs: number, changingMs: number) =>
+      checkDebounce(workload({ since: NOW - sinceMs, changingSince: NOW - changingMs }), RULES, NOW)?.until;
+    assert.equal(until(500, 5_000), NOW + 1_500);
+    assert.equal(until(500, 19_000), NOW + 1_000);
+    assert.deepEqual([until(2_000, 5_000), until(500, 20_000)], [undefined, undefined]);
+  });
+
+  test("waits for the interval of its cause, which doubles up to an hour with each restart that it caused", () => {
+    for (const [restarts, waits] of [
+      [[restart(10_000, "shop")], 20_000],
+      [[restart(30_000, "shop")], undefined],
+      [[restart(HOUR, "shop"), restart(30_000, "shop")], 30_000],
+      [[restart(2 * HOUR, "shop"), restart(HOUR, "shop"), restart(30_000, "shop")], 90_000],
+      [[restart(2 * HOUR, "shop"), restart(30_000, "other")], undefined],
+      [[restart(2 * HOUR, "shop"), restart(10_000, "other")], 20_000],
+      [[restart(2 * HOUR, "shop"), restart(10_000)], 20_000],
+    ] as const) {
+      const expected = waits === undefined ? ["shop"] : ["interval", waits];
+      assert.deepEqual(need({}, { restarts }), expected, JSON.stringify(restarts));
+    }
+    const rules = { ...RULES, dailyBudget: 20 };
+    const many = Array.from({ length: 12 }, (_, index) => restart(HOUR * (13 - index), "shop")).concat(
+      restart(0, "shop"),
+    );
+    assert.deepEqual(need({}, { restarts: many, rules }), ["interval", HOUR]);
+  });
+
+  test("is caused by the namespaces that may restart it now; the others ride along", () => {
+    const restarts = [restart(20 * MINUTE, "a"), restart(10 * MINUTE, "a"), restart(45_000, "a")];
+    assert.deepEqual(need({ causes: ["a", "b", "c"], shared: true }, { restarts }), ["b", "c"]);
+  });
+
+  test("ends with six restarts of a day, and returns when the oldest is a day old", () => {
+    const hours = (...ago: readonly number[]) => ago.map((hour) => restart(hour * HOUR, "shop"));
+    assert.deepEqual(need({}, { restarts: hours(20, 10, 8, 6, 4, 2) }), ["budget-spent", 4 * HOUR]);
+    assert.deepEqual(need({}, { restarts: hours(10, 8, 6, 4, 2) }), ["shop"]);
+    assert.deepEqual(need({}, { rules: { ...RULES, dailyBudget: 0 } }), ["budget-spent", 0]);
+  });
+
+  test("keeps the last two restarts of a day for namespaces that caused none, if several hold names", () => {
+    const restarts = [20, 10, 8, 6].map((hour) => restart(hour * HOUR, "a"));
+    assert.deepEqual(need({ causes: ["a"], shared: false }, { restarts }), ["a"]);
+    assert.deepEqual(need({ causes: ["a"], shared: true }, { restarts }), ["budget-spent", 4 * HOUR]);
+    assert.deepEqual(need({ causes: ["a", "b"], shared: true }, { restarts }), ["b"]);
+    const after = [...restarts, restart(HOUR, "b")];
+    assert.deepEqual(need({ causes: ["b"], shared: true }, { restarts: after }), ["budget-spent", 4 * HOUR]);
+    assert.deepEqual(need({ causes: ["c"], shared: true }, { restarts: after }), ["c"]);
+  });
+
+  test("of a pod that a restart just after the map left stale waits until its replacement can prove something", () => {
+    const last = restart(40_000, "shop");
+    const stale = [pod(stamp(last.at), last.at)];
+    const more = { workload: workload({ stale }), restarts: [last], published: last.at - 5_000 };
+    assert.deepEqual(need({}, more), ["interval", 20_000]);
+    assert.deepEqual(need({}, { ...more, workload: workload() }), ["shop"]);
+  });
+});

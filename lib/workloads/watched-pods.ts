@@ -1,0 +1,108 @@
+import { shortHash } from "#hostmap/hash.ts";
+import { INJECT_KEY, INJECTED_KEY } from "#hostmap/metadata-keys.ts";
+import type { Reason } from "#hostmap/types.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import type { Informer } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import { type PodFacts, watchPods } from "./pods.ts";
+
+/** Three selections without a common pod, so that the API server sends each pod once. */
+const INJECTED = INJECTED_KEY;
+const OWN_LABEL = `${INJECT_KEY},!${INJECTED_KEY}`;
+const NO_LABEL = `!${INJECT_KEY},!${INJECTED_KEY}`;
+
+/**
+ * Maximum number of characters that are kept of a pod's selection. The owner of a pod writes it: 16 KiB for each of
+ * 30,000 pods are 480 MB.
+ */
+const MAX_SELECTION = 1_024;
+const UNFOLLOWED: Reason = {
+  code: "selection-too-long",
+  text: `switchback.dev/hosts of its pods has more than ${MAX_SELECTION} characters: it is not followed`,
+};
+/** Maximum number of texts that pods share. */
+const MAX_SHARED = 16_384;
+
+interface WatchedPodsDeps {
+  readonly client: Pick<KubeClient, "get" | "stream">;
+  readonly log: Logger;
+  /** Whether the pods' nodes matter. */
+  readonly withNodes: boolean;
+  /** Namespaces whose pods are all watched. */
+  readonly listed: readonly string[];
+  /** Called for each change of a pod, with its `namespace/name`. */
+  readonly onPod: (key: string) => void;
+  /** Called when a part has been listed. */
+  readonly onSynced: () => void;
+}
+
+/**
+ * The pods that may have opted in: those with a label of Switchback, and all pods of the listed namespaces. The rest of
+ * a listed namespace are pods that were created while the webhook was away, or whose label somebody removed. A label
+ * decides nothing: it only makes the search cheap.
+ */
+export class WatchedPods {
+  readonly #byLabel: readonly Informer<PodFacts>[];
+  readonly #byNamespace: ReadonlyMap<string, Informer<PodFacts>>;
+  readonly #shared = new Map<string, string>();
+
+  constructor({ client, log, withNodes, listed, onPod, onSynced }: WatchedPodsDeps) {
+    const watch = (labelSelector: string, namespace?: string) =>
+      watchPods({
+        client,
+        log,
+        labelSelector,
+        withNodes,
+        ...(namespace === undefined ? {} : { namespace }),
+        keep: (facts) => this.#kept(facts),
+        onChange: ({ key }) => onPod(key),
+        onSynced,
+      });
+    this.#byLabel = [watch(INJECTED), watch(OWN_LABEL)];
+    this.#byNamespace = new Map(listed.map((namespace) => [namespace, watch(NO_LABEL, namespace)]));
+  }
+
+  /** The watches. While a label changes, two of them may hold the same pod. */
+  get informers(): readonly Informer<PodFacts>[] {
+    return [...this.#byLabel, ...this.#byNamespace.values()];
+  }
+
+  /** A pod by its `namespace/name`. The first watch that holds it counts. */
+  get(key: string): PodFacts | undefined {
+    const ofNamespace = this.#byNamespace.get(key.slice(0, key.indexOf("/")));
+    for (const informer of [...this.#byLabel, ofNamespace]) {
+      const pod = informer?.objects().get(key);
+      if (pod !== undefined) return pod;
+    }
+    return undefined;
+  }
+
+  /** Bounds what the owner of a pod decides about, and keeps equal texts once. */
+  #kept(facts: PodFacts): PodFacts {
+    const { hosts, owner } = facts;
+    const isLong = hosts !== undefined && hosts.length > MAX_SELECTION;
+    const once = <T extends string | undefined>(text: T): T => this.#once(text);
+    return {
+      ...facts,
+      namespace: once(facts.namespace),
+      node: once(facts.node),
+      owner: owner && { apiVersion: once(owner.apiVersion), kind: once(owner.kind), name: once(owner.name) },
+      templateHash: once(facts.templateHash),
+      inject: once(facts.inject),
+      hosts: isLong ? shortHash(hosts) : once(hosts),
+      revision: once(facts.revision),
+      onChange: once(facts.onChange),
+      restartedAt: once(facts.restartedAt),
+      unfollowed: isLong ? UNFOLLOWED : undefined,
+    };
+  }
+
+  #once<T extends string | undefined>(text: T): T {
+    if (text === undefined) return text;
+    const known = this.#shared.get(text);
+    if (known !== undefined) return known as T;
+    if (this.#shared.size >= MAX_SHARED) this.#shared.clear();
+    this.#shared.set(text, text);
+    return text;
+  }
+}
