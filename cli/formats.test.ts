@@ -15,7 +15,7 @@ const HOSTILE = "a\u001b[2J\u009b\u202e\u{e0001}: #x\nnext";
 const warning = { code: "in-cluster-name", text: HOSTILE };
 const HOLD = { id: "1", since: 1, until: 2, names: 3, of: 4 };
 const FULL = fullStatus(
-  { names: [{ ...NAME, warning, from: { ...NAME.from, file: "a.yaml" } }, REFUSED], hold: HOLD, dns: { here: 1 } },
+  { names: [{ ...NAME, warning }, REFUSED], hold: HOLD, dns: { here: 1 } },
   {
     unknown: "why",
     underWay: "shop/Deployment/web",

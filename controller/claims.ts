@@ -4,26 +4,19 @@ import type { Reason } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import type { AddressBook } from "./dnscheck/address-book.ts";
-import { type DnsAnswers, KnownAnswers } from "./dnscheck/known-answers.ts";
 import { clusterLookup } from "./dnscheck/lookup.ts";
-import { OtherTools } from "./dnscheck/other-tools.ts";
-import { verifiedSource } from "./dnscheck/verified-source.ts";
-import { DnsVerifier, type NameDecisions } from "./dnscheck/verifier.ts";
+import { type DnsAnswers, DnsSweep, type NameDecisions } from "./dnscheck/sweep.ts";
+import { Pipeline } from "./pipeline.ts";
 import { ClaimBudget } from "./sources/claim-budget.ts";
 import { customSource } from "./sources/custom.ts";
 import { gatewaySource } from "./sources/gateway.ts";
 import { InClusterNames } from "./sources/in-cluster-names.ts";
 import { ingressSource } from "./sources/ingress-hosts.ts";
 import { istioSource } from "./sources/istio.ts";
-import { namespaceDomains } from "./sources/namespace-domains.ts";
-import type { Source, SourceState, UnresolvedSource } from "./sources/types.ts";
-import { withChoices } from "./targets/chosen-target.ts";
+import { Namespaces } from "./sources/namespaces.ts";
+import type { Source } from "./sources/types.ts";
 import { TargetDiscovery } from "./targets/discovery.ts";
-import { publishedTargetNames } from "./targets/published-targets.ts";
-import { resolveSources } from "./targets/resolve-claims.ts";
 import {
-  admittedOnly,
   classCatalog,
   classResolver,
   type TargetCatalog,
@@ -35,42 +28,39 @@ import {
 
 /** How targets are resolved: by class alone, or also by the cluster's Services. */
 export function targetsOf(
-  config: Pick<Config, "namespace" | "policy" | "targets" | "discovery">,
+  config: Pick<Config, "targets" | "discovery">,
   client: KubeClient,
   log: Logger,
   nodes?: ReadonlySet<string>,
 ): { readonly resolver: TargetResolver; readonly catalog: TargetCatalog; readonly locations: TargetLocations } {
-  const { policy } = config;
-  const admitted = (resolver: TargetResolver) =>
-    withChoices(policy.requireAdmitted ? admittedOnly(resolver) : resolver, config);
   if (config.discovery.enabled) {
-    const published = publishedTargetNames({ client, namespace: config.namespace, log });
-    const discovery = new TargetDiscovery({ client, config, log, published, nodes });
-    return { resolver: admitted(discovery), catalog: discovery, locations: discovery };
+    const discovery = new TargetDiscovery({ client, config, log, nodes });
+    return { resolver: discovery, catalog: discovery, locations: discovery };
   }
-  const [resolver, catalog] = [classResolver(config.targets), classCatalog(config)];
-  return { resolver: admitted(resolver), catalog, locations: UNKNOWN_LOCATIONS };
+  return { resolver: classResolver(config.targets), catalog: classCatalog(config), locations: UNKNOWN_LOCATIONS };
 }
 
 interface ClaimsDeps {
   readonly client: KubeClient;
   readonly log: Logger;
   readonly resolver: TargetResolver;
+  readonly locations: TargetLocations;
   /** Undefined: no ingress controller is asked for a header. */
   readonly headers?: TargetHeaders | undefined;
+  /** They know our own addresses. */
+  readonly fronts: { readonly synced: boolean; ownAddresses(): ReadonlySet<string> };
   /** Undefined: not known. */
   readonly clusterDomain: string | undefined;
-  readonly book: AddressBook;
   /** DNS answers that are already known. If present, no name is looked up. */
   readonly answers?: DnsAnswers | undefined;
   /** The plan that the claims go to. It may be created later. */
-  readonly plan: () => Pick<Plan, "planned" | "isWithinQuota">;
+  readonly plan: () => Plan;
 }
 
 /** All claims, and everything else that decides about them. */
 interface Claims {
   /** Synced once everything that decides about claims is known. */
-  readonly source: Source;
+  readonly source: Pipeline;
   readonly verifier: NameDecisions | undefined;
   readonly domainsOf: DomainsOf | undefined;
   readonly inCluster: (name: string) => Reason | undefined;
@@ -81,131 +71,72 @@ interface Claims {
 }
 
 /** The claims of all configured sources. */
-export async function claimsOf(
-  { sources, policy, discovery }: Pick<Config, "sources" | "policy" | "discovery">,
+export function claimsOf(
+  config: Pick<Config, "sources" | "policy" | "targets" | "discovery">,
   deps: ClaimsDeps,
-): Promise<Claims> {
-  const { client, log, plan } = deps;
-  const { maxNamesPerNamespace } = policy;
+): Claims {
+  const { client, log, plan, locations, fronts } = deps;
+  const { maxNamesPerNamespace, verifyDns, namespaceAnnotation } = config.policy;
   const budget = new ClaimBudget({ maxNamesPerNamespace, holderOf: (name) => plan().planned.get(name)?.from });
-  const configured = await configuredSources(sources, budget, deps);
-  const { source, verifier } = verifying(policy, configured, deps);
-  const domains = policy.namespaceAnnotation ? namespaceDomains({ client, log }) : undefined;
-  const names = new InClusterNames({ client, log, mayListServices: discovery.enabled });
+  const namespaces = new Namespaces({ client, log });
+  const sources = configuredSources(config.sources, { ...deps, budget, namespaces });
+  const names = new InClusterNames({ client, namespaces, log, mayListServices: config.discovery.enabled });
+  const mode = verifyDns === "off" ? "auto" : verifyDns;
+  const isReady = () => fronts.synced;
+  const dns = verifyDns === "off" ? undefined : dnsOf(config.policy.dnsServers, { ...deps, mode, isReady });
+  const source = new Pipeline({
+    sources,
+    resolver: deps.resolver,
+    prerequisites: [namespaces],
+    names,
+    isReady,
+    config,
+    headers: deps.headers,
+    locations,
+    dns,
+    mode,
+    budget,
+    plan,
+    log,
+  });
   return {
-    source: withBudget(budget, startedAfter(domains === undefined ? [names] : [names, domains], source)),
-    verifier,
-    domainsOf: domains?.domainsOf,
+    source,
+    verifier: dns,
+    domainsOf: namespaceAnnotation ? (namespace) => namespaces.domainsOf(namespace) : undefined,
     inCluster: (name) => names.reasonOf(name),
     leftOut: () => budget.leftOut,
     follow(plan) {
-      domains?.follow((namespace) => plan.reevaluate(namespace));
+      namespaces.follow((namespace, before, after) => {
+        if (namespaceAnnotation && before?.domains !== after?.domains) plan.reevaluate(namespace);
+      });
       names.follow(() => plan.reevaluateServiceNames());
     },
   };
 }
 
-/** A new leader's published names fit into the budget. It ends with the source. */
-function withBudget(budget: ClaimBudget, source: Source): Source {
-  return {
-    ...source,
-    keep(published) {
-      budget.keep(published);
-      source.keep?.(published);
-    },
-    stop: async () => {
-      await Promise.all([budget.stop(), source.stop()]);
-    },
-  };
+function dnsOf(
+  servers: readonly string[],
+  deps: ClaimsDeps & Pick<ConstructorParameters<typeof DnsSweep>[0], "mode" | "isReady">,
+): DnsSweep {
+  const { locations, fronts, isReady, clusterDomain, mode, answers: known, log } = deps;
+  const ownAddresses = () => fronts.ownAddresses();
+  const now = () => performance.now();
+  const lookup = clusterLookup(servers);
+  return new DnsSweep({ lookup, locations, ownAddresses, isReady, clusterDomain, mode, known, now, log });
 }
 
-/** What has to be known before any claim is evaluated. */
-interface Prerequisite {
-  start(onSynced: () => void): void;
-  state(): SourceState[];
-  stop(): Promise<void>;
-}
-
-/** The source, started once all prerequisites are known. */
-function startedAfter(prerequisites: readonly Prerequisite[], source: Source): Source {
-  return {
-    start(sink, onSynced) {
-      const waiting = new Set(prerequisites);
-      for (const one of prerequisites) {
-        one.start(() => {
-          if (waiting.delete(one) && waiting.size === 0) source.start(sink, onSynced);
-        });
-      }
-    },
-    state: () => [...prerequisites, source].flatMap((one) => one.state()),
-    resourceOf: (object) => source.resourceOf?.(object),
-    keep: (published) => source.keep?.(published),
-    stop: async () => {
-      await Promise.all([...prerequisites, source].map((one) => one.stop()));
-    },
-  };
-}
-
-async function configuredSources(
+function configuredSources(
   config: Config["sources"],
-  budget: ClaimBudget,
-  { client, log, clusterDomain }: ClaimsDeps,
-): Promise<UnresolvedSource[]> {
-  const { ingress, gateway, directory } = config;
-  const sources: UnresolvedSource[] = [];
+  deps: ClaimsDeps & { readonly budget: ClaimBudget; readonly namespaces: Namespaces },
+): Source[] {
+  const { client, budget, namespaces, log, clusterDomain } = deps;
+  const { ingress, gateway } = config;
+  const sources: Source[] = [];
   if (ingress.enabled) sources.push(ingressSource({ client, budget, log }));
-  if (gateway.enabled) sources.push(gatewaySource({ client, config, budget, log, clusterDomain }));
+  if (gateway.enabled) sources.push(gatewaySource({ client, config, budget, namespaces, log, clusterDomain }));
   const custom = customSource({ client, config, budget, log });
   if (custom !== undefined) sources.push(custom);
   const istio = istioSource({ client, config, budget, log });
   if (istio !== undefined) sources.push(istio);
-  if (directory !== undefined) {
-    // Only a directory source needs the YAML parser and the validation of objects, so load them only for it.
-    const { directorySource } = await import("./sources/yaml-directory.ts");
-    sources.push(directorySource({ directory }));
-  }
   return sources;
-}
-
-/** The source whose names are looked up, and its verifier. The verifier also learns of changes of Services. */
-function verifying(
-  { verifyDns: mode, dnsServers }: Config["policy"],
-  sources: readonly UnresolvedSource[],
-  { resolver, headers, book, answers, clusterDomain, plan, log }: ClaimsDeps,
-): Pick<Claims, "source" | "verifier"> {
-  if (mode === "off") return { source: resolveSources(sources, resolver, headers), verifier: undefined };
-  if (answers !== undefined) {
-    const known = new KnownAnswers({ answers, book, mode });
-    return { source: known.source(resolveSources(sources, resolver, headers)), verifier: known };
-  }
-  const lookup = clusterLookup(dnsServers);
-  const verifier = new DnsVerifier({
-    lookup,
-    book,
-    tools: new OtherTools(lookup, clusterDomain),
-    mode,
-    now: () => performance.now(),
-    log,
-  });
-  const resolved = resolveSources(sources, followedBy(resolver, verifier), headers);
-  const isWithinQuota = (namespace: string, name: string) => plan().isWithinQuota(namespace, name);
-  return { source: verifiedSource(resolved, { verifier, mode, book, headers, isWithinQuota }), verifier };
-}
-
-/** Wraps the resolver: when its answers change, the verifier checks the addresses of the targets again. */
-function followedBy(resolver: TargetResolver, verifier: DnsVerifier): TargetResolver {
-  return {
-    start: (onChange, onSynced) => {
-      resolver.start(() => {
-        onChange();
-        verifier.reconsider();
-      }, onSynced);
-    },
-    resolve: (hints, incumbent) => resolver.resolve(hints, incumbent),
-    named: (target, hints) => resolver.named(target, hints),
-    warningOf: (target, ports) => resolver.warningOf?.(target, ports),
-    mayKeep: (target, hints, reason) => resolver.mayKeep?.(target, hints, reason) === true,
-    state: () => resolver.state(),
-    stop: () => resolver.stop(),
-  };
 }

@@ -5,14 +5,14 @@ import type { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import type { LeaderTasks } from "./leader-tasks.ts";
 import type { MapReconciler } from "./map-reconciler.ts";
 import { workloadQuery } from "./rollout/report.ts";
-import type { Source } from "./sources/types.ts";
+import type { ClaimSource } from "./sources/types.ts";
 import type { StatusDocument } from "./status.ts";
 import type { StatusKey } from "./status-key.ts";
 
 interface HealthDeps {
   readonly registry: MetricsRegistry;
   readonly map: Pick<MapReconciler, "synced" | "inactiveMs">;
-  readonly source: Pick<Source, "state">;
+  readonly source: Pick<ClaimSource, "state">;
   readonly tasks: Pick<LeaderTasks, "certificates" | "rollouts">;
   readonly status: (options: { readonly withNames: boolean }) => StatusDocument;
   readonly statusKey: Pick<StatusKey, "refusal">;

@@ -16,7 +16,11 @@ const OF_TENANT = { name: "of-tenant", clusterIPs: [B] };
 const TARGETS = [EDGE, OF_TENANT];
 const LONG_AGO = "2025-01-01T00:00:00Z";
 const LATER = "2026-06-01T00:00:00Z";
-const UNDECIDED = { target: { code: "header-unknown", text: "nobody has asked yet" }, pending: "edge" };
+const UNDECIDED = {
+  target: { code: "header-unknown", text: "nobody has asked yet" },
+  undecided: true as const,
+  maybe: "edge",
+};
 
 /** A follower's plan of these claims, which then becomes that of a leader whose map has these names of `shop`. */
 function leading({ before = {}, names = [] }: { before?: Claims; names?: readonly string[] } = {}) {
@@ -58,7 +62,7 @@ test("a tenant's older claim is in a follower's plan: it takes no undecided name
 test("a tenant's undecided claim does not publish a name whose owner is gone before its target has an address", () => {
   const { put, publish } = leading();
   put("shop/web", ["a.com", { target: "edge", created: LONG_AGO }]);
-  put("tenant/web", ["a.com", { ...UNDECIDED, pending: "of-tenant", created: LATER }]);
+  put("tenant/web", ["a.com", { ...UNDECIDED, undecided: true as const, maybe: "of-tenant", created: LATER }]);
   assert.equal(publish("a.com", 0, []), undefined);
   put("shop/web");
   assert.equal(publish("a.com", 1, []), undefined);
@@ -139,7 +143,10 @@ test("a new leader: a name whose holder lost its evidence stays, though a follow
   const { put, publish } = leading({
     before: {
       "tenant/web": ["a.com", { target: "of-tenant", created: LONG_AGO }],
-      "shop/web": ["a.com", { target: "edge", kept, created: LATER }],
+      "shop/web": [
+        "a.com",
+        { target: kept, undecided: true, maybe: "edge", lacking: { byClass: undefined }, created: LATER },
+      ],
     },
     names: ["a.com"],
   });

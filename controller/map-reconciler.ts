@@ -12,7 +12,7 @@ import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import type { ClaimEvents } from "./claim-events/reporter.ts";
 import { LeaderMap } from "./leader-map.ts";
 import type { PublishPacer } from "./publish-pacer.ts";
-import type { Source } from "./sources/types.ts";
+import type { ClaimSource } from "./sources/types.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
 
 /** The result of a publication. */
@@ -24,7 +24,7 @@ export interface Publication {
 
 /** The dependencies of the reconciler. `now` is in milliseconds since 1970. */
 interface MapReconcilerDeps {
-  readonly source: Source;
+  readonly source: ClaimSource;
   readonly plan: Plan;
   readonly addresses: TargetAddresses;
   readonly store: MapWriter;
@@ -137,7 +137,7 @@ export class MapReconciler {
   /** Lets a replica that never leads decide as a leader that finds the published map. */
   async observe(): Promise<void> {
     const { store, now } = this.#deps;
-    this.#decideFrom((await recoverMap(store.current, now())).lines);
+    await this.#decideFrom((await recoverMap(store.current, now())).lines);
   }
 
   /** True once every source, the store and the addresses have synced. */
@@ -273,7 +273,8 @@ export class MapReconciler {
       term.quietUntil = now() + LOST_QUIET_MS;
     }
     if (term.lostAt !== undefined) plan.loseHolders(term.lostAt + LOST_MS);
-    const map = this.#decideFrom(lines);
+    const map = await this.#decideFrom(lines);
+    term.signal.throwIfAborted();
     // Without the map it is not known which targets have names. All proxies already listen for those of the document.
     const inUse = flaw === undefined ? map.targetsInUse() : new Set(published.map(({ name }) => name));
     addresses.lead(inUse, term.signal);
@@ -284,10 +285,11 @@ export class MapReconciler {
   }
 
   /** Lets the plan and the sources decide with what is published. */
-  #decideFrom(lines: ReadonlyMap<string, HostLine>): LeaderMap {
+  async #decideFrom(lines: ReadonlyMap<string, HostLine>): Promise<LeaderMap> {
     const { removal, plan, addresses, source } = this.#deps;
     const map = new LeaderMap(removal, plan, lines, addresses.published());
-    source.keep?.(map.names.lines);
+    addresses.use(map.targetsInUse());
+    await source.keep?.(map.names.lines);
     return map;
   }
 

@@ -3,7 +3,7 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { leaderClient } from "#lib/kube/leader-client.ts";
 import { pause, steadyNow } from "#lib/kube/time.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
-import type { DnsAnswers } from "./dnscheck/known-answers.ts";
+import type { DnsAnswers } from "./dnscheck/sweep.ts";
 import { createReplica, type Replica } from "./replica.ts";
 import type { StatusDocument } from "./status.ts";
 
@@ -32,7 +32,7 @@ const POLL_MS = 10;
  */
 export async function observe(config: Config, options: ObserveOptions): Promise<StatusDocument> {
   const { client, clusterDomain, identity, wildcardPods, answers, nodes } = options;
-  const replica = await createReplica(config, {
+  const replica = createReplica(config, {
     client: leaderClient(client, () => false),
     identity,
     clusterDomain,
@@ -47,13 +47,14 @@ export async function observe(config: Config, options: ObserveOptions): Promise<
     reporters: {},
     mapReaders: () => 0,
   });
-  const { map, plan, addresses, status } = replica;
+  const { map, plan, source, addresses, status } = replica;
   map.start();
   try {
     await untilKnown(replica, options);
     await map.observe();
     // The last objects may be evidence for others. Discovery resolves those at the next turn.
     await pause(POLL_MS);
+    if (map.synced) await source.idle();
     settle(plan, addresses);
     return status();
   } finally {

@@ -8,8 +8,7 @@ import { steadyNow } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { ClaimEvents } from "./claim-events/reporter.ts";
 import { claimsOf, targetsOf } from "./claims.ts";
-import { addressBook } from "./dnscheck/address-book.ts";
-import type { DnsAnswers } from "./dnscheck/known-answers.ts";
+import type { DnsAnswers } from "./dnscheck/sweep.ts";
 import { HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import { FrontReconciler } from "./front-reconciler.ts";
 import { MapReconciler } from "./map-reconciler.ts";
@@ -53,7 +52,7 @@ interface ReplicaDeps {
 
 /** What every replica does, as leader or follower: it observes and plans. */
 export interface Replica {
-  readonly source: Awaited<ReturnType<typeof claimsOf>>["source"];
+  readonly source: ReturnType<typeof claimsOf>["source"];
   readonly plan: Plan;
   readonly addresses: FrontReconciler;
   readonly map: MapReconciler;
@@ -63,7 +62,7 @@ export interface Replica {
 }
 
 /** Starts nothing yet: `map.start()` does. */
-export async function createReplica(config: Config, deps: ReplicaDeps): Promise<Replica> {
+export function createReplica(config: Config, deps: ReplicaDeps): Replica {
   const { client, identity, clusterDomain, log, now, askProxy, wildcardPods, onFrontLost: notify } = deps;
   const { namespace, policy } = config;
   const { resolver, catalog: defined, locations } = targetsOf(config, client, log, deps.nodes);
@@ -73,9 +72,9 @@ export async function createReplica(config: Config, deps: ReplicaDeps): Promise<
   const fronts = { client, config, clusterDomain, catalog, headers, log, notify, now, askProxy };
   const eventsOf = events && { events, client, log, wallClock: now };
   const addresses = new FrontReconciler({ ...fronts, pollMs: headerTimes?.pollMs });
-  const book = addressBook(locations, addresses, headers);
-  const sources = { client, log, resolver, headers, clusterDomain, book, answers: deps.answers, plan: () => plan };
-  const claims = await claimsOf(config, sources);
+  const { answers } = deps;
+  const facts = { client, log, resolver, locations, headers, fronts: addresses, clusterDomain, answers };
+  const claims = claimsOf(config, { ...facts, plan: () => plan });
   const { source, inCluster, verifier } = claims;
   const permitted = createClaimPolicy(policy, clusterDomain, claims.domainsOf);
   const plan: Plan = new Plan(permitted, policy.maxNamesPerNamespace, inCluster);
@@ -95,8 +94,8 @@ export async function createReplica(config: Config, deps: ReplicaDeps): Promise<
     ...deps.reporters,
   });
   claims.follow(map);
-  const facts = { identity, source, plan, addresses, catalog, headers, verifier, config, wildcardPods, map };
-  const status: Replica["status"] = (options) => statusDocument({ ...facts, ...options });
+  const shown = { identity, source, plan, addresses, catalog, headers, verifier, config, wildcardPods, map };
+  const status: Replica["status"] = (options) => statusDocument({ ...shown, ...options });
   return { source, plan, addresses, map, leftOut: claims.leftOut, status };
 }
 

@@ -1,12 +1,8 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { test } from "node:test";
 import {
   configMaps,
   controllerRig,
-  EVENTS,
   events,
   INGRESSES,
   isPublished,
@@ -257,7 +253,7 @@ test("a namespace's annotation limits what it may claim, and a change of it take
   await until(() => isPublished(rig), "an empty map");
   const status = await rig.status();
   assert.ok(status.names[0]?.reason, "not its domain");
-  assert.ok(status.sources.some(({ name }) => name === "namespaces"));
+  assert.ok(status.sources.some(({ name }) => name === "namespace names"));
   rig.kube.put("/api/v1/namespaces/shop", annotated(NAME));
   await untilPublished(rig);
 });
@@ -332,20 +328,4 @@ test("the controller reads every configured source, and no other", async (t) => 
     custom.some((name) => name.startsWith("ingressroutes.")),
     custom.join(),
   );
-});
-
-test("objects in files are read in addition to those of the cluster", async (t) => {
-  const directory = await mkdtemp(join(tmpdir(), "switchback-run-"));
-  t.after(() => rm(directory, { recursive: true }));
-  const ingress = {
-    apiVersion: "networking.k8s.io/v1",
-    kind: "Ingress",
-    metadata: { namespace: "shop", name: "file", creationTimestamp: "2026-01-01T00:00:00Z" },
-    spec: { ingressClassName: "nginx", rules: [{ host: "file.example.com" }] },
-  };
-  await writeFile(join(directory, "ingress.yaml"), JSON.stringify(ingress));
-  const rig = await controllerRig(t, { config: { sources: { directory } } });
-  await untilPublished(rig, "file.example.com");
-  assert.ok(lines(rig).includes(NAME));
-  assert.deepEqual(rig.kube.paths(EVENTS), []);
 });

@@ -67,7 +67,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   const events = createEventRecorder({ client: anyTime, component, instance: identity, namespace, log });
   const counters = restartCounters(registry);
   const tasks = new LeaderTasks({ client, config, clusterDomain, log, events, counters, observeAgents, now });
-  const { source, map, leftOut, status } = await createReplica(config, {
+  const { source, map, leftOut, status } = createReplica(config, {
     client,
     identity,
     clusterDomain,

@@ -5,14 +5,14 @@ import { Plan } from "#hostmap/plan.ts";
 import { PublishedNames } from "#hostmap/published-names.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { claimOf } from "#test/arbitraries.ts";
-import type { Source } from "./sources/types.ts";
+import type { ClaimSource } from "./sources/types.ts";
 import { type StatusDeps, statusDocument } from "./status.ts";
 import { fixedTargetAddresses } from "./target-addresses.ts";
 import { classCatalog } from "./targets/resolver.ts";
 import type { FoundTarget } from "./targets/service-view.ts";
 
 const RULES = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 2 };
-const SOURCE: Source = {
+const SOURCE: ClaimSource = {
   start() {},
   state: () => [{ name: "ingresses", synced: true, problems: [] }],
   stop: async () => {},

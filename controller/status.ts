@@ -8,13 +8,13 @@ import type { Reason, ReportedClaim } from "#hostmap/types.ts";
 import { ANY_DEPTH, isWildcard, wildcardAbove } from "#hostmap/wildcards.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";
-import { countDecisions } from "./dnscheck/claim-decisions.ts";
-import type { NameDecisions } from "./dnscheck/verifier.ts";
+import { countDecisions } from "./dnscheck/dns-decision.ts";
+import type { NameDecisions } from "./dnscheck/sweep.ts";
 import { contradictionWarnings } from "./expected-headers/contradictions.ts";
 import type { HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import type { RolloutStatus } from "./rollout/report.ts";
 import { IN_CLUSTER_NAME } from "./sources/in-cluster-names.ts";
-import type { Source, SourceState } from "./sources/types.ts";
+import type { ClaimSource, SourceState } from "./sources/types.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
 import { PORT_LOST } from "./targets/lost-ports.ts";
 import type { TargetCatalog } from "./targets/resolver.ts";
@@ -22,7 +22,7 @@ import type { TargetCatalog } from "./targets/resolver.ts";
 /** One claimed name, as `/status` and `switchback status` show it. */
 export interface NameStatus {
   readonly name: string;
-  readonly from: { readonly kind: string; readonly namespace: string; readonly name: string; readonly file?: string };
+  readonly from: { readonly kind: string; readonly namespace: string; readonly name: string };
   /** creationTimestamp of the object, in RFC 3339 format. */
   readonly since: string;
   readonly target: string | undefined;
@@ -79,7 +79,7 @@ export interface StatusDeps {
   /** Default: true. The cost of names, and of warnings that depend on them, grows with the number of claims. */
   readonly withNames?: boolean;
   readonly identity: string;
-  readonly source: Source;
+  readonly source: ClaimSource;
   readonly plan: Plan;
   readonly addresses: TargetAddresses;
   /** DNS decisions about names; undefined: names are not resolved. */

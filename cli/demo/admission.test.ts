@@ -4,13 +4,13 @@ import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { after, before, beforeEach, describe, test } from "node:test";
-import type { FileObject } from "#controller/sources/yaml-file.ts";
 import { createTestCa } from "#test/cluster/pki.ts";
 import { admit, type DemoPod, podsOf } from "./admission.ts";
+import type { KubeObject } from "./yaml-files.ts";
 
 const INJECT = "switchback.dev/inject";
 const SPEC = { hostAliases: [{ ip: "192.0.2.1", hostnames: ["a"] }] };
-const objects = (...all: object[]) => all.map((raw) => ({ raw })) as unknown as FileObject[];
+const objects = (...all: object[]) => all as KubeObject[];
 const pod = (labels: object = {}, namespace?: string) => ({
   kind: "Pod",
   metadata: { name: "web", labels, ...(namespace !== undefined && { namespace }) },

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { request } from "node:https";
 import { applyPatch, type Operation } from "rfc6902";
-import { type FileObject, isOfKind, type KubeObject } from "#controller/sources/yaml-file.ts";
 import { INJECT_KEY } from "#hostmap/metadata-keys.ts";
 import { isNamespaceOptedIn } from "#hostmap/opt-in.ts";
 import type { HostAlias } from "#hostmap/types.ts";
+import { isOfKind, type KubeObject } from "./yaml-files.ts";
 
 /** A pod of the directory (or of a workload in it), as the API server would send it to a webhook. */
 export interface DemoPod {
@@ -35,15 +35,14 @@ interface Workload extends KubeObject {
 }
 
 /** The pods of a directory: its single pods, and one pod per workload template. */
-export function podsOf(objects: readonly FileObject[]): DemoPod[] {
+export function podsOf(objects: readonly KubeObject[]): DemoPod[] {
   const namespaces = new Map(
     objects
       .filter((object) => isOfKind(object, "", "Namespace"))
-      .map(({ raw }) => [raw.metadata.name, raw.metadata.labels ?? {}]),
+      .map(({ metadata }) => [metadata.name, metadata.labels ?? {}]),
   );
-  return objects.flatMap((object) => {
-    const { raw } = object;
-    const template = isOfKind(object, "", "Pod") ? raw : (raw as Workload).spec?.template;
+  return objects.flatMap((raw) => {
+    const template = isOfKind(raw, "", "Pod") ? raw : (raw as Workload).spec?.template;
     if (template === undefined) return [];
     const metadata = { ...(template as Partial<KubeObject>).metadata, name: raw.metadata.name };
     const namespace = raw.metadata.namespace ?? "default";

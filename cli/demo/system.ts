@@ -1,14 +1,12 @@
 import { type AddressInfo, createServer } from "node:net";
 import { issueAuthority, issueLeaf, servingNames } from "#certs/issue.ts";
 import { MapReconciler } from "#controller/map-reconciler.ts";
+import { Pipeline } from "#controller/pipeline.ts";
 import { PublishPacer } from "#controller/publish-pacer.ts";
 import { removalRules } from "#controller/removal-rules.ts";
-import { type DirectorySource, directorySource } from "#controller/sources/yaml-directory.ts";
 import { type StatusDocument, statusDocument } from "#controller/status.ts";
 import { fixedTargetAddresses } from "#controller/target-addresses.ts";
-import { withChoices } from "#controller/targets/chosen-target.ts";
-import { resolveSources } from "#controller/targets/resolve-claims.ts";
-import { classCatalog, classResolver } from "#controller/targets/resolver.ts";
+import { classCatalog, classResolver, UNKNOWN_LOCATIONS } from "#controller/targets/resolver.ts";
 import { startPodDns } from "#extras/pod-dns/webhook/delivery.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
@@ -20,6 +18,7 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { runProxy } from "#proxy/run.ts";
 import type { InjectionCache } from "#webhook/injection-cache.ts";
 import { type RunningWebhook, runWebhook } from "#webhook/run.ts";
+import { type YamlFiles, yamlFiles } from "./yaml-files.ts";
 
 /**
  * The components of Switchback on one machine. They are the same as in a cluster, but connected in memory instead of
@@ -32,7 +31,7 @@ export interface DemoSystem {
   readonly status: () => StatusDocument;
   /** The metrics of proxy and webhook, in Prometheus' text format. */
   readonly metrics: () => Promise<readonly string[]>;
-  readonly directory: DirectorySource;
+  readonly directory: YamlFiles;
   /** The map that the webhook uses now. */
   readonly map: () => InjectionCache | undefined;
   stop(): Promise<void>;
@@ -52,9 +51,17 @@ export async function startSystem(
 ): Promise<DemoSystem> {
   const config = demoConfig(ingressPort, await freePort());
   const store = new MemoryMap();
-  const sources = directories.map((directory) => directorySource({ directory }));
-  const source = resolveSources(sources, withChoices(classResolver(config.targets), config));
-  const plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), config.policy.maxNamesPerNamespace);
+  const sources = directories.map(yamlFiles);
+  const source = new Pipeline({
+    sources,
+    resolver: classResolver(config.targets),
+    locations: UNKNOWN_LOCATIONS,
+    mode: "auto",
+    config,
+    plan: () => plan,
+    log,
+  });
+  const plan: Plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), config.policy.maxNamesPerNamespace);
   const addresses = fixedTargetAddresses([{ name: TARGET, clusterIPs: [LOOPBACK] }]);
   const loop = new MapReconciler({
     source,

@@ -1,6 +1,5 @@
 import { isIP } from "node:net";
-import type { DnsLookup } from "#controller/dnscheck/lookup.ts";
-import { OtherTools } from "#controller/dnscheck/other-tools.ts";
+import { type DnsLookup, toolAddresses } from "#controller/dnscheck/lookup.ts";
 import { observe } from "#controller/observe.ts";
 import type { AddedChecks } from "#doctor/added-checks.ts";
 import type { ClusterFacts } from "#doctor/facts.ts";
@@ -111,7 +110,6 @@ function everySource({ install, namespace }: ClusterFacts): Config {
     ...config,
     sources: {
       ...sources,
-      directory: undefined,
       ingress: { ...sources.ingress, enabled: true },
       gateway: { ...sources.gateway, enabled: true },
       services: { ...sources.services, enabled: true },
@@ -135,8 +133,7 @@ async function lookUpMissing(
 ): Promise<Map<string, string[]>> {
   const ours = (services.known ? services.value : []).filter((service) => service.namespace === namespace);
   const addresses = new Set(ours.flatMap(({ clusterIPs }) => clusterIPs));
-  const tools = new OtherTools(lookup, clusterDomain);
-  await tools.refresh();
+  const tools = await toolAddresses(lookup, clusterDomain).catch(() => new Set<string>());
   const isOurs = (address: string) => addresses.has(address) || tools.has(address);
   return await lookUpAll(names, { lookup, isOurs, signal: AbortSignal.timeout(LOOK_UP_MS) });
 }

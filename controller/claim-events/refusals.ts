@@ -16,13 +16,12 @@ export interface RefusedObject {
 /** The reason code of a name that the owner chose to ignore. */
 const CHOSEN = "ignored";
 
-/** Returns undefined if the object is gone, or comes from a file, because then nobody looks for its Events. */
+/** Returns undefined if the object is gone. */
 export function refusedOf(plan: Pick<Plan, "decisionsOf" | "planned">, object: string): RefusedObject | undefined {
   const refusals = new Map<string, string>();
   const mapped = new Map<string, Reason | undefined>();
   let first: Omit<RefusedObject, "refusals"> | undefined;
   for (const { name, from, since, decision, warning } of plan.decisionsOf(object)) {
-    if (from.file !== undefined) return undefined;
     first ??= { from, since };
     // An object may claim a name twice, for two targets.
     if (decision.mapped) mapped.set(name, warning);

@@ -51,11 +51,10 @@ describe("an object whose names are not mapped", () => {
     );
   });
 
-  it("gets no Event for short-lived, chosen, file-based or unchanged refusals", async () => {
+  it("gets no Event for short-lived, chosen or unchanged refusals", async () => {
     const rig = leading();
     rig.set("shop/new", { "a.example.com": NO_TARGET });
     rig.set("shop/ignored", { "b.example.com": { code: "ignored", text: "" } });
-    rig.set("shop/file", { "c.example.com": NO_TARGET }, OLD, "a.yaml");
     rig.set("shop/stays", { "d.example.com": NO_TARGET });
     rig.run();
     await rig.pass(5);
@@ -114,8 +113,8 @@ describe("an object whose names are not mapped", () => {
 
   it("gets an Event for a mapped name that loses a port, but not for other warnings", async () => {
     const rig = leading();
-    rig.set("shop/web", { "a.example.com": "nginx" }, OLD, undefined, { code: "port-lost", text: "secret" });
-    rig.set("shop/api", { "b.example.com": "nginx" }, OLD, undefined, { code: "public-ipv6", text: "" });
+    rig.set("shop/web", { "a.example.com": "nginx" }, OLD, { code: "port-lost", text: "secret" });
+    rig.set("shop/api", { "b.example.com": "nginx" }, OLD, { code: "public-ipv6", text: "" });
     rig.run();
     await rig.pass(20);
     assert.deepEqual(notes(rig), [

@@ -7,7 +7,7 @@ import { eventReason } from "#lib/kube/events.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
 import { steadyNow, timeSlices } from "#lib/kube/time.ts";
-import type { Source } from "../sources/types.ts";
+import type { ClaimSource } from "../sources/types.ts";
 import { adviceOn } from "./advice.ts";
 import { type ObjectEventsDeps, RETRY_MS, uidOf, YOUNG_MS } from "./object-events.ts";
 import { EventQueue } from "./queue.ts";
@@ -15,7 +15,7 @@ import { KnownRefusals, type Refusals, type RefusedObject, refusedOf } from "./r
 
 interface ClaimEventsDeps extends ObjectEventsDeps {
   readonly plan: Pick<Plan, "decisionsOf" | "objects" | "planned">;
-  readonly source: Pick<Source, "resourceOf">;
+  readonly source: Pick<ClaimSource, "resourceOf">;
 }
 
 /** A refusal must last this long, because most objects have no address in their first seconds. */

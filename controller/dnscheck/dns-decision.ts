@@ -1,6 +1,18 @@
 import { show } from "#hostmap/hostnames.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { isWildcard } from "#hostmap/wildcards.ts";
+import type { TargetLocations } from "../targets/resolver.ts";
+import { canonicalIp, literalsOf } from "../targets/service-view.ts";
+
+/** A claim of a name, reduced to what DNS can verify. */
+export interface ExpectedClaim {
+  /** Undefined: DNS may give the name its first target. */
+  readonly target: string | undefined;
+  /** The target that the class of an object without a target leads to. */
+  readonly byClass?: string | undefined;
+  /** What to compare with if the target has no addresses. Only IP literals count. */
+  readonly publicAddresses: readonly string[];
+}
 
 /** What DNS says about one claim of a name. Addresses are normalized IP literals. */
 export interface DnsEvidence {
@@ -98,4 +110,59 @@ function otherTarget(name: string, answers: readonly string[], target: string): 
 
 function found(name: string, answers: readonly string[]): string {
   return `the cluster's DNS resolves ${show(name)} to ${answers.slice(0, LISTED).join(", ")}`;
+}
+
+/** Decides on a claim by an answer of DNS. */
+export function decideOn(
+  claim: ExpectedClaim,
+  answer: Pick<DnsEvidence, "name" | "answers" | "isOwnAddress">,
+  locations: Pick<TargetLocations, "addressesOf" | "externalIPsOf" | "targetAt">,
+): DnsDecision {
+  const evidence = {
+    ...answer,
+    target: claim.target,
+    addressesOfTarget: expectedAddresses(claim, locations),
+    externalIPs: locations.externalIPsOf(claim.target ?? claim.byClass ?? ""),
+    targetOfAddress: (address: string) => locations.targetAt(address),
+  };
+  return claim.target === undefined ? firstTargetByDns(evidence, claim.byClass) : decideByDns(evidence);
+}
+
+/** The addresses to compare answers with: those of the target or of the class, else the public ones of the claim. */
+export function expectedAddresses(
+  { target, byClass = "", publicAddresses }: ExpectedClaim,
+  locations: Pick<TargetLocations, "addressesOf">,
+): readonly string[] {
+  const addresses = locations.addressesOf(target ?? byClass);
+  return addresses.length > 0 ? addresses : literalsOf(publicAddresses).map(canonicalIp);
+}
+
+/** The decision on all claims of a name. It is verified if DNS leads to the target of one claim. */
+export function overallDecision(decisions: readonly DnsDecision[]): DnsDecision {
+  if (decisions.includes("verified")) return "verified";
+  const other = decisions.find((decision) => typeof decision !== "string");
+  return other ?? (decisions.includes("external") ? "external" : "unknown");
+}
+
+/** With `auto` these decisions are no problems: the name is mapped where it should be. */
+const WELL_WITH_AUTO: readonly string[] = ["dns-absent", "dns-other-target"];
+
+/** The reason in a decision that speaks against the mapping. */
+export function mismatchOf(decision: DnsDecision, mode: VerifyMode): Reason | undefined {
+  if (typeof decision === "string") return undefined;
+  return mode === "auto" && WELL_WITH_AUTO.includes(decision.code) ? undefined : decision;
+}
+
+/** The settings of `policy.verifyDns`, except `off`. */
+export type VerifyMode = "auto" | "warn" | "enforce";
+
+/** Counts names by decision. */
+export function countDecisions(decisions: Iterable<DnsDecision>): Record<string, number> {
+  const codes = ["verified", "unknown", "dns-elsewhere", "dns-absent", "dns-other-target"];
+  const counts: Record<string, number> = Object.fromEntries(codes.map((code) => [code, 0]));
+  for (const decision of decisions) {
+    const key = typeof decision === "string" ? decision : decision.code;
+    counts[key] = (counts[key] ?? 0) + 1;
+  }
+  return counts;
 }

@@ -7,24 +7,18 @@ export interface DnsAnswer {
   readonly addresses: readonly string[];
   /** The number of addresses that were left out. */
   readonly omitted?: number;
-  /** TTL, seconds. */
-  readonly ttl: number;
 }
 
 export type DnsLookup = (name: string, family: 4 | 6) => Promise<DnsAnswer>;
 
-/** Timeout per server, and number of tries. */
-const TIMEOUT_MS = 2_000;
+/** Timeout of the first try. c-ares doubles it for the second one (src/lib/ares_process.c), so a look-up takes 3 s. */
+const TIMEOUT_MS = 1_000;
 const TRIES = 2;
 /**
  * Maximum number of addresses that are read of an answer. A TCP message has room for 4,000. Servers rotate them, so the
  * first ones in the order of their texts count: the same ones each time.
  */
 const MAX_ADDRESSES = 64;
-/**
- * TTL of a negative answer, in seconds. It is short because the records of a new name appear later than its Ingress.
- */
-const NEGATIVE_TTL = 60;
 
 /**
  * Resolves with the cluster's DNS, like a pod but without a hosts file. If `servers` is empty, uses the servers of
@@ -35,19 +29,11 @@ export function clusterLookup(servers: readonly string[]): DnsLookup {
   if (servers.length > 0) resolver.setServers(servers);
   return async (name, family) => {
     try {
-      const records =
-        family === 4 ? await resolver.resolve4(name, { ttl: true }) : await resolver.resolve6(name, { ttl: true });
-      return {
-        addresses: records
-          .map(({ address }) => address)
-          .sort()
-          .slice(0, MAX_ADDRESSES),
-        omitted: Math.max(0, records.length - MAX_ADDRESSES),
-        ttl: Math.min(...records.map(({ ttl }) => ttl)),
-      };
+      const all = family === 4 ? await resolver.resolve4(name) : await resolver.resolve6(name);
+      return { addresses: all.sort().slice(0, MAX_ADDRESSES), omitted: Math.max(0, all.length - MAX_ADDRESSES) };
     } catch (error) {
       const { code } = error as { code?: string };
-      if (code === "ENOTFOUND" || code === "ENODATA") return { addresses: [], ttl: NEGATIVE_TTL };
+      if (code === "ENOTFOUND" || code === "ENODATA") return { addresses: [] };
       throw error;
     }
   };
@@ -56,4 +42,27 @@ export function clusterLookup(servers: readonly string[]): DnsLookup {
 /** The name to look up. For a wildcard, a name below it that probably has no separate record. */
 export function askedFor(name: string): string {
   return isWildcard(name) ? name.replace("*", "switchback-dns-check") : name;
+}
+
+/**
+ * The Services of tools with the same purpose, as `name.namespace`. These tools make the cluster's DNS answer with
+ * their ClusterIPs, and docs/migrating.md runs them beside us. The tools are compumike/hairpin-proxy,
+ * dextercrypt/hairpin-proxy-gen2 and ouroboros.
+ */
+const TOOLS = ["hairpin-proxy.hairpin-proxy", "haproxy-nginx.hairpin-proxy-gen2", "ouroboros-proxy.ouroboros"];
+/** A name that each cluster has. */
+const OF_CLUSTER = "kubernetes.default";
+
+/**
+ * The addresses of other tools, as far as they have answers. Such an address does not show where a name leads without
+ * us. Rejects if DNS does not even answer for a name of the cluster itself.
+ */
+export async function toolAddresses(lookup: DnsLookup, clusterDomain: string | undefined): Promise<Set<string>> {
+  const ask = (name: string) =>
+    Promise.all(([4, 6] as const).map((family) => lookup(`${name}.svc.${clusterDomain}`, family)));
+  if (clusterDomain === undefined) return new Set();
+  await ask(OF_CLUSTER);
+  const answers = await Promise.allSettled(TOOLS.map(ask));
+  const found = answers.flatMap((one) => (one.status === "fulfilled" ? one.value : []));
+  return new Set(found.flatMap(({ addresses }) => addresses));
 }

@@ -8,13 +8,13 @@ import { viewGateway, viewListenerSet, viewRoute } from "./gateway/view.ts";
 import { claimsOfIngress, viewIngress } from "./ingress-hosts.ts";
 import { IstioRegistry } from "./istio/istio-registry.ts";
 import * as istio from "./istio/view.ts";
-import type { UnresolvedClaim } from "./types.ts";
+import type { View } from "./types.ts";
 
 // Tests whose choice by `switchback.dev/target` counts for a name, in each source.
 
 const KEY = "switchback.dev/target";
 const choose = (target: string) => ({ [KEY]: target });
-const chosenOf = (claims: readonly UnresolvedClaim[]) =>
+const chosenOf = (claims: readonly View[]) =>
   claims.map(({ hostname, hints }) => {
     if ("code" in hints) return `${hostname}: ${hints.code}`;
     return `${hostname}: ${hints.chosen === undefined ? "-" : `${hints.chosen.target} of ${hints.chosen.namespace}`}`;
@@ -36,7 +36,7 @@ test("an Ingress chooses for its hosts, unless it is ignored", () => {
 });
 
 function gatewayApi() {
-  const claims = new Map<string, readonly UnresolvedClaim[]>();
+  const claims = new Map<string, readonly View[]>();
   const registry = new GatewayRegistry({ requireAccepted: true, listeners: true }, (key, all) => claims.set(key, all));
   registry.open();
   return { registry, of: (key: string) => chosenOf(claims.get(key) ?? []) };
@@ -83,7 +83,7 @@ test("a ListenerSet's choice overrides its Gateway's, also for its routes", () =
 });
 
 test("the choice of an Istio VirtualService overrides its Gateway's", () => {
-  const claims = new Map<string, readonly UnresolvedClaim[]>();
+  const claims = new Map<string, readonly View[]>();
   const registry = new IstioRegistry({ gateways: true }, (key, all) => claims.set(key, all));
   registry.open();
   const object = (namespace: string, name: string, spec: object, annotations = {}) => ({

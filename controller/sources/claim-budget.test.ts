@@ -6,7 +6,7 @@ import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { ClaimBudget } from "./claim-budget.ts";
 import { ingressSource } from "./ingress-hosts.ts";
-import type { UnresolvedClaim } from "./types.ts";
+import type { View } from "./types.ts";
 
 const INGRESSES = "/apis/networking.k8s.io/v1/ingresses";
 const CLASSES = "/apis/networking.k8s.io/v1/ingressclasses";
@@ -27,7 +27,7 @@ function rig(t: TestContext, { total = 10_000, holders = new Map() }: Setting = 
   const api = new MemoryKube();
   const budget = new ClaimBudget({ maxNamesPerNamespace: LIMIT / 4, total, holderOf: (name) => holders.get(name) });
   const source = ingressSource({ client: api.client, budget, log: silentLogger });
-  const reported = new Map<string, readonly UnresolvedClaim[]>();
+  const reported = new Map<string, readonly View[]>();
   api.set(CLASSES, { metadata: { name: "nginx" } });
   t.after(() => Promise.all([source.stop(), budget.stop()]));
   const start = async () => {
@@ -40,7 +40,7 @@ function rig(t: TestContext, { total = 10_000, holders = new Map() }: Setting = 
     );
     await settled();
   };
-  const isRefused = ({ hints }: UnresolvedClaim) => "code" in hints && hints.code === "too-many-claims";
+  const isRefused = ({ hints }: View) => "code" in hints && hints.code === "too-many-claims";
   return {
     api,
     budget,

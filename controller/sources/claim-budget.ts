@@ -4,7 +4,7 @@ import { getOrAdd } from "#hostmap/multi-map.ts";
 import { sameObject } from "#hostmap/plan.ts";
 import type { ObjectRef, Reason } from "#hostmap/types.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
-import type { Published, UnresolvedClaim, UnresolvedClaimSink } from "./types.ts";
+import type { Published, View, ViewSink } from "./types.ts";
 
 /** Claims that a namespace may have for each name of its quota: several objects may claim a name. */
 const CLAIMS_PER_NAME = 4;
@@ -36,7 +36,7 @@ export interface Entry {
   names: number;
   claims: number;
   /** The claims of an object that has more of them than names, such as a route with the names of its Gateway. */
-  derived: readonly UnresolvedClaim[];
+  derived: readonly View[];
   /** Whether some of its names or claims are left out. */
   partial: boolean;
 }
@@ -163,7 +163,7 @@ export class ClaimBudget {
   }
 
   /** Counts claims of an object that were left out, and reports the first one of a namespace. */
-  leaveOut(entry: Entry, names: readonly string[], report: UnresolvedClaimSink): void {
+  leaveOut(entry: Entry, names: readonly string[], report: ViewSink): void {
     const { from, created, object, kind } = entry;
     this.#leftOut += names.length;
     const full = getOrAdd(this.#full, from.namespace, () => {

@@ -2,7 +2,7 @@ import { foldCase } from "#hostmap/hostnames.ts";
 import type { ObjectRef, Reason } from "#hostmap/types.ts";
 import { isWildcard } from "#hostmap/wildcards.ts";
 import { copied } from "./raw-object.ts";
-import type { RoutingHints, UnresolvedClaim } from "./types.ts";
+import type { RoutingHints, View } from "./types.ts";
 
 /**
  * Maximum number of names that one object may claim, valid or not. The rest is ignored and reported. A resource
@@ -19,7 +19,7 @@ export class ClaimList {
   readonly #created: string;
   readonly #anyDepth: boolean;
   /** Claims by name, then by hints. With a list of hints, many hints would take quadratic time. */
-  readonly #byName = new Map<string, Map<RoutingHints | Reason, UnresolvedClaim>>();
+  readonly #byName = new Map<string, Map<RoutingHints | Reason, View>>();
   #leftOut = 0;
   #firstLeftOut = "";
 
@@ -53,7 +53,7 @@ export class ClaimList {
   }
 
   /** Returns a new list at each call, so call it only once per object. */
-  get all(): UnresolvedClaim[] {
+  get all(): View[] {
     const claims = [...this.#byName.values()].flatMap((claims) => [...claims.values()]);
     if (this.#leftOut === 0) return claims;
     const text = `the ${this.#from.kind} has more than ${MAX_NAMES_PER_OBJECT} names; ${this.#leftOut} are ignored`;
@@ -65,7 +65,7 @@ export class ClaimList {
     this.#leftOut += 1;
   }
 
-  #claim(hostname: string, hints: RoutingHints | Reason): UnresolvedClaim {
+  #claim(hostname: string, hints: RoutingHints | Reason): View {
     const claim = { hostname, from: this.#from, created: this.#created, hints };
     return this.#anyDepth && isWildcard(hostname) ? { ...claim, anyDepth: true } : claim;
   }

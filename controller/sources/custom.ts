@@ -8,7 +8,7 @@ import { serviceClaims } from "./custom/service-claims.ts";
 import { isIstio } from "./istio.ts";
 import { type PickNames, SourceLimit } from "./limited-objects.ts";
 import { OptionalInformer, type OptionalKind } from "./optional-informer.ts";
-import type { UnresolvedClaim, UnresolvedSource } from "./types.ts";
+import type { Source, View } from "./types.ts";
 
 /**
  * The source of the configured kinds: presets except Istio's, custom kinds, and Services with the external-dns
@@ -19,7 +19,7 @@ export function customSource(deps: {
   readonly config: Config["sources"];
   readonly budget: ClaimBudget;
   readonly log: Logger;
-}): UnresolvedSource | undefined {
+}): Source | undefined {
   const { client, config, budget, log } = deps;
   const wanted = kindsOf(config);
   if (wanted.length === 0) return undefined;
@@ -34,7 +34,7 @@ export function customSource(deps: {
     start(sink, onSynced) {
       const limit = new SourceLimit(budget, sink);
       for (const [place, { read, ...names }] of wanted.entries()) {
-        const kind = new OptionalInformer<readonly UnresolvedClaim[]>({
+        const kind = new OptionalInformer<readonly View[]>({
           ...names,
           client,
           discovery: discoveryOf(names.group),
@@ -60,16 +60,15 @@ export function customSource(deps: {
 }
 
 /** Undefined if there is none: of an object without claims nothing is kept. */
-function someOf(claims: readonly UnresolvedClaim[]): readonly UnresolvedClaim[] | undefined {
+function someOf(claims: readonly View[]): readonly View[] | undefined {
   return claims.length > 0 ? claims : undefined;
 }
 
-function originOf([first]: readonly UnresolvedClaim[]) {
+function originOf([first]: readonly View[]) {
   return { ref: first?.from ?? { kind: "", namespace: "", name: "" }, created: first?.created ?? "" };
 }
 
-const pickClaims: PickNames<readonly UnresolvedClaim[]> = (claims, keeps) =>
-  claims.filter(({ hostname }) => keeps(hostname));
+const pickClaims: PickNames<readonly View[]> = (claims, keeps) => claims.filter(({ hostname }) => keeps(hostname));
 
 function kindsOf({ presets, custom, services }: Config["sources"]): ClaimingKind[] {
   const kinds = presets.flatMap((name) => (isIstio(name) ? [] : PRESETS[name])).concat(custom.map(customKind));

@@ -13,6 +13,7 @@ import {
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { gatewaySource } from "./gateway.ts";
+import { Namespaces } from "./namespaces.ts";
 
 const GROUP = "/apis/gateway.networking.k8s.io";
 const GATEWAYS = `${GROUP}/v1/gateways`;
@@ -41,10 +42,12 @@ function rig(t: TestContext, gateway: object = { listeners: false }) {
   });
   api.documents.set(`${GROUP}/v1alpha2`, { resources: [served("tlsroutes", "TLSRoute")] });
   const config = parseConfig({ sources: { gateway } }).sources;
-  const source = gatewaySource({ client: api.client, budget: ample(), config, log: silentLogger });
+  const namespaces = new Namespaces({ client: api.client, log: silentLogger });
+  const source = gatewaySource({ client: api.client, budget: ample(), config, namespaces, log: silentLogger });
   const reported: string[] = [];
   const calls = { synced: 0 };
-  const start = () =>
+  const start = ({ withNamespaces = false } = {}) => {
+    if (withNamespaces) namespaces.start(() => {});
     source.start(
       (key, claims) => {
         reported.push(
@@ -55,12 +58,15 @@ function rig(t: TestContext, gateway: object = { listeners: false }) {
         calls.synced += 1;
       },
     );
-  t.after(() => source.stop());
+  };
+  const stop = () => Promise.all([namespaces.stop(), source.stop()]);
+  t.after(stop);
   return {
     pass,
     api,
     source,
     start,
+    stop,
     calls,
     take: () => reported.splice(0).sort(),
     everyMs: config.discoverySeconds * 1000,
@@ -135,7 +141,7 @@ test("ListenerSets claim hostnames, and namespaces are read if a Gateway selects
   api.set(NAMESPACES, { metadata: { name: "shop", labels: { shared: "yes" } } });
   api.set(GATEWAYS, gatewayObject("gw", [], {}, SELECTING));
   api.set(LISTENER_SETS, listenerSetObject("set", "gw", [{ hostname: "a.example.com" }], { namespace: "shop" }));
-  start();
+  start({ withNamespaces: true });
   await settled();
   assert.deepEqual(take(), [`Gateway ${INFRA}/gw: `, "ListenerSet shop/set: a.example.com"]);
   api.set(NAMESPACES, { metadata: { name: "shop", labels: {} } });
@@ -154,48 +160,27 @@ test("an older Gateway API without ListenerSets is read as far as possible", asy
   assert.ok(source.state().every(({ problems }) => problems.length === 0));
 });
 
-test("if a listener selects namespaces by labels, the source is synced only with the namespaces", async (t) => {
-  const { api, source, start, calls, take } = rig(t);
+test("a listener selects namespaces by their labels, which are metadata", async (t) => {
+  const { api, start, take } = rig(t);
   api.set(GATEWAYS, gatewayObject("gw", [SELECTING]));
   api.set(HTTP_ROUTES, routeObject("web", ["gw"], ["a.example.com"], { namespace: "shop" }));
   api.set(NAMESPACES, { metadata: { name: "shop", labels: { shared: "yes" } } });
-  const release = api.hold(NAMESPACES);
-  start();
+  start({ withNamespaces: true });
   await settled();
-  assert.deepEqual([calls.synced, take()], [0, []]);
-  assert.deepEqual([source.state().at(-1)?.name, source.state().at(-1)?.synced], ["namespaces", false]);
-  release();
-  await settled();
-  assert.deepEqual([calls.synced, take()], [1, ["HTTPRoute shop/web: a.example.com"]]);
+  assert.deepEqual(take(), ["HTTPRoute shop/web: a.example.com"]);
   api.set(NAMESPACES, { metadata: { name: "shop", labels: {} } });
   assert.equal(take().length, 1);
-  api.set(GATEWAYS, gatewayObject("other", [SELECTING]));
-  await settled();
-  assert.equal(api.watched.filter((collection) => collection === NAMESPACES).length, 1, "watched once");
-});
-
-test("namespaces are read once a listener selects them; synced is not reported twice", async (t) => {
-  const { api, source, start, calls, take } = rig(t);
-  start();
-  await settled();
-  assert.equal(source.state().length, KINDS.length + 2, "this cluster has no GatewayClasses and XListenerSets");
-  api.set(NAMESPACES, { metadata: { name: "shop", labels: { shared: "yes" } } });
-  api.set(GATEWAYS, gatewayObject("gw", [SELECTING]));
-  api.set(HTTP_ROUTES, routeObject("web", ["gw"], ["a.example.com"], { namespace: "shop" }));
-  await settled();
-  assert.deepEqual([calls.synced, take()], [1, ["HTTPRoute shop/web: a.example.com"]]);
-  assert.deepEqual([...api.whole].sort(), [...KINDS].sort(), "labels are metadata");
+  assert.deepEqual([...api.whole].sort(), [...KINDS].sort());
 });
 
 test("stopping ends every watch and the discovery poll, and waits for them", async (t) => {
-  const { pass, api, source, start, everyMs } = rig(t);
-  api.set(GATEWAYS, gatewayObject("gw", [SELECTING]));
-  start();
+  const { pass, api, stop, start, everyMs } = rig(t);
+  start({ withNamespaces: true });
   await settled();
   assert.deepEqual(api.watched, [NAMESPACES, ...KINDS].sort());
   const linger = Promise.withResolvers<void>();
   api.lingering = linger.promise;
-  const stopped = source.stop();
+  const stopped = stop();
   assert.equal(await isSettled(stopped), false);
   linger.resolve();
   await stopped;

@@ -1,13 +1,12 @@
+import { isDeepStrictEqual } from "node:util";
 import { show } from "#hostmap/hostnames.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { type GroupWatch, watchGroup } from "./api-discovery.ts";
 import type { ClaimBudget } from "./claim-budget.ts";
 import { GatewayRegistry } from "./gateway/gateway-registry.ts";
-import type { Labels } from "./gateway/selector.ts";
 import {
   EXPERIMENTAL_GROUP,
   GATEWAY_GROUP,
@@ -21,11 +20,11 @@ import {
   viewListenerSet,
   viewRoute,
 } from "./gateway/view.ts";
-import { informerState } from "./ingress-hosts.ts";
 import { type KindLimit, type PickNames, SourceLimit } from "./limited-objects.ts";
+import type { Namespaces } from "./namespaces.ts";
 import { OptionalInformer, type OptionalKind, resourceOfKind } from "./optional-informer.ts";
-import { mapOf, type Raw, textMapOf, textOf } from "./raw-object.ts";
-import type { UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
+import { mapOf, type Raw, textOf } from "./raw-object.ts";
+import type { Source, ViewSink } from "./types.ts";
 
 /** The resources of routes, with the versions that `viewRoute` can read. TLSRoute was the last one to become `v1`. */
 const ROUTES: ReadonlyArray<readonly [kind: RouteKind, resource: string, versions: readonly string[]]> = [
@@ -40,18 +39,17 @@ const SETS: ReadonlyArray<readonly [kind: SetKind, resource: string, version: st
   ["XListenerSet", "xlistenersets", "v1alpha1"],
 ];
 
-/**
- * The GatewayClasses, Gateways, ListenerSets and routes of a cluster that may have Gateway API. Namespaces are read
- * only if one of these objects selects namespaces by their labels.
- */
+/** The GatewayClasses, Gateways, ListenerSets and routes of a cluster that may have Gateway API. */
 export function gatewaySource(deps: {
   readonly client: KubeClient;
+  /** Their labels decide which routes a listener takes. */
+  readonly namespaces: Pick<Namespaces, "follow" | "labelsOf">;
   readonly config: Config["sources"];
   readonly budget: ClaimBudget;
   readonly log: Logger;
   readonly clusterDomain?: string | undefined;
-}): UnresolvedSource {
-  const { client, config, budget, log, clusterDomain } = deps;
+}): Source {
+  const { client, config, budget, namespaces, log, clusterDomain } = deps;
   const groupOf = (group: string) => ({
     group,
     discovery: watchGroup({ client, group, everyMs: config.discoverySeconds * 1000 }),
@@ -59,46 +57,34 @@ export function gatewaySource(deps: {
   const [standard, experimental] = [groupOf(GATEWAY_GROUP), groupOf(EXPERIMENTAL_GROUP)];
   const removedMs = config.removedKindSeconds * 1000;
   const kinds: OptionalKind[] = [];
-  let namespaces: Informer<Labels> | undefined;
-
-  function begin(sink: UnresolvedClaimSink, onSynced: () => void): void {
+  function begin(sink: ViewSink, onSynced: () => void): void {
     const onError = (key: string, error: unknown) =>
       log.error({ code: "object-failed", object: show(key) }, describeError(error));
     const limit = new SourceLimit(budget, sink);
     const registry = new GatewayRegistry({ ...config.gateway, onError }, limit.sink);
+    registry.setNamespaces({ get: (name) => namespaces.labelsOf(name) });
+    namespaces.follow((name, before, after) => {
+      if (!isDeepStrictEqual(before?.labels, after?.labels)) registry.namespaceChanged(name);
+    });
     let open = false;
     const openWhenKnown = () => {
       if (open || kinds.some(({ known }) => !known)) return;
-      if (registry.selects && namespaces?.state.synced !== true) return;
       open = true;
       registry.open();
       onSynced();
     };
     const common = { client, removedMs, log, onKnown: openWhenKnown };
-    const follow: Follow = ({ group, discovery }, { onChange, ...kind }) =>
-      new OptionalInformer({
-        ...common,
-        group,
-        discovery,
-        ...kind,
-        onChange: (key, view) => {
-          onChange(key, view);
-          if (registry.selects) namespaces ??= watchNamespaces({ client, log }, registry, openWhenKnown);
-        },
-      });
+    const follow: Follow = ({ group, discovery }, kind) =>
+      new OptionalInformer({ ...common, group, discovery, ...kind });
     kinds.push(...gatewayKinds(follow, registry, { standard, experimental, limit, clusterDomain }));
   }
 
   return {
     start: begin,
-    state: () => [
-      ...kinds.map(({ state }) => state),
-      ...(namespaces === undefined ? [] : [informerState("namespaces", namespaces)]),
-    ],
+    state: () => kinds.map(({ state }) => state),
     resourceOf: (object) => resourceOfKind(kinds, object),
     stop: async () => {
-      const watches = [standard.discovery, experimental.discovery, namespaces, ...kinds];
-      await Promise.all(watches.map((watch) => watch?.stop()));
+      await Promise.all([standard.discovery, experimental.discovery, ...kinds].map((watch) => watch.stop()));
     },
   };
 }
@@ -147,7 +133,7 @@ function gatewayKinds(
       follow(SET_GROUPS[kind] === EXPERIMENTAL_GROUP ? experimental : standard, {
         resource,
         versions: [version],
-        project: (raw) => viewListenerSet(raw, undefined, kind),
+        project: (raw) => viewListenerSet(raw, kind),
         limit: limit.ofKind<ListenerSetView>(`${kind} `, pickListeners),
         onChange: (key, view) => registry.setListenerSet(key, view, kind),
       }),
@@ -174,24 +160,3 @@ const viewClass = ({ spec }: Raw) => {
   const { controllerName, parametersRef } = mapOf(spec);
   return { controller: textOf(controllerName), namespace: textOf(mapOf(parametersRef).namespace) };
 };
-
-/** Passes the labels of the namespaces, and their changes, to the registry. */
-function watchNamespaces(
-  { client, log }: { readonly client: KubeClient; readonly log: Logger },
-  registry: GatewayRegistry,
-  onSynced: () => void,
-): Informer<Labels> {
-  const informer = watchObjects<Labels, Raw>({
-    client,
-    path: "/api/v1/namespaces",
-    metadataOnly: true,
-    project: (raw) => textMapOf(mapOf(raw.metadata).labels),
-    onChange: ({ key }) => registry.namespaceChanged(key),
-    onSynced: () => {
-      registry.setNamespaces(informer.objects());
-      onSynced();
-    },
-    log,
-  });
-  return informer;
-}

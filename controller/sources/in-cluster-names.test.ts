@@ -7,6 +7,7 @@ import { claimOf } from "#test/arbitraries.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { InClusterNames } from "./in-cluster-names.ts";
+import { Namespaces } from "./namespaces.ts";
 
 // A pod's search list turns `api.payments` into the Service `api` of the namespace `payments`. The pod's hosts file
 // is read before DNS, so a mapped name would hide the Service.
@@ -22,12 +23,14 @@ async function cluster(t: TestContext, { namespaces = ["payments", "vault", "dev
   for (const namespace of namespaces) add(namespace);
   const addService = (namespace: string, name: string) => api.set(SERVICES, { metadata: { namespace, name } });
   addService("dev", "shop");
-  const names = new InClusterNames({ client: api.client, log: silentLogger, mayListServices });
+  const namespaceList = new Namespaces({ client: api.client, log: silentLogger });
+  const [client, log] = [api.client, silentLogger];
+  const names = new InClusterNames({ client, namespaces: namespaceList, log, mayListServices });
   const plan = new Plan(createClaimPolicy(RULES, "cluster.local"), 100, (name) => names.reasonOf(name));
   names.follow(() => plan.reevaluateServiceNames());
-  t.after(() => names.stop());
+  t.after(() => Promise.all([names.stop(), namespaceList.stop()]));
   const state = { synced: 0 };
-  names.start(() => {
+  namespaceList.start(() => {
     state.synced += 1;
   });
   await settled();
@@ -76,16 +79,16 @@ test("below a public top-level domain, only names of existing Services are refus
 test("Services are listed only once a name needs them", async (t) => {
   const other = await cluster(t);
   await other.claim("tenant/web", "www.example.com", "api.payments");
-  assert.equal(other.names.state().length, 1);
+  assert.equal(other.names.state().length, 0);
   await other.claim("tenant/shop", "blog.dev");
-  assert.equal(other.names.state().length, 2);
+  assert.equal(other.names.state().length, 1);
 });
 
 test("without the right to list Services, only namespaces count", async (t) => {
   const without = await cluster(t, { mayListServices: false });
   await without.claim("tenant/web", "shop.dev", "api.payments");
   assert.deepEqual(without.mapped(), ["shop.dev"]);
-  assert.equal(without.names.state().length, 1);
+  assert.equal(without.names.state().length, 0);
 });
 
 test("a name that may be a Service waits while the Services cannot be listed", async (t) => {

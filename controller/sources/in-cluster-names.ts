@@ -8,10 +8,12 @@ import { Reconciler } from "#lib/kube/reconciler.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { informerState } from "./ingress-hosts.ts";
+import type { Namespaces } from "./namespaces.ts";
 import type { SourceState } from "./types.ts";
 
 interface InClusterNamesDeps {
   readonly client: Pick<KubeClient, "get" | "stream">;
+  readonly namespaces: Pick<Namespaces, "has" | "follow">;
   readonly log: Logger;
   /** Whether the controller may list Services, which it may only with discovery. If not, only namespaces count. */
   readonly mayListServices: boolean;
@@ -31,7 +33,6 @@ const SETTLE_MS = 20;
 export class InClusterNames {
   readonly #deps: InClusterNamesDeps;
   readonly #freed: Reconciler;
-  #namespaces: Informer<true> | undefined;
   #services: Informer<true> | undefined;
   #onFreed: () => void = () => {};
   #stopped = false;
@@ -44,6 +45,9 @@ export class InClusterNames {
         return undefined;
       },
     });
+    deps.namespaces.follow((_name, _before, after) => {
+      if (after === undefined) this.#freed.enqueue(SETTLE_MS);
+    });
   }
 
   /**
@@ -54,15 +58,10 @@ export class InClusterNames {
     this.#onFreed = onFreed;
   }
 
-  /** `onSynced` is called once, when all namespaces are known. Before that, no decision about a name is possible. */
-  start(onSynced: () => void): void {
-    this.#namespaces = this.#watch("namespaces", onSynced);
-  }
-
   /** Why a name (in lower case) is, or may be, a name of a Service of this cluster; undefined: it is not. */
   reasonOf(hostname: string): Reason | undefined {
     const service = serviceNameOf(hostname);
-    if (service === undefined || !this.#namespaces?.objects().has(service.namespace)) return undefined;
+    if (service === undefined || !this.#deps.namespaces.has(service.namespace)) return undefined;
     if (isPublicTld(service.namespace)) return this.#reasonOfService(hostname, service);
     const text =
       `${show(hostname)} would be a Service of the namespace ${service.namespace}, which is no public top-level ` +
@@ -71,18 +70,17 @@ export class InClusterNames {
   }
 
   state(): SourceState[] {
-    const services = this.#services === undefined ? [] : [informerState("service names", this.#services)];
-    return [informerState("namespace names", this.#namespaces), ...services];
+    return this.#services === undefined ? [] : [informerState("service names", this.#services)];
   }
 
   async stop(): Promise<void> {
     this.#stopped = true;
-    await Promise.all([this.#freed.stop(), this.#namespaces?.stop(), this.#services?.stop()]);
+    await Promise.all([this.#freed.stop(), this.#services?.stop()]);
   }
 
   #reasonOfService(hostname: string, { namespace, name }: ServiceName): Reason | undefined {
     if (!this.#deps.mayListServices || this.#stopped) return undefined;
-    this.#services ??= this.#watch("services", () => this.#freed.enqueue());
+    this.#services ??= this.#watchServices();
     if (!this.#services.state.synced) {
       const text = `${show(hostname)} waits until it is known whether the namespace ${namespace} has a Service ${name}`;
       return { code: "services-unknown", text };
@@ -91,16 +89,16 @@ export class InClusterNames {
     return { code: IN_CLUSTER_NAME, text: `${show(hostname)} is the Service ${name} of the namespace ${namespace}` };
   }
 
-  #watch(resource: "namespaces" | "services", onSynced: () => void): Informer<true> {
+  #watchServices(): Informer<true> {
     return watchObjects<true>({
       client: this.#deps.client,
-      path: corePath(resource),
+      path: corePath("services"),
       metadataOnly: true,
       project: () => true,
       onChange: ({ after }) => {
         if (after === undefined) this.#freed.enqueue(SETTLE_MS);
       },
-      onSynced,
+      onSynced: () => this.#freed.enqueue(),
       log: this.#deps.log,
     });
   }

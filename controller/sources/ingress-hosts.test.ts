@@ -245,12 +245,11 @@ test("an ignored Ingress claims its names without a target, so that the status c
   assert.equal(viewIngress(other).ignored, false);
 });
 
-test("the file is recorded if there is one, and an object of a file needs no namespace", () => {
-  assert.deepEqual(viewIngress({ metadata: { name: "web" } }, "a.yaml").ref, {
+test("an object of a file needs no namespace", () => {
+  assert.deepEqual(viewIngress({ metadata: { name: "web" } }).ref, {
     kind: "Ingress",
     namespace: "default",
     name: "web",
-    file: "a.yaml",
   });
 });
 

@@ -7,14 +7,7 @@ import type { ClaimBudget } from "./claim-budget.ts";
 import { isIngressNginx, type NginxNames, nginxClaims, nginxNames } from "./ingress-nginx-names.ts";
 import { type PickNames, SourceLimit } from "./limited-objects.ts";
 import { chosenBy, copied, ignoredBy, type ObjectOrigin, withChoice } from "./raw-object.ts";
-import type {
-  ApiResource,
-  RoutingHints,
-  SourceState,
-  UnresolvedClaim,
-  UnresolvedClaimSink,
-  UnresolvedSource,
-} from "./types.ts";
+import type { ApiResource, RoutingHints, Source, SourceState, View, ViewSink } from "./types.ts";
 
 /** The API group of Ingresses and IngressClasses. */
 export const INGRESS_GROUP = "networking.k8s.io";
@@ -32,10 +25,7 @@ export interface IngressView extends ObjectOrigin {
   readonly addresses: readonly string[];
 }
 
-/**
- * The fields of an Ingress that are read. In a file, any field may be missing or have another type
- * (`validate-object.ts` reports this).
- */
+/** The fields of an Ingress that are read. In a dump or a file, any field may be missing or have another type. */
 export interface RawIngress {
   readonly metadata?: {
     readonly name?: string;
@@ -59,8 +49,8 @@ interface RawLoadBalancer {
 /** The predecessor of `spec.ingressClassName`; the field wins if both are set (Kubernetes 1.18 release notes). */
 const OLD_CLASS_ANNOTATION = "kubernetes.io/ingress.class";
 
-/** Projects an Ingress; `file` is set if it was read from a file. A field of another type counts as missing. */
-export function viewIngress(raw: RawIngress, file?: string): IngressView {
+/** Projects an Ingress. A field of another type counts as missing. */
+export function viewIngress(raw: RawIngress): IngressView {
   const { metadata, spec, status } = raw;
   const ref = { kind: "Ingress", namespace: metadata?.namespace ?? "default", name: metadata?.name ?? "" };
   const hosts = hostsOf(spec);
@@ -68,7 +58,7 @@ export function viewIngress(raw: RawIngress, file?: string): IngressView {
   const nginx = nginxNames(metadata?.annotations ?? {}, ruleHosts, hosts);
   const className = text(spec?.ingressClassName) ?? text(metadata?.annotations?.[OLD_CLASS_ANNOTATION]);
   return {
-    ref: file === undefined ? ref : { ...ref, file },
+    ref,
     created: text(metadata?.creationTimestamp) ?? "",
     className: className && copied(className),
     hosts,
@@ -112,7 +102,7 @@ export interface IngressClasses {
 }
 
 /** The claims of an Ingress. */
-export function claimsOfIngress(view: IngressView, classes: IngressClasses): UnresolvedClaim[] {
+export function claimsOfIngress(view: IngressView, classes: IngressClasses): View[] {
   const className = view.className ?? classes.defaultClass;
   const controller = className === undefined ? undefined : classes.controllerOf?.(className);
   const instance = className === undefined ? undefined : classes.instanceOf?.(className);
@@ -173,11 +163,11 @@ export function ingressSource(deps: {
   readonly client: KubeClient;
   readonly budget: ClaimBudget;
   readonly log: Logger;
-}): UnresolvedSource {
+}): Source {
   const { client, budget, log } = deps;
   let informers: { readonly ingresses: Informer<IngressView>; readonly classes: Informer<ClassView> } | undefined;
 
-  function begin(sink: UnresolvedClaimSink, onSynced: () => void) {
+  function begin(sink: ViewSink, onSynced: () => void) {
     const limit = new SourceLimit(budget, sink);
     const limited = limit.ofKind("", pickNames);
     let defaultClass: string | undefined;

@@ -2,7 +2,7 @@ import { show } from "#hostmap/hostnames.ts";
 import type { ObjectRef, Reason } from "#hostmap/types.ts";
 import { ClaimList, MAX_NAMES_PER_OBJECT } from "./claim-list.ts";
 import { copied, textOf } from "./raw-object.ts";
-import type { RoutingHints, UnresolvedClaim } from "./types.ts";
+import type { RoutingHints, View } from "./types.ts";
 
 // The names that ingress-nginx serves for an Ingress in addition to its hosts. Other controllers ignore its
 // annotations.
@@ -102,7 +102,7 @@ export function nginxClaims(
   object: { readonly ref: ObjectRef; readonly created: string },
   { names, invalid }: NginxNames,
   hints: RoutingHints | Reason,
-): UnresolvedClaim[] {
+): View[] {
   const claims = new ClaimList(object, { anyDepth: true });
   if (invalid !== undefined) {
     const text = `ingress-nginx does not accept the server-alias ${show(invalid)}, nor the Ingress with it`;

@@ -10,7 +10,7 @@ import { IstioRegistry } from "./istio/istio-registry.ts";
 import { type GatewayView, type VirtualServiceView, viewGateway, viewVirtualService } from "./istio/view.ts";
 import { type PickNames, SourceLimit } from "./limited-objects.ts";
 import { OptionalInformer, type OptionalKind, resourceOfKind } from "./optional-informer.ts";
-import type { UnresolvedSource } from "./types.ts";
+import type { Source } from "./types.ts";
 
 const KIND = { group: "networking.istio.io", versions: ["v1", "v1beta1", "v1alpha3"] };
 /** The presets that this source reads. */
@@ -33,7 +33,7 @@ export function istioSource(deps: {
   readonly config: Config["sources"];
   readonly budget: ClaimBudget;
   readonly log: Logger;
-}): UnresolvedSource | undefined {
+}): Source | undefined {
   const { client, config, budget, log } = deps;
   if (!config.presets.some(isIstio)) return undefined;
   const discovery = watchGroup({ client, group: KIND.group, everyMs: config.discoverySeconds * 1000 });

@@ -2,7 +2,7 @@ import type { ObjectRef } from "#hostmap/types.ts";
 import { type Informer, type WatchOptions, watchObjects } from "#lib/kube/watch.ts";
 import type { ClaimBudget, Entry, Watched } from "./claim-budget.ts";
 import type { ObjectOrigin } from "./raw-object.ts";
-import type { UnresolvedClaimSink } from "./types.ts";
+import type { ViewSink } from "./types.ts";
 
 /** The fields of an object that decide about its place in the budget. */
 type Origin = Pick<ObjectOrigin, "ref" | "created">;
@@ -24,11 +24,11 @@ interface LimitedKind<V> {
 /** The way of one source's objects into the controller: first the objects of each kind, then their claims. */
 export class SourceLimit {
   readonly #budget: ClaimBudget;
-  readonly #sink: UnresolvedClaimSink;
+  readonly #sink: ViewSink;
   /** By the object in calls of the sink. */
   readonly #entries = new Map<string, Entry>();
 
-  constructor(budget: ClaimBudget, sink: UnresolvedClaimSink) {
+  constructor(budget: ClaimBudget, sink: ViewSink) {
     this.#budget = budget;
     this.#sink = sink;
   }
@@ -44,7 +44,7 @@ export class SourceLimit {
   }
 
   /** Receives the claims of objects. An object may have more claims than names. */
-  readonly sink: UnresolvedClaimSink = (object, claims) => {
+  readonly sink: ViewSink = (object, claims) => {
     const entry = this.#entries.get(object);
     if (entry === undefined) return this.#sink(object, claims);
     const surplus = claims.length - entry.names;
@@ -55,7 +55,7 @@ export class SourceLimit {
 }
 
 /** Leaves out that many claims of an object that has more of them than names. */
-function cutDerived(entry: Entry, count: number, budget: ClaimBudget, sink: UnresolvedClaimSink): void {
+function cutDerived(entry: Entry, count: number, budget: ClaimBudget, sink: ViewSink): void {
   if (count === 0) return;
   const names = entry.derived.map(({ hostname }) => hostname);
   const stays = budget.choose(entry, names, count);
@@ -70,7 +70,7 @@ function cutDerived(entry: Entry, count: number, budget: ClaimBudget, sink: Unre
 
 interface KindDeps {
   readonly budget: ClaimBudget;
-  readonly sink: UnresolvedClaimSink;
+  readonly sink: ViewSink;
   readonly entries: Map<string, Entry>;
 }
 

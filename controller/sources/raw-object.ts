@@ -62,13 +62,13 @@ export interface ObjectOrigin {
   readonly chosen?: ChosenTarget;
 }
 
-/** `namespace` replaces a missing namespace. `file` is set if the object was read from a file. */
-export function originOf(kind: string, raw: Raw, { namespace = "", file }: OriginDefaults = {}): ObjectOrigin {
+/** `namespace` replaces a missing namespace. */
+export function originOf(kind: string, raw: Raw, { namespace = "" }: { namespace?: string } = {}): ObjectOrigin {
   const metadata = mapOf(raw.metadata);
   const annotations = mapOf(metadata.annotations);
   const ref = { kind, namespace: textOf(metadata.namespace) ?? namespace, name: textOf(metadata.name) ?? "" };
   return {
-    ref: file === undefined ? ref : { ...ref, file },
+    ref,
     created: textOf(metadata.creationTimestamp) ?? "",
     ignored: annotations[IGNORE_KEY] === "true",
     ...chosenBy(annotations, ref),
@@ -87,11 +87,6 @@ export function chosenBy(annotations: Raw, { namespace }: ObjectRef): Pick<Objec
 /** The hints of an object, with its own choice or that of the object that it is attached to. */
 export function withChoice<H extends RoutingHints | Reason>(hints: H, { chosen }: Pick<ObjectOrigin, "chosen">): H {
   return "code" in hints || chosen === undefined ? hints : { ...hints, chosen };
-}
-
-interface OriginDefaults {
-  readonly namespace?: string;
-  readonly file?: string | undefined;
 }
 
 /** The reason for the names of an ignored object. */

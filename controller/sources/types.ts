@@ -51,29 +51,23 @@ export interface ChosenTarget {
   readonly namespace: string;
 }
 
-/**
- * An object's claim to a public hostname. `controller/targets/resolve-claims.ts` later finds the target that serves
- * the object.
- */
-export interface UnresolvedClaim {
+/** What a source sees of an object's claim to a public hostname. The pipeline finds the target that serves the object. */
+export interface View {
   /** As written in the object: untrusted input. */
   readonly hostname: string;
   readonly from: ObjectRef;
   /** creationTimestamp of the object, RFC 3339. */
   readonly created: string;
-  /**
-   * The claims of an object with the same hints share one object. A reason explains why the name cannot have a
-   * target.
-   */
+  /** A reason explains why the name cannot have a target. */
   readonly hints: RoutingHints | Reason;
   /** See `Claim`. */
   readonly anyDepth?: true;
 }
 
+/** Receives the views of an object. Called again for each change; without views if the object was deleted. */
+export type ViewSink = (object: string, views: readonly View[]) => void;
 /** Receives the claims of an object. Called again for each change; without claims if the object was deleted. */
-type Sink<C> = (object: string, claims: readonly C[]) => void;
-export type ClaimSink = Sink<Claim>;
-export type UnresolvedClaimSink = Sink<UnresolvedClaim>;
+export type ClaimSink = (object: string, claims: readonly Claim[]) => void;
 
 /** A problem that a person should fix; the rest of the source still works. */
 export interface SourceProblem {
@@ -106,25 +100,34 @@ export interface ApiResource {
 /** The published names, each with its target and the namespace that has it. */
 export type Published = Iterable<readonly [name: string, line: Pick<PublishedLine, "target" | "holder">]>;
 
-/** Converts objects of one kind to claims. */
-interface SourceOf<C> {
+/** Something that must be known before any claim is decided. */
+export interface Prerequisite {
+  /** `onSynced` is called once. */
+  start(onSynced: () => void): void;
+  state(): SourceState[];
+  stop(): Promise<void>;
+}
+
+/** Converts objects of some kinds to views. */
+export interface Source {
   /**
    * Starts. `sink` is called for every object, and then for every change. `onSynced` is called once, after the
    * initial list.
    */
-  start(sink: Sink<C>, onSynced: () => void): void;
+  start(sink: ViewSink, onSynced: () => void): void;
   state(): SourceState[];
   /** The resource of an object that was passed to the sink. Undefined: no API server has the objects. */
   resourceOf?(object: string): ApiResource | undefined;
-  /**
-   * Called for a new leader. Objects whose evidence for a target is only missing are reported again, and keep that
-   * target if their namespace has the name.
-   */
-  keep?(published: Published): void;
   stop(): Promise<void>;
 }
 
-/** A source whose claims have targets: the input of the plan. */
-export type Source = SourceOf<Claim>;
-/** A source whose claims have routing hints. */
-export type UnresolvedSource = SourceOf<UnresolvedClaim>;
+/** The claims of all objects: the input of the plan. */
+export interface ClaimSource {
+  /** `sink` is called for every object, and then for every change. `onSynced` is called once. */
+  start(sink: ClaimSink, onSynced: () => void): void;
+  state(): SourceState[];
+  resourceOf?: Source["resourceOf"];
+  /** Called for a new leader: decides all objects again, with what is published. */
+  keep?(published: Published): Promise<void>;
+  stop(): Promise<void>;
+}

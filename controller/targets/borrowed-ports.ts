@@ -1,5 +1,5 @@
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
-import { type AddressTable, keyOf, oldestOf } from "./address-table.ts";
+import { type AddressTable, oldestOf } from "./address-table.ts";
 import { type FoundTarget, HTTP_PORTS, portOf, type ServiceView } from "./service-view.ts";
 
 /**
@@ -13,8 +13,6 @@ export class BorrowedPorts {
   #wanted = new Map<string, Set<number>>();
   /** The wanted ports before the last reset. */
   #before: ReadonlyMap<string, ReadonlySet<number>> = new Map();
-  /** The Service that lends a port, by target and port. It stays while it has the port. */
-  readonly #lenders = new Map<string, string>();
 
   constructor(table: AddressTable) {
     this.#table = table;
@@ -45,7 +43,7 @@ export class BorrowedPorts {
     const wanted = new Set([...HTTP_PORTS, ...(this.#wanted.get(target.name) ?? [])]);
     const borrowed = [...wanted].flatMap((port) => {
       if (portOf(view, port) !== undefined) return [];
-      const lender = this.#lenderOf(target.name, view, port);
+      const lender = this.#lenderOf(view, port);
       const entry = lender && portOf(lender, port);
       return lender && entry ? [{ ...entry, upstreamIPs: lender.clusterIPs }] : [];
     });
@@ -55,19 +53,15 @@ export class BorrowedPorts {
     return { ...target, ports, clusterIPs: [] };
   }
 
-  #lenderOf(target: string, view: ServiceView, port: number): ServiceView | undefined {
+  /** The oldest Service with the port at the first address that has one, before those that only chose the address. */
+  #lenderOf(view: ServiceView, port: number): ServiceView | undefined {
     const candidatesAt = (address: string) =>
       this.#table
         .withPort(address, [port])
         .filter((one) => portOf(one, port) !== undefined && one.addresses.includes(address));
-    const memo = `${target}:${port}`;
-    const before = this.#lenders.get(memo);
-    const candidates = view.addresses.map(candidatesAt);
-    const lender =
-      candidates.flat().find((one) => keyOf(one) === before) ??
-      oldestOf(candidates.find(({ length }) => length > 0) ?? []);
-    if (lender === undefined) this.#lenders.delete(memo);
-    else this.#lenders.set(memo, keyOf(lender));
-    return lender;
+    const isAssigned = ({ assigned }: ServiceView) => view.addresses.some((address) => assigned.includes(address));
+    const candidates = view.addresses.map(candidatesAt).find(({ length }) => length > 0) ?? [];
+    const ofBalancer = candidates.filter(isAssigned);
+    return oldestOf(ofBalancer.length > 0 ? ofBalancer : candidates);
   }
 }

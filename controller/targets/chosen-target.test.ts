@@ -6,9 +6,9 @@ import { silentLogger } from "#lib/telemetry/log.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import type { RoutingHints } from "../sources/types.ts";
-import { withChoices } from "./chosen-target.ts";
 import { TargetDiscovery } from "./discovery.ts";
-import { admittedOnly, classResolver } from "./resolver.ts";
+import { findTarget } from "./find-target.ts";
+import { classResolver } from "./resolver.ts";
 import { foundName } from "./service-view.ts";
 
 const SERVICES = "/api/v1/services";
@@ -44,10 +44,9 @@ const EDGE_AND_VIP = [target("edge"), target("vip")];
 
 function byClass(targets: readonly object[], rules: readonly object[], more: object = {}) {
   const config = parseConfig({ targets, policy: { targets: rules, ...more } });
-  const inner = classResolver(config.targets);
-  const resolver = withChoices(config.policy.requireAdmitted ? admittedOnly(inner) : inner, config);
+  const resolver = classResolver(config.targets);
   return (hints: RoutingHints) => {
-    const found = resolver.resolve(hints);
+    const { target: found } = findTarget(hints, undefined, { resolver, config });
     return typeof found === "string" ? found : `${found.code}: ${found.text}`;
   };
 }
@@ -87,8 +86,10 @@ test("a namespace without permission does not learn whether a target exists; odd
     assert.match(resolve(choice("vip", namespace)), /^target-not-allowed/);
 });
 
-test("a choice does not count as admission", () => {
+test("if admission is required, objects that no controller has admitted wait; a choice is no admission", () => {
   const resolve = byClass(EDGE_AND_VIP, [{ namespaces: ["*"], targets: ["*"] }], { requireAdmitted: true });
+  assert.equal(resolve({ className: "edge", addresses: [], admitted: true }), "edge");
+  assert.match(resolve({ className: "edge", addresses: [], admitted: false }), /^not-admitted: /);
   assert.equal(resolve(choice("vip")), "vip");
   assert.match(resolve(choice("vip", "shop", { admitted: false })), /^not-admitted: /);
 });
@@ -99,15 +100,14 @@ async function cluster(t: TestContext, settings: object, ...services: readonly A
   for (const each of services) api.set(SERVICES, each);
   const config = parseConfig({ policy: { targets: [{ namespaces: ["shop"], targets: ["*"] }] }, ...settings });
   const discovery = new TargetDiscovery({ client: api.client, config, log: silentLogger });
-  const resolver = withChoices(discovery, config);
-  t.after(() => resolver.stop());
-  resolver.start(
+  t.after(() => discovery.stop());
+  discovery.start(
     () => {},
     () => {},
   );
   await settled();
   const resolve = (hints: RoutingHints) => {
-    const found = resolver.resolve(hints);
+    const { target: found } = findTarget(hints, undefined, { resolver: discovery, config });
     return typeof found === "string" ? found : found.code;
   };
   return { api, discovery, resolve, pass };

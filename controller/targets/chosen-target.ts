@@ -3,7 +3,7 @@ import { TARGET_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { listSome } from "#lib/errors/printable.ts";
-import type { ChosenTarget } from "../sources/types.ts";
+import type { ChosenTarget, RoutingHints } from "../sources/types.ts";
 import type { TargetResolver } from "./resolver.ts";
 
 interface ChoiceConfig {
@@ -16,43 +16,24 @@ const ALL = "*";
 const LISTED = 8;
 
 /**
- * Gives an object the target that it chooses, if `policy.targets` allows that to its namespace. If the choice is not
- * possible, the names get no target, because another target is not what the owner asked for.
+ * The target that an object chooses, if `policy.targets` allows that to its namespace. If the choice is not possible,
+ * the names get no target, because another target is not what the owner asked for.
  */
-export function withChoices(resolver: TargetResolver, { targets, policy }: ChoiceConfig): TargetResolver {
-  const allowedTo = choicesOf(policy.targets);
-  const resolveChoice = (chosen: ChosenTarget, named: (target: string) => string | Reason | undefined) => {
-    const allowed = allowedTo(chosen.namespace);
-    if (!allowed.has(ALL) && !allowed.has(chosen.target)) return notAllowed(chosen, allowed);
-    return named(chosen.target) ?? unknown(chosen, allowed, targets);
-  };
-  return {
-    start: (onChange, onSynced) => resolver.start(onChange, onSynced),
-    resolve: (hints, incumbent) =>
-      hints.chosen === undefined
-        ? resolver.resolve(hints, incumbent)
-        : resolveChoice(hints.chosen, (target) => resolver.named(target, hints)),
-    named: (target, hints) => resolver.named(target, hints),
-    warningOf: (target, ports) => resolver.warningOf?.(target, ports),
-    mayKeep: (target, hints, reason) => resolver.mayKeep?.(target, hints, reason) === true,
-    state: () => resolver.state(),
-    stop: () => resolver.stop(),
-  };
+export function chosenTarget(
+  chosen: ChosenTarget,
+  hints: RoutingHints,
+  resolver: Pick<TargetResolver, "named">,
+  { targets, policy }: ChoiceConfig,
+): string | Reason {
+  const allowed = choicesOf(policy.targets, chosen.namespace);
+  if (!allowed.has(ALL) && !allowed.has(chosen.target)) return notAllowed(chosen, allowed);
+  return resolver.named(chosen.target, hints) ?? unknown(chosen, allowed, targets);
 }
 
-/** Returns the names that a namespace may choose; `*` is all. */
-function choicesOf(rules: ChoiceConfig["policy"]["targets"]): (namespace: string) => ReadonlySet<string> {
-  const byNamespace = new Map<string, Set<string>>();
-  for (const { namespaces, targets } of rules) {
-    for (const namespace of namespaces) {
-      byNamespace.set(namespace, new Set([...(byNamespace.get(namespace) ?? []), ...targets]));
-    }
-  }
-  const forAll = byNamespace.get(ALL) ?? new Set();
-  return (namespace) => {
-    const own = byNamespace.get(namespace);
-    return own === undefined ? forAll : new Set([...own, ...forAll]);
-  };
+/** The names that a namespace may choose; `*` is all. */
+function choicesOf(rules: ChoiceConfig["policy"]["targets"], namespace: string): ReadonlySet<string> {
+  const ofNamespace = rules.filter(({ namespaces }) => namespaces.includes(ALL) || namespaces.includes(namespace));
+  return new Set(ofNamespace.flatMap(({ targets }) => targets));
 }
 
 /**

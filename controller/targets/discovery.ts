@@ -19,7 +19,6 @@ import { matchService, type Precedence, UNKNOWN_ADDRESS, whetherShortCircuited }
 import { isOnlyMissing, type LackingEvidence, mayBeLacking } from "./missing-evidence.ts";
 import { nodeAddress } from "./node-address.ts";
 import { assumedProtocol } from "./proxy-protocol-annotations.ts";
-import type { PublishedTargetNames } from "./published-targets.ts";
 import type { TargetLocations, TargetResolver } from "./resolver.ts";
 import { isExportedTo, type Labels, noneSelects, notExported, selects, severalSelect } from "./selectors.ts";
 import { ServedClasses } from "./served-classes.ts";
@@ -43,8 +42,6 @@ interface DiscoveryDeps {
   readonly client: Pick<KubeClient, "get" | "stream">;
   readonly config: Pick<Config, "targets" | "discovery">;
   readonly log: Logger;
-  /** The targets that had names before this start; absent: none. */
-  readonly published?: PublishedTargetNames;
   /** The IPs of the nodes, if known. */
   readonly nodes?: ReadonlySet<string> | undefined;
 }
@@ -94,7 +91,6 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   #services: Informer<ServiceView> | undefined;
   readonly #inUse = new TargetsInUse();
   readonly #served = new ServedClasses();
-  #isFirstStart = true;
   #onChange: () => void = () => {};
   #onDefinition: () => void = () => {};
 
@@ -104,45 +100,27 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   }
 
   start(onChange: () => void, onSynced: () => void): void {
-    const { client, log, published } = this.#deps;
+    const { client, log } = this.#deps;
     this.#onChange = onChange;
-    let reported = false;
-    const syncedToo = () => {
-      if (reported || !this.#synced) return;
-      reported = true;
-      onSynced();
-    };
-    if (published === undefined) this.#inUse.begin();
-    else {
-      published.start((names) => {
-        this.#inUse.begin(names);
-        this.#isFirstStart = names.size === 0;
-        syncedToo();
-      });
-    }
     this.#services = watchObjects<ServiceView, RawService>({
       client,
       path: corePath("services"),
       // Services of any type may have externalIPs, and no field selector can find those.
       project: (raw) => this.#view(raw),
       onChange: ({ key, after }) => this.#onService(key, after),
-      onSynced: syncedToo,
+      onSynced,
       log,
     });
   }
 
-  get #synced(): boolean {
-    return this.#inUse.isRead && this.#services?.state.synced === true;
-  }
-
-  resolve(hints: RoutingHints, incumbent?: string): string | Reason {
+  resolve(hints: RoutingHints, held?: string): string | Reason {
     if (hints.selector !== undefined) return this.#bySelector(hints, hints.selector);
     const { targets } = this.#deps.config;
     const byClass = targets.find(({ classes }) => hints.className !== undefined && classes.includes(hints.className));
     if (byClass !== undefined) return this.#configured.refusalOf(byClass) ?? byClass.name;
     const inside = insideCluster(hints, this.#table);
     if (inside !== undefined) return inside;
-    const precedence = this.#precedence(hints.addresses, incumbent);
+    const precedence = this.#precedence(hints.addresses, held);
     const found = matchService(hints, this.#table, precedence);
     if (!("code" in found)) return this.#noted(found, hints);
     if (hints.service !== undefined || !mayBeLacking(found)) return found;
@@ -201,10 +179,6 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     return typeof target === "string" ? target : undefined;
   }
 
-  get isFirstStart(): boolean {
-    return this.#isFirstStart;
-  }
-
   mapsAlways(target: string): boolean {
     return this.#viewOf(target)?.map === "always";
   }
@@ -241,12 +215,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   }
 
   async stop(): Promise<void> {
-    await Promise.all([
-      this.#deps.published?.stop(),
-      this.#reporter.stop(),
-      this.#definitions.stop(),
-      this.#services?.stop(),
-    ]);
+    await Promise.all([this.#reporter.stop(), this.#definitions.stop(), this.#services?.stop()]);
   }
 
   /**
@@ -297,12 +266,12 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     return typeof byClass === "string" ? reason : { ...byClass, text: `${byClass.text}; ${reason.text}` };
   }
 
-  #precedence(addresses: readonly string[], incumbent: string | undefined): Precedence {
+  #precedence(addresses: readonly string[], held: string | undefined): Precedence {
     const own = addresses.map(canonicalAddress);
     return {
       isOfAnotherClass: (view) => (this.#configured.behind(keyOf(view))?.classes.length ?? 0) > 0,
-      isIncumbent: (view) => this.#nameOf(view) === incumbent,
-      isInUse: (view) => this.#inUse.serves(this.#nameOf(view), view, own),
+      isHeld: (view) => this.#nameOf(view) === held,
+      isInUse: (view) => this.#inUse.serves(this.#nameOf(view), own),
     };
   }
 
@@ -315,9 +284,9 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   }
 
   /** What is known about Services beyond their labels, for the class of an object. */
-  #known(hints: RoutingHints, { isIncumbent }: Precedence): KnownServices {
+  #known(hints: RoutingHints, { isHeld }: Precedence): KnownServices {
     return {
-      isIncumbent,
+      isHeld,
       isServing: (view) => this.#served.has(hints, this.#nameOf(view)),
       isConfigured: (view) => this.#configured.behind(keyOf(view)) !== undefined,
     };

@@ -2,15 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
-import type { Claim } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { fc } from "#test/property.ts";
-import type { UnresolvedClaimSink, UnresolvedSource } from "../sources/types.ts";
 import { TargetDiscovery } from "./discovery.ts";
-import { resolveSources } from "./resolve-claims.ts";
-import type { TargetResolver } from "./resolver.ts";
+import { findTarget } from "./find-target.ts";
 import { foundName } from "./service-view.ts";
 
 // Compares random clusters with a model of kube-proxy, which leads an address and a port to a Service that has both.
@@ -20,6 +17,7 @@ const IPS = ["203.0.113.1", "203.0.113.2", "203.0.113.3"];
 const LABELS = { nginx: { "app.kubernetes.io/name": "ingress-nginx" }, traefik: { app: "traefik" }, none: {} };
 const CONTROLLERS = { nginx: "k8s.io/ingress-nginx", traefik: "traefik.io/ingress-controller" } as const;
 const WEB = [80, 443];
+const CONFIG = parseConfig({});
 
 const arbitraryService = fc.record({
   namespace: fc.constantFrom("edge", "tenant"),
@@ -150,51 +148,23 @@ test("property: without evidence, a name stays only if it was mapped to the same
       const plan = new Plan(createClaimPolicy(parseConfig({}).policy, undefined), 10);
       let current: readonly Service[] = [];
       let discovery = await discoveryOf(current);
-      let set: UnresolvedClaimSink = () => {};
-      let servicesChanged = () => {};
-      const resolver: TargetResolver = {
-        start(onChange, onSynced) {
-          servicesChanged = onChange;
-          onSynced();
-        },
-        resolve: (hints, incumbent) => discovery.resolve(hints, incumbent),
-        named: (target, hints) => discovery.named(target, hints),
-        mayKeep: (target, hints, reason) => discovery.mayKeep(target, hints, reason),
-        state: () => [],
-        stop: async () => {},
-      };
-      const source: UnresolvedSource = {
-        start(sink, onSynced) {
-          set = sink;
-          onSynced();
-        },
-        state: () => [],
-        stop: async () => {},
-      };
-      let claim: Claim | undefined;
-      resolveSources([source], resolver).start(
-        (key, claims) => {
-          [claim] = claims;
-          plan.set(key, claims);
-        },
-        () => {},
-      );
       const before = () => plan.planned.get("a.example.com")?.target;
+      const from = { kind: "Ingress", namespace: "a", name: "web" };
+      const created = "2026-01-01T00:00:00Z";
       for (const { services, object } of states) {
         const had = before();
         await discovery.stop();
         current = services ?? current;
         discovery = await discoveryOf(current);
-        servicesChanged();
         const { addresses, controller } = object;
         const named = controller === undefined ? {} : { controller: CONTROLLERS[controller] };
         const hints = { className: "any", addresses, admitted: true, ...named };
-        const from = { kind: "Ingress", namespace: "a", name: "web" };
-        set("a/web", [{ hostname: "a.example.com", from, created: "2026-01-01T00:00:00Z", hints }]);
+        const found = findTarget(hints, had, { resolver: discovery, config: CONFIG });
+        plan.set("a/web", [{ hostname: "a.example.com", from, created, ...found }]);
         plan.takeChanges();
         const fresh = discovery.resolve(hints);
         const has = before();
-        if (claim?.kept === undefined || has === undefined) {
+        if (!found.undecided || has === undefined) {
           // If several Services are possible, the one that already serves the object stays.
           const possible = [fresh, discovery.resolve(hints, had)].map((one) =>
             typeof one === "string" ? one : undefined,

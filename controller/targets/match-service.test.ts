@@ -33,7 +33,7 @@ function hints(...addresses: string[]): RoutingHints {
 }
 
 /** A precedence without any facts beyond the Services. */
-const ANY: Precedence = { isOfAnotherClass: () => false, isIncumbent: () => false, isInUse: () => false };
+const ANY: Precedence = { isOfAnotherClass: () => false, isHeld: () => false, isInUse: () => false };
 
 function match(of: RoutingHints, ...services: RawService[]): string {
   const found = matchService(of, indexOf(...services), ANY);

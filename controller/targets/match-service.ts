@@ -20,7 +20,7 @@ export interface Precedence {
   /** Whether the Service cannot serve the class of the object. */
   readonly isOfAnotherClass: (view: ServiceView) => boolean;
   /** Whether the Service is already the target of the object. */
-  readonly isIncumbent: (view: ServiceView) => boolean;
+  readonly isHeld: (view: ServiceView) => boolean;
   /** Whether the Service is already the target of objects with its addresses. */
   readonly isInUse: (view: ServiceView) => boolean;
 }
@@ -31,7 +31,7 @@ export const UNKNOWN_ADDRESS: ReadonlySet<string> = new Set(["no-service", "no-a
 /**
  * Returns the Service that the routing hints point to, or the reason why there is none. Anybody can add a Service to
  * a shared address. If several Services have the address, only those with a port of the object that may serve its
- * class count. The previous one of the object wins, then one that serves other objects, then one to which a load
+ * class count. The one that the name has wins, then one that serves other objects, then one to which a load
  * balancer gave the address, then the oldest. Annotations of the Services do not count here.
  *
  * The owner of a Service chooses the host name of its load balancer by an annotation of the provider, such as
@@ -62,7 +62,7 @@ export function matchService(hints: RoutingHints, table: AddressTable, precedenc
   const candidates = ofClass.length > 0 ? ofClass : withPort;
   const first = firstOf(candidates, { wanted, addresses, ...precedence });
   if (first === undefined) return withoutAnyPort(table.at(taken), wanted);
-  if (precedence.isIncumbent(first)) return whetherShortCircuited(first, addresses);
+  if (precedence.isHeld(first)) return whetherShortCircuited(first, addresses);
   const sharesAll = (address: string) => candidates.every((view) => table.has(address, view));
   const isOpen = ips.length === 0 && !precedence.isInUse(first) && isOfSeveral(candidates);
   // If the load balancer of one of them needs no mapping, the others do not change that.
@@ -96,10 +96,10 @@ interface Wanted extends Precedence {
 /** Chooses the Service that serves the object. */
 function firstOf(
   services: readonly ServiceView[],
-  { wanted, addresses, isIncumbent, isInUse }: Wanted,
+  { wanted, addresses, isHeld, isInUse }: Wanted,
 ): ServiceView | undefined {
   const rank = (view: ServiceView) => {
-    if (isIncumbent(view)) return 0;
+    if (isHeld(view)) return 0;
     if (!mayHavePort(view, wanted)) return 3;
     return isInUse(view) ? 1 : 2;
   };

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { RoutingHints } from "../sources/types.ts";
-import { admittedOnly, classResolver } from "./resolver.ts";
+import { classResolver } from "./resolver.ts";
 
 const hints: RoutingHints = { className: "nginx", addresses: ["203.0.113.9"], admitted: true };
 
@@ -18,11 +18,4 @@ test("a single target without classes serves every class, except load balancers 
   assert.equal(resolver.resolve({ ...hints, className: "anything" }), "ingress-nginx");
   const outside = resolver.resolve({ ...hints, className: "gce" });
   assert.equal(typeof outside === "string" || outside.code, "another-controller");
-});
-
-test("if admission is required, objects that no controller has admitted wait", () => {
-  const resolver = admittedOnly(classResolver(parseConfig({}).targets));
-  assert.equal(resolver.resolve(hints), "ingress-nginx");
-  const waiting = resolver.resolve({ ...hints, addresses: [], admitted: false });
-  assert.equal(typeof waiting === "string" || waiting.code, "not-admitted");
 });

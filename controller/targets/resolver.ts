@@ -17,9 +17,9 @@ export interface TargetResolver {
   start(onChange: () => void, onSynced: () => void): void;
   /**
    * The name of a target, or the reason why there is none. Equal hints have equal answers between two changes.
-   * `incumbent` is the last target of these hints. It stays if several targets are possible.
+   * `held` is the target that the name has now. It stays if several targets are possible.
    */
-  resolve(hints: RoutingHints, incumbent?: string): string | Reason;
+  resolve(hints: RoutingHints, held?: string): string | Reason;
   /** The target of this name, or the reason why it serves nothing; undefined: no such target exists. */
   named(target: string, hints: RoutingHints): string | Reason | undefined;
   /** A problem of a target for an object that is served on these ports. Default: the ports of HTTP and HTTPS. */
@@ -51,26 +51,6 @@ export function classResolver(targets: readonly TargetConfig[]): TargetResolver 
       targets.some(({ name }) => name === target) && isOnlyMissing(reason, hints, undefined),
     state: () => [],
     stop: async () => {},
-  };
-}
-
-/**
- * Resolves objects only after a controller has admitted them. An Ingress that no controller serves may be a mistake,
- * or an attack.
- */
-export function admittedOnly(resolver: TargetResolver): TargetResolver {
-  const waiting = {
-    code: "not-admitted",
-    text: "no controller has admitted its object: it has no load balancer status (policy.requireAdmitted)",
-  };
-  return {
-    start: (onChange, onSynced) => resolver.start(onChange, onSynced),
-    resolve: (hints, incumbent) => (hints.admitted ? resolver.resolve(hints, incumbent) : waiting),
-    named: (target, hints) => (hints.admitted ? resolver.named(target, hints) : waiting),
-    warningOf: (target, ports) => resolver.warningOf?.(target, ports),
-    mayKeep: (target, hints, reason) => hints.admitted && resolver.mayKeep?.(target, hints, reason) === true,
-    state: () => resolver.state(),
-    stop: () => resolver.stop(),
   };
 }
 
@@ -115,8 +95,6 @@ export interface TargetLocations {
   mapsAlways(target: string): boolean;
   /** See `TargetResolver`. */
   warningOf(target: string, ports?: readonly number[]): Reason | undefined;
-  /** Whether nothing was published when this replica started. Valid once the resolver is synced. */
-  readonly isFirstStart: boolean;
 }
 
 /** Used without discovery, because then no Service is read. */
@@ -126,7 +104,6 @@ export const UNKNOWN_LOCATIONS: TargetLocations = {
   targetAt: () => undefined,
   mapsAlways: () => false,
   warningOf: () => undefined,
-  isFirstStart: true,
 };
 
 /** A catalog of configured targets only. */

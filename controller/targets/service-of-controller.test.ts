@@ -51,7 +51,7 @@ function serviceOf(services: Services, hints: Partial<RoutingHints> = {}, ...ser
   for (const view of services) table.set(keyOf(view), view);
   const all = { className: "nginx", controller: "k8s.io/ingress-nginx", addresses: [], admitted: false, ...hints };
   const isServing = (view: Services[number]) => serving.includes(keyOf(view));
-  const found = serviceOfClass(all, table, { isIncumbent: () => false, isServing, isConfigured: () => false });
+  const found = serviceOfClass(all, table, { isHeld: () => false, isServing, isConfigured: () => false });
   if (found === undefined || "code" in found) return found?.code;
   return isReached(found, all, { isServing }) ? keyOf(found) : `${keyOf(found)}?`;
 }

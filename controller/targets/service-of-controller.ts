@@ -8,7 +8,7 @@ import { canonicalIp, literalsOf, type ServiceView } from "./service-view.ts";
 /** Facts about Services beyond their labels. */
 export interface KnownServices {
   /** Whether the Service is already the target of the object. */
-  readonly isIncumbent: (view: ServiceView) => boolean;
+  readonly isHeld: (view: ServiceView) => boolean;
   /** Whether statuses of objects of the same class lead to the Service. */
   readonly isServing: (view: ServiceView) => boolean;
   /** Whether the Service is the upstream of a configured target. */
@@ -29,7 +29,7 @@ export interface KnownServices {
 export function serviceOfClass(
   hints: RoutingHints,
   table: AddressTable,
-  { isIncumbent, isServing, isConfigured }: KnownServices,
+  { isHeld, isServing, isConfigured }: KnownServices,
 ): ServiceView | Reason | undefined {
   const named = softwareNamed(hints) ?? softwareOfInstallation(hints);
   if (named === undefined || named === "outside") return undefined;
@@ -38,7 +38,7 @@ export function serviceOfClass(
   if (labelled.some(isConfigured)) return undefined;
   const able = labelled.filter((view) => view.exposed && mayServe(view, hints));
   if (able.length === 0) return undefined;
-  const proven = able.find(isIncumbent) ?? onlyOf(able.filter(isServing)) ?? onlyOf(able.filter(isMade));
+  const proven = able.find(isHeld) ?? onlyOf(able.filter(isServing)) ?? onlyOf(able.filter(isMade));
   if (proven !== undefined) return proven;
   const installed = ofInstallation(labelled, hints);
   const chosen = onlyOf(able.filter((view) => installed.includes(view)));

@@ -5,12 +5,10 @@ import type { ApiObject } from "#lib/kube/types.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
-import { mapObjects } from "#test/published.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { AddressTable } from "./address-table.ts";
 import { TargetDiscovery } from "./discovery.ts";
 import { matchService } from "./match-service.ts";
-import { publishedTargetNames } from "./published-targets.ts";
 import { foundName, type RawService, viewService } from "./service-view.ts";
 
 // k3s' ServiceLB gives every LoadBalancer Service the addresses of the nodes that run its `svclb-` pods, so all of
@@ -114,44 +112,6 @@ test("of two Services with the port, the current one stays; else one in use wins
   assert.equal(resolve(), nameOf(TRAEFIK));
 });
 
-test("after a restart, targets with names are read first, so an older Service does not take their names", async (t) => {
-  const pass = stopTime(t);
-  const api = new MemoryKube();
-  api.set(BALANCERS, TRAEFIK_LB);
-  api.set(BALANCERS, serviceLb("tenant/older", { created: "2026-02-01T08:00:00Z", ports: [443] }));
-  const targets = [
-    { name: nameOf(TRAEFIK), clusterIPs: ["10.43.0.9"] },
-    { name: nameOf("tenant/older"), clusterIPs: [] },
-  ];
-  let isAway = true;
-  const list = async <T>() => {
-    if (isAway) throw new Error("away");
-    return {
-      items: mapObjects({}, { targets }).slice(1) as T[],
-      resourceVersion: "1",
-    };
-  };
-  const published = publishedTargetNames({ client: { list }, namespace: "switchback-system", log: silentLogger });
-  const config = parseConfig({ targets: [] });
-  const discovery = new TargetDiscovery({ client: api.client, config, log: silentLogger, published });
-  t.after(() => discovery.stop());
-  const state = { synced: 0 };
-  discovery.start(
-    () => {},
-    () => {
-      state.synced += 1;
-    },
-  );
-  await settled();
-  assert.equal(state.synced, 0, "unknown is not none");
-  isAway = false;
-  await pass(6_000, 100);
-  assert.equal(state.synced, 1);
-  assert.equal(discovery.resolve(INGRESS), nameOf(TRAEFIK));
-  discovery.use(new Set([nameOf("tenant/older")]));
-  assert.equal(discovery.resolve(INGRESS), nameOf("tenant/older"), "what is in use now counts from then on");
-});
-
 test("a Service whose configured target lists classes serves only these classes", async (t) => {
   const upstream = { service: { namespace: "edge", name: "nginx" } };
   const nginx = serviceLb("edge/nginx", { created: "2026-02-01T08:00:00Z", ports: [443] });
@@ -196,7 +156,7 @@ function readsOf(count: number, portOf: (index: number) => number): number {
   }
   reads = 0;
   const none = () => false;
-  const found = matchService(INGRESS, table, { isOfAnotherClass: none, isIncumbent: none, isInUse: none });
+  const found = matchService(INGRESS, table, { isOfAnotherClass: none, isHeld: none, isInUse: none });
   assert.ok("name" in found);
   return reads;
 }
@@ -255,27 +215,4 @@ test("a Service with the same host name takes no names, whatever its annotations
   assert.equal(resolve(SHARED), "load-balancer-hostname");
   await add(cloudLb("edge/lb", "2026-03-01T08:00:00Z", { annotations: { "switchback.dev/map": "always" } }));
   assert.equal(resolve(SHARED), "several-services");
-});
-
-test("a later Service with the same host name takes no names after a restart, either", async (t) => {
-  stopTime(t);
-  const api = new MemoryKube();
-  for (const service of [cloudLb("edge/lb", "2026-03-01T08:00:00Z"), EVIL]) api.set(BALANCERS, service);
-  const published = {
-    start: (onRead: (names: ReadonlySet<string>) => void) => onRead(new Set([nameOf("tenant/evil")])),
-  };
-  const discovery = new TargetDiscovery({
-    client: api.client,
-    config: parseConfig({ targets: [] }),
-    log: silentLogger,
-    published: { ...published, stop: async () => {} },
-  });
-  t.after(() => discovery.stop());
-  discovery.start(
-    () => {},
-    () => {},
-  );
-  await settled();
-  const found = discovery.resolve(SHARED);
-  assert.equal(typeof found === "string" ? found : found.code, "load-balancer-hostname");
 });

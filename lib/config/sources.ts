@@ -89,5 +89,4 @@ export const sourcesSchema = strictObject({
     3600,
     "After a kind is removed from the cluster, its last known objects are kept for this long.",
   ),
-  directory: optionalSetting(v.string(), "Read objects from the YAML files of this directory instead of a cluster."),
 });

@@ -35,7 +35,7 @@ function codes(plan: Plan): Record<string, string> {
 test("a published name is reported when its claim is decided, even if this leader never planned it", () => {
   const name = "a.example.com";
   const reason = { code: "dns-pending", text: "waits" };
-  const pending = { ...claimOf(name, "a/x"), target: reason, pending: "edge" };
+  const pending = { ...claimOf(name, "a/x"), target: reason, undecided: true as const, maybe: "edge" };
   const plan = planOf(["a/x", [pending]], ["b/x", [pending]]);
   publish(plan, { [name]: "a" });
   plan.set("b/x", []);
@@ -44,7 +44,11 @@ test("a published name is reported when its claim is decided, even if this leade
   assert.deepEqual([...plan.takeChanges()], [[name, undefined]]);
 });
 
-const UNDECIDED = { target: { code: "header-unknown", text: "nobody has asked yet" }, pending: "other" };
+const UNDECIDED = {
+  target: { code: "header-unknown", text: "nobody has asked yet" },
+  undecided: true as const,
+  maybe: "other",
+};
 
 test("an undecided claim of another namespace does not hold a name whose owner deletes or ignores its object", () => {
   const name = "a.example.com";

@@ -1,7 +1,7 @@
 import type { EvaluatedClaim } from "./claim-policy.ts";
 import { compareNames } from "./hostnames.ts";
 import type { PublishedLine } from "./published-names.ts";
-import type { Reason } from "./types.ts";
+import type { Claim, Reason } from "./types.ts";
 
 /**
  * The part of a claim in the decision on its name. `wants`: it may get the name. `undecided`: what is published for its
@@ -32,37 +32,32 @@ const DOES_WITHOUT: ReadonlySet<string> = new Set([
 export function partOf({ claim, refused, wildcard }: EvaluatedClaim): Part {
   if (refused === undefined) return "wants";
   if (refused !== claim.target) return undefined;
-  if (claim.pending !== undefined) return "undecided";
+  if (claim.undecided) return "undecided";
   return DOES_WITHOUT.has(refused.code) && !wildcard ? "blocks" : "mentions";
 }
 
-/** Whether a claim keeps later claims of other namespaces away from its name, if nobody has it. */
-export function keepsAway({ part }: IndexedClaim): boolean {
-  return part === "blocks" || part === "undecided";
+/**
+ * Whether a claim keeps later claims of other namespaces away from its name, if nobody has it. One that only lacks
+ * evidence does not.
+ */
+export function keepsAway({ part, claim }: IndexedClaim): boolean {
+  return part === "blocks" || (part === "undecided" && claim.lacking === undefined);
 }
 
 /**
  * Returns the claim that gets a name. The oldest object whose target DNS leads to wins, then the oldest one of the
- * namespace that has the name, then the oldest one. An object with evidence wins over one that keeps the name without
- * evidence.
+ * namespace that has the name, then the oldest one.
  *
  * @param claims the claims of the name within the quotas of their namespaces.
  * @param line the published line of the name; undefined: it is not published.
- * @param counts whether a claim without evidence still counts.
  */
-export function winnerOf(
-  claims: readonly IndexedClaim[],
-  line: PublishedLine | undefined,
-  counts: (claim: IndexedClaim) => boolean,
-): IndexedClaim | undefined {
+export function winnerOf(claims: readonly IndexedClaim[], line: PublishedLine | undefined): IndexedClaim | undefined {
   const may = line?.holder === undefined ? mayTake(claims) : mayMove(claims, line.holder, line.target);
   const wanting = claims.filter((indexed) => indexed.part === "wants" && may(indexed));
-  const proven = wanting.filter(({ claim }) => claim.kept === undefined);
   return (
-    oldest(proven.filter(({ claim }) => claim.verified)) ??
-    oldest(proven.filter(({ claim }) => claim.from.namespace === line?.holder)) ??
-    oldest(proven) ??
-    oldest(wanting.filter(counts))
+    oldest(wanting.filter(({ claim }) => claim.verified)) ??
+    oldest(wanting.filter(({ claim }) => claim.from.namespace === line?.holder)) ??
+    oldest(wanting)
   );
 }
 
@@ -94,7 +89,7 @@ function mayTake(claims: readonly IndexedClaim[]): (claim: IndexedClaim) => bool
   return (indexed) => {
     const { verified, from, target } = indexed.claim;
     const other = first?.claim.from.namespace === from.namespace ? ofAnother : first;
-    if (other === undefined || verified || other.claim.pending === target) return true;
+    if (other === undefined || verified || other.claim.maybe === target) return true;
     return compareClaims(indexed, other) < 0;
   };
 }
@@ -177,7 +172,8 @@ export function compareClaims(a: IndexedClaim, b: IndexedClaim): number {
 /** Code of the warning about a name that stays mapped although its object has no evidence of the target any more. */
 export const KEPT = "kept";
 
-/** Returns the warning of the status about a kept name. */
-export function keptWarning({ code, text }: Reason): Reason {
+/** The warning of the status about a name that stays because the claim of its namespace is not decided. */
+export function undecidedWarning({ code, text }: Reason, { lacking }: Claim): Reason {
+  if (lacking === undefined) return { code, text };
   return { code: KEPT, text: `it stays mapped, and a fresh install would not map it: ${text} (${code})` };
 }

@@ -287,7 +287,7 @@ test("if objects have different targets, the one whose target DNS leads to wins,
 test("a pending claim maps nothing and removes nothing, and its target counts as used", () => {
   const name = "a.example.com";
   const reason = { code: "dns-pending", text: "waits" };
-  const pending = { ...claimOf(name, "a/x"), target: reason, pending: "edge" };
+  const pending = { ...claimOf(name, "a/x"), target: reason, undecided: true as const, maybe: "edge" };
   const plan = planOf(["a/x", [pending]]);
   assert.deepEqual([plan.planned.size, plan.isUndecided(name), [...plan.targets]], [0, true, ["edge"]]);
   plan.set("a/x", [claimOf(name, "a/x", { target: "edge" })]);

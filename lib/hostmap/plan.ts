@@ -4,17 +4,16 @@ import {
   type IndexedClaim,
   isDisputed,
   keepsAway,
-  keptWarning,
   LOST,
   oldestOfTwo,
   partOf,
+  undecidedWarning,
   winnerOf,
 } from "./conflict.ts";
 import { parentsOf } from "./hostnames.ts";
 import { addTo, getOrAdd, removeFrom } from "./multi-map.ts";
 import { NamespaceQuotas, UNPUBLISHED } from "./namespace-quotas.ts";
 import type { PublishedLine } from "./published-names.ts";
-import { SteadyTargets } from "./steady-targets.ts";
 import type { ClaimDecision, ObjectRef, Reason, ReportedClaim } from "./types.ts";
 import { isWildcard } from "./wildcards.ts";
 
@@ -42,8 +41,6 @@ export class Plan {
   readonly #inCluster: (name: string) => Reason | undefined;
   /** Objects with names that were refused for that reason. */
   readonly #withServiceNames = new Set<string>();
-  /** Objects with names that may keep their target without evidence. */
-  readonly #withoutEvidence = new Set<string>();
   readonly #byObject = new Map<string, readonly IndexedClaim[]>();
   readonly #byName = new Map<string, IndexedClaim[]>();
   readonly #quotas: NamespaceQuotas;
@@ -56,7 +53,6 @@ export class Plan {
   readonly #uses = new Map<string, Map<string, number>>();
   /** The published line of a name; undefined: not published, or this replica does not lead. */
   #published: (name: string) => PublishedLine | undefined = () => undefined;
-  readonly #steady = new SteadyTargets();
   /** Until when disputed names wait, because the map was lost. Undefined: they do not wait. */
   #lostUntil: number | undefined;
   #dirtyNames = new Set<string>();
@@ -87,8 +83,6 @@ export class Plan {
     this.#touched.add(object);
     this.#withServiceNames.delete(object);
     if (evaluated.some(({ inCluster }) => inCluster)) this.#withServiceNames.add(object);
-    this.#withoutEvidence.delete(object);
-    if (claims.some(({ kept }) => kept !== undefined)) this.#withoutEvidence.add(object);
     if (evaluated.length === 0) this.#byObject.delete(object);
     else this.#byObject.set(object, evaluated);
     for (const next of evaluated) {
@@ -120,7 +114,6 @@ export class Plan {
       this.#setPlan(name, undefined);
       if (this.#byName.has(name)) this.#dirtyNames.add(name);
     }
-    for (const object of [...this.#withoutEvidence]) this.#setAgain(object);
     this.#quotas.orderAgain();
     this.reevaluateServiceNames();
   }
@@ -143,12 +136,11 @@ export class Plan {
       this.#dirtyNames.add(name);
       for (const each of this.#byName.get(name) ?? []) this.#followGuard(each, "add");
     }
-    for (const name of this.#steady.takeDue(now)) this.#dirtyNames.add(name);
     if (now >= (this.#lostUntil ?? Number.POSITIVE_INFINITY)) this.loseHolders(undefined);
     const changes = new Map<string, PlannedName | undefined>();
     for (const name of this.#dirtyNames) {
       const before = this.#planned.get(name);
-      const next = this.#steadyPlan(before, this.#planName(name), now);
+      const next = this.#planName(name);
       this.#touch(name);
       if (next === undefined && this.isUndecided(name)) continue;
       const isToRemove = next === undefined && this.#published(name) !== undefined;
@@ -163,7 +155,6 @@ export class Plan {
   /** Plans a name at once, because its holder is gone. `takeChanges` does not return this change. */
   planAgain(name: string): PlannedName | undefined {
     const next = this.#planName(name);
-    this.#steady.forget(name);
     this.#touch(name);
     this.#setPlan(name, next);
     return next;
@@ -171,8 +162,7 @@ export class Plan {
 
   /** When `takeChanges` must be called again if nothing else changes. */
   nextDeadline(): number | undefined {
-    const times = [this.#steady.nextDeadline(), this.#lostUntil].filter((time) => time !== undefined);
-    return times.length === 0 ? undefined : Math.min(...times);
+    return this.#lostUntil;
   }
 
   /** Returns the objects whose decisions may have changed since the last call: they or one of their names changed. */
@@ -192,10 +182,20 @@ export class Plan {
    * holder do not count.
    */
   isUndecided(name: string): boolean {
-    const holder = this.#published(name)?.holder ?? this.#planned.get(name)?.holder;
-    return (this.#byName.get(name) ?? []).some(
-      ({ part, claim }) => part === "undecided" && (holder === undefined || holder === claim.from.namespace),
-    );
+    return (this.#byName.get(name) ?? []).some((indexed) => this.#stays(indexed));
+  }
+
+  /** The published line of a name. Undefined: it is not published, or this replica does not lead. */
+  lineOf(name: string): PublishedLine | undefined {
+    return this.#published(name);
+  }
+
+  /** The target that a name has for a namespace: the planned one, else the published one. */
+  heldTarget(name: string, namespace: string): string | undefined {
+    const planned = this.#planned.get(name);
+    if (planned !== undefined) return planned.holder === namespace ? planned.target : undefined;
+    const line = this.#published(name);
+    return (line?.holder ?? namespace) === namespace ? line?.target : undefined;
   }
 
   /** Whether the name is within the quota, as of the last `takeChanges()`. Undecided claims count, too. */
@@ -234,17 +234,22 @@ export class Plan {
     }
   }
 
-  #warningOf({ name, claim: { kept, warning } }: IndexedClaim): Reason | undefined {
-    return this.#inCluster(name) ?? this.#steady.warningOf(name) ?? (kept && keptWarning(kept)) ?? warning;
+  #warningOf({ name, part, claim }: IndexedClaim): Reason | undefined {
+    const { target, warning } = claim;
+    const undecided = part === "undecided" && typeof target !== "string" ? undecidedWarning(target, claim) : undefined;
+    return this.#inCluster(name) ?? undecided ?? warning;
   }
 
   /**
-   * A claim without evidence counts only while its name has that target. It cannot take over a name, and cannot take
-   * one back.
+   * Whether a claim that is not decided keeps its name as it is. Claims of other namespaces than the holder do not
+   * count. One that only lacks evidence counts while the name has its target: it takes over no name, and takes none
+   * back.
    */
-  #counts({ name, claim: { kept, target, verified } }: EvaluatedClaim): boolean {
-    if (kept === undefined || verified) return true;
-    return (this.#planned.get(name)?.target ?? this.#published(name)?.target) === target;
+  #stays({ name, part, claim }: IndexedClaim): boolean {
+    if (part !== "undecided") return false;
+    const holder = this.#published(name)?.holder ?? this.#planned.get(name)?.holder;
+    if (holder !== undefined && holder !== claim.from.namespace) return false;
+    return claim.lacking === undefined || this.heldTarget(name, claim.from.namespace) === claim.maybe;
   }
 
   #setAgain(object: string): void {
@@ -257,7 +262,6 @@ export class Plan {
     const evaluated = this.#policy(claim);
     const indexed = { ...evaluated, object, part: partOf(evaluated), inCluster: false };
     if (indexed.part !== "wants") return indexed;
-    if (!this.#counts(evaluated)) return { ...indexed, refused: claim.kept, part: "mentions" };
     const refused = this.#isMapped(evaluated) ? undefined : this.#inCluster(evaluated.name);
     return refused === undefined ? indexed : { ...indexed, refused, part: undefined, inCluster: true };
   }
@@ -273,8 +277,7 @@ export class Plan {
   /** Counts the targets that a claim without one may get later, because its decision may change. */
   #followTargets({ claim, part, name }: IndexedClaim, by: 1 | -1): void {
     if (part === undefined || typeof claim.target === "string") return;
-    this.#count(claim.candidate, by, name);
-    this.#count(claim.pending, by, name);
+    this.#count(claim.maybe, by, name);
   }
 
   #count(target: string | undefined, by: 1 | -1, name: string): void {
@@ -351,14 +354,6 @@ export class Plan {
     for (const { object } of this.#byName.get(name) ?? []) this.#touched.add(object);
   }
 
-  /** The next plan of a name. DNS may move a published name at any time, other evidence only if it is steady. */
-  #steadyPlan(before: PlannedName | undefined, next: PlannedName | undefined, now: number): PlannedName | undefined {
-    if (before === undefined || next === undefined) return next;
-    const isPublished = this.#published(next.name)?.target !== undefined;
-    if (!isPublished || this.#winner(next.name)?.claim.verified) return next;
-    return { ...next, target: this.#steady.targetOf(next.name, before.target, next.target, now) };
-  }
-
   /**
    * The claims in the decision on a name. A wildcard that nobody has also meets the claims that keep others away from
    * names below it: a resolver cannot leave one name out of a wildcard (RFC 4592, 2.2.1).
@@ -375,7 +370,7 @@ export class Plan {
 
   #winner(name: string): IndexedClaim | undefined {
     const claims = this.#rivalsFor(name).filter((indexed) => this.#isWithinQuota(indexed));
-    const winner = winnerOf(claims, this.#published(name), (indexed) => this.#counts(indexed));
+    const winner = winnerOf(claims, this.#published(name));
     const waits = this.#lostUntil !== undefined && isDisputed(winner, claims, this.#published(name));
     return waits ? undefined : winner;
   }
@@ -396,14 +391,15 @@ export class Plan {
   }
 
   #decisionOn(indexed: IndexedClaim): ClaimDecision {
-    const { target, kept } = indexed.claim;
-    const isBeyond = indexed.part === "undecided" && !this.#isWithinQuota(indexed);
-    const refused = isBeyond ? this.#quotas.reasonFor(indexed.claim.from.namespace) : indexed.refused;
-    const reason = refused ?? (this.#counts(indexed) ? this.#conflictOrQuota(indexed) : kept);
+    const { name, part, refused, claim } = indexed;
+    const { target, from } = claim;
+    if (part === "undecided" && !this.#isWithinQuota(indexed))
+      return { mapped: false, reason: this.#quotas.reasonFor(from.namespace) };
+    const held = this.#stays(indexed) ? this.heldTarget(name, from.namespace) : undefined;
+    if (held !== undefined) return { mapped: true, target: held };
+    const reason = refused ?? this.#conflictOrQuota(indexed);
     if (reason !== undefined) return { mapped: false, reason };
-    if (typeof target !== "string") return { mapped: false, reason: target };
-    const planned = this.#steady.warningOf(indexed.name) && this.#planned.get(indexed.name);
-    return { mapped: true, target: planned?.target ?? target };
+    return typeof target === "string" ? { mapped: true, target } : { mapped: false, reason: target };
   }
 
   #conflictOrQuota(indexed: IndexedClaim): Reason | undefined {

@@ -1,9 +1,8 @@
-/** The object that makes a claim. `file` is set for objects read from YAML files. */
+/** The object that makes a claim. */
 export interface ObjectRef {
   readonly kind: string;
   readonly namespace: string;
   readonly name: string;
-  readonly file?: string;
 }
 
 /** An object's request to map a public hostname to a target. */
@@ -27,25 +26,17 @@ export interface Claim {
   /** A problem of the target. The name is mapped anyway. */
   readonly warning?: Reason;
   /**
-   * Reason why the object no longer has evidence of the target. The name stays mapped to the target if it is now, and
-   * if no claim with evidence wants the name.
-   */
-  readonly kept?: Reason;
-  /**
    * DNS leads the name to this target. So the object wins the name against objects with other targets, whatever their
    * ages.
    */
   readonly verified?: true;
   /**
-   * The target that the claim may get. The decision is pending, and `target` says why. Until then, the published
-   * state of the name stays.
+   * The claim is not decided yet, and `target` says why. It neither adds nor removes: what is published for its
+   * namespace stays.
    */
-  readonly pending?: string;
-  /**
-   * The target that the claim would get if the target expected a PROXY header. `target` says that it does not. This
-   * is checked again.
-   */
-  readonly candidate?: string;
+  readonly undecided?: true;
+  /** The target that the claim may get. It is asked for a PROXY header, although the claim does not have it. */
+  readonly maybe?: string;
   /**
    * The object only lacks evidence of a target, so DNS may give it its first one. `byClass` is the target that the
    * class of the object leads to, if there is one.

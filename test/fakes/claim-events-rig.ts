@@ -108,11 +108,10 @@ export function claimEventsRig() {
       object: string,
       names: Readonly<Record<string, string | Reason>>,
       created = OLD,
-      file?: string,
       warning?: Reason,
     ) {
       const [namespace = "", name = ""] = object.split("/");
-      const from = { kind: "Ingress", namespace, name, ...(file !== undefined && { file }) };
+      const from = { kind: "Ingress", namespace, name };
       const claims = Object.entries(names).map(
         ([hostname, target]): Claim => ({
           hostname,

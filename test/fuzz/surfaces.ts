@@ -12,7 +12,7 @@ import { ServerHosts } from "#controller/sources/istio/hosts.ts";
 import { viewGateway as viewIstioGateway, viewVirtualService } from "#controller/sources/istio/view.ts";
 import { isIstio } from "#controller/sources/istio.ts";
 import type { Raw } from "#controller/sources/raw-object.ts";
-import type { UnresolvedClaim } from "#controller/sources/types.ts";
+import type { View } from "#controller/sources/types.ts";
 import { targetOfService, viewService } from "#controller/targets/service-view.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { parseHosts } from "#hostmap/hosts-text.ts";
@@ -41,7 +41,7 @@ const NAMES = Array.from({ length: 1_000 }, (_, index) => `name-${index}.example
 const MAP = publishedMapOf("r1", new Map(NAMES.map((name) => [name, [ADDRESS]])));
 const RULES = { namespaces: [], denyNamespaces: [], allowDomains: [], denyDomains: [], maxNamesPerNamespace: 1_000 };
 
-function planned(claims: readonly UnresolvedClaim[]): void {
+function planned(claims: readonly View[]): void {
   const plan = new Plan(createClaimPolicy(RULES, "cluster.local"), 1_000);
   plan.set(
     "object",
@@ -163,7 +163,7 @@ const around = {
 };
 
 /** The claims of an Istio Gateway, or of a VirtualService at a typical Gateway. */
-function istioClaims(raw: object, kind: string): readonly UnresolvedClaim[] {
+function istioClaims(raw: object, kind: string): readonly View[] {
   const known = (object: object) => {
     const view = viewIstioGateway(object as Raw);
     return { view, hosts: new ServerHosts(view.hosts), hints: hintsOf(view) };

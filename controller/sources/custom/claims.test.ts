@@ -6,7 +6,7 @@ import { parseConfig } from "#lib/config/parse.ts";
 import { fc } from "#test/property.ts";
 import { MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
 import type { Raw } from "../raw-object.ts";
-import type { UnresolvedClaim } from "../types.ts";
+import type { View } from "../types.ts";
 import { type ClaimingKind, customKind, PRESETS } from "./presets.ts";
 import { serviceClaims } from "./service-claims.ts";
 
@@ -16,7 +16,7 @@ const object = (parts: Raw, annotations: Raw = {}): Raw => ({
   ...parts,
 });
 /** Each claim as `name class addresses admitted`, or as `name: code`. */
-const shown = (claims: readonly UnresolvedClaim[]) =>
+const shown = (claims: readonly View[]) =>
   claims.map(({ hostname, hints }) =>
     "code" in hints
       ? `${hostname}: ${hints.code}`

@@ -4,7 +4,7 @@ import { type JsonPath, jsonPath } from "#lib/config/json-path.ts";
 import type { CustomSource } from "#lib/config/schema.ts";
 import { ClaimList, MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
 import { copied, ignoredBy, type ObjectOrigin, originOf, type Raw, textOf, withChoice } from "../raw-object.ts";
-import type { RoutingHints, UnresolvedClaim } from "../types.ts";
+import type { RoutingHints, View } from "../types.ts";
 import { namesIn } from "./names.ts";
 
 /** The paths to what a claim needs in the objects of a kind: JSONPaths (RFC 9535) from the root of the object. */
@@ -35,7 +35,7 @@ const MAX_VALUES = 16;
  * Converts an object to claims. The API server may not have validated objects of its kind. `kind` is the API's name
  * of the kind.
  */
-export type CustomReader = (raw: Raw, kind: string) => readonly UnresolvedClaim[];
+export type CustomReader = (raw: Raw, kind: string) => readonly View[];
 
 /** Returns the reader for the objects of a custom kind. */
 export function customReader(source: ClaimPaths): CustomReader {

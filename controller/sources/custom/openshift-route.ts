@@ -1,7 +1,7 @@
 import type { Reason } from "#hostmap/types.ts";
 import { ClaimList } from "../claim-list.ts";
 import { ignoredBy, listOf, mapOf, originOf, type Raw, textOf } from "../raw-object.ts";
-import type { RoutingHints, UnresolvedClaim } from "../types.ts";
+import type { RoutingHints, View } from "../types.ts";
 
 /**
  * The claims of an OpenShift Route (route.openshift.io/v1). Each router writes an entry of `status.ingress` with the
@@ -10,7 +10,7 @@ import type { RoutingHints, UnresolvedClaim } from "../types.ts";
  * below the router's domain, not a load balancer address. Host and policy of a Route are immutable, so `spec`
  * provides those that an entry omits.
  */
-export function routeClaims(raw: Raw, kind: string): readonly UnresolvedClaim[] {
+export function routeClaims(raw: Raw, kind: string): readonly View[] {
   const origin = originOf(kind, raw);
   const claims = new ClaimList(origin);
   const spec = mapOf(raw.spec);

@@ -2,7 +2,7 @@ import type { Reason } from "#hostmap/types.ts";
 import { EXTERNAL_DNS_PREFIXES } from "#lib/config/defaults.ts";
 import { ClaimList } from "../claim-list.ts";
 import { ignoredBy, listOf, mapOf, type ObjectOrigin, originOf, type Raw, textOf, withChoice } from "../raw-object.ts";
-import type { RoutingHints, UnresolvedClaim } from "../types.ts";
+import type { RoutingHints, View } from "../types.ts";
 import { namesIn } from "./names.ts";
 
 /**
@@ -10,10 +10,7 @@ import { namesIn } from "./names.ts";
  * external-dns reads one prefix (source/annotations/annotations.go, `SetAnnotationPrefix`), and a cluster may have
  * several of them. Only the address of a load balancer is short-circuited.
  */
-export function serviceClaims(
-  raw: Raw,
-  prefixes: readonly string[] = EXTERNAL_DNS_PREFIXES,
-): readonly UnresolvedClaim[] {
+export function serviceClaims(raw: Raw, prefixes: readonly string[] = EXTERNAL_DNS_PREFIXES): readonly View[] {
   const annotations = mapOf(mapOf(raw.metadata).annotations);
   const hostnames = prefixes.flatMap((prefix) => textOf(annotations[`${prefix}hostname`]) ?? []).join();
   if (hostnames === "") return [];

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { KeyIndex } from "../key-index.ts";
-import type { UnresolvedClaim, UnresolvedClaimSink } from "../types.ts";
+import type { View, ViewSink } from "../types.ts";
 import { type AttachmentContext, claimsOfGateway, claimsOfListenerSet, claimsOfRoute } from "./route-attachment.ts";
 import type { Labels } from "./selector.ts";
 import type { GatewayView, ListenerSetView, ParentView, RouteView, SetKind } from "./view.ts";
@@ -21,7 +21,7 @@ export interface GatewayRegistryOptions {
  */
 export class GatewayRegistry {
   readonly #options: GatewayRegistryOptions;
-  readonly #sink: UnresolvedClaimSink;
+  readonly #sink: ViewSink;
   readonly #gateways = new Map<string, GatewayView>();
   /** By GatewayClass: its controller, and the namespace of the parameters of its implementation. */
   readonly #classes = new Map<string, { readonly controller: string; readonly namespace: string | undefined }>();
@@ -36,10 +36,10 @@ export class GatewayRegistry {
   readonly #selecting = new Set<string>();
   /** Keys of the Gateways that select the namespaces of their ListenerSets. */
   readonly #selectingSets = new Set<string>();
-  #namespaces: ReadonlyMap<string, Labels> | undefined;
+  #namespaces: Pick<ReadonlyMap<string, Labels>, "get"> | undefined;
   #open = false;
 
-  constructor(options: GatewayRegistryOptions, sink: UnresolvedClaimSink) {
+  constructor(options: GatewayRegistryOptions, sink: ViewSink) {
     this.#options = options;
     this.#sink = sink;
   }
@@ -107,7 +107,7 @@ export class GatewayRegistry {
   }
 
   /** Sets the labels of all namespaces. They are known from now on. */
-  setNamespaces(namespaces: ReadonlyMap<string, Labels>): void {
+  setNamespaces(namespaces: Pick<ReadonlyMap<string, Labels>, "get">): void {
     this.#namespaces = namespaces;
     this.#decideSelected();
   }
@@ -163,7 +163,7 @@ export class GatewayRegistry {
   }
 
   /** An object that cannot be evaluated affects only itself: its earlier claims stay, and the caller's loop goes on. */
-  #guarded(key: string, claimsOf: () => readonly UnresolvedClaim[] | undefined): void {
+  #guarded(key: string, claimsOf: () => readonly View[] | undefined): void {
     try {
       const claims = claimsOf();
       // While the claims cannot be determined, the reported ones stay.

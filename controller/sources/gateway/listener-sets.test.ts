@@ -10,7 +10,7 @@ import {
   routeObject,
 } from "#test/fakes/gateway-objects.ts";
 import type { Raw } from "../raw-object.ts";
-import type { UnresolvedClaim } from "../types.ts";
+import type { View } from "../types.ts";
 import { GatewayRegistry } from "./gateway-registry.ts";
 import { type RouteKind, viewGateway, viewListenerSet, viewRoute } from "./view.ts";
 
@@ -46,7 +46,7 @@ function conflicted(accepted: string, ...names: string[]): Raw {
 }
 
 function world(options: { readonly requireAccepted?: boolean; readonly listeners?: boolean } = {}) {
-  const claims = new Map<string, readonly UnresolvedClaim[]>();
+  const claims = new Map<string, readonly View[]>();
   const reported: string[] = [];
   const registry = new GatewayRegistry({ requireAccepted: true, listeners: true, ...options }, (object, of) => {
     reported.push(object);
@@ -345,7 +345,7 @@ describe("changes", () => {
     const { registry, gateway, set, route, outcome } = world();
     const group = "gateway.networking.x-k8s.io";
     const raw = listenerSetObject("set", "gw", [{ hostname: "x.com", port: 0 }]);
-    registry.setListenerSet(`${INFRA}/set`, viewListenerSet(raw, undefined, "XListenerSet"), "XListenerSet");
+    registry.setListenerSet(`${INFRA}/set`, viewListenerSet(raw, "XListenerSet"), "XListenerSet");
     assert.deepEqual(outcome(`XListenerSet ${INFRA}/set`), ["x.com: gateway-not-found"]);
     gateway("gw", ALL);
     set(listenerSetObject("set", "gw", [{ hostname: "set.com" }]));
@@ -365,7 +365,7 @@ describe("changes", () => {
       { hostname: "b.com", port: 443 },
     ]);
     gateway("gw", ALL, []);
-    registry.setListenerSet(`${INFRA}/set`, viewListenerSet(raw, undefined, "XListenerSet"), "XListenerSet");
+    registry.setListenerSet(`${INFRA}/set`, viewListenerSet(raw, "XListenerSet"), "XListenerSet");
     const ports = claims(`XListenerSet ${INFRA}/set`).map(({ hints }) => "ports" in hints && hints.ports);
     assert.deepEqual(ports, [[443], [443]]);
   });

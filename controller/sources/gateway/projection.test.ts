@@ -60,10 +60,6 @@ test("all fields of a Gateway, and of an empty one", () => {
     allowedSets: { from: "None", selector: undefined },
   };
   assert.deepEqual(gateway(spec, status), expected);
-  assert.deepEqual(viewGateway({ metadata: METADATA, spec, status }, { file: "a.yaml" }).ref, {
-    ...expected.ref,
-    file: "a.yaml",
-  });
   assert.deepEqual(viewGateway({}), {
     ref: { kind: "Gateway", namespace: "default", name: "" },
     created: "",
@@ -112,8 +108,8 @@ test("a Gateway allows no ListenerSets by default; all fields of a ListenerSet, 
     listeners.map(({ name, port, from }) => [name, port, from]),
     [["web", 80, "Same"]],
   );
-  assert.deepEqual(viewListenerSet({}, "a.yaml"), {
-    ref: { kind: "ListenerSet", namespace: "default", name: "", file: "a.yaml" },
+  assert.deepEqual(viewListenerSet({}), {
+    ref: { kind: "ListenerSet", namespace: "default", name: "" },
     created: "",
     ignored: false,
     accepted: false,
@@ -233,9 +229,9 @@ test("all fields of a route, and of an empty one", () => {
     hostnames: ["a.com", "b.com"],
     parents: [{ kind: "Gateway", key: "infra/gw", sectionName: "web", port: 443, accepted: true, refusal: undefined }],
   });
-  assert.deepEqual(viewRoute("TLSRoute", {}, "a.yaml"), {
+  assert.deepEqual(viewRoute("TLSRoute", {}), {
     kind: "TLSRoute",
-    ref: { kind: "TLSRoute", namespace: "default", name: "", file: "a.yaml" },
+    ref: { kind: "TLSRoute", namespace: "default", name: "" },
     created: "",
     ignored: false,
     hostnames: [],

@@ -4,7 +4,7 @@ import type { ObjectRef, Reason } from "#hostmap/types.ts";
 import { listSome } from "#lib/errors/printable.ts";
 import { ClaimList } from "../claim-list.ts";
 import { withChoice } from "../raw-object.ts";
-import type { RoutingHints, UnresolvedClaim } from "../types.ts";
+import type { RoutingHints, View } from "../types.ts";
 import { narrowerOf } from "./hostname-intersection.ts";
 import { type Labels, matchesSelector } from "./selector.ts";
 import {
@@ -24,7 +24,7 @@ export interface AttachmentContext {
   gateway(key: string): GatewayView | undefined;
   listenerSet(parent: Pick<ParentView, "kind" | "key">): ListenerSetView | undefined;
   /** Labels by namespace, or undefined while they are unknown. */
-  readonly namespaces: ReadonlyMap<string, Labels> | undefined;
+  readonly namespaces: Pick<ReadonlyMap<string, Labels>, "get"> | undefined;
   /** Use only Gateways and routes that their controllers have accepted. */
   readonly requireAccepted: boolean;
 }
@@ -44,7 +44,7 @@ const STAGES = { parent: 0, listener: 1, allowed: 2, hostname: 3, accepted: 4 } 
  * The claims of a route. For each parent, they are the names that both route and listener cover, or the reason why
  * there are none. Undefined while a listener selects namespaces whose labels are not known yet.
  */
-export function claimsOfRoute(route: RouteView, around: AttachmentContext): UnresolvedClaim[] | undefined {
+export function claimsOfRoute(route: RouteView, around: AttachmentContext): View[] | undefined {
   const claims = new ClaimList(route, { anyDepth: true });
   if (route.ignored) return claims.refuseAll(route.hostnames, ignored(route.ref)).all;
   const attachments = route.parents.map((parent) => attach(route, parent, around));
@@ -238,14 +238,14 @@ function refusalOf(
  * The claims of a Gateway itself: its listeners' hostnames, even before a route exists. cert-manager requests
  * certificates for them, and its self-check runs before any route is accepted.
  */
-export function claimsOfGateway(gateway: GatewayView, requireAccepted: boolean): UnresolvedClaim[] {
+export function claimsOfGateway(gateway: GatewayView, requireAccepted: boolean): View[] {
   return claimsOfListeners(gateway, objectRefusal(gateway, requireAccepted) ?? gateway.hints);
 }
 
 /**
  * The claims of a ListenerSet itself. Undefined while its Gateway selects namespaces whose labels are not known yet.
  */
-export function claimsOfListenerSet(set: ListenerSetView, around: AttachmentContext): UnresolvedClaim[] | undefined {
+export function claimsOfListenerSet(set: ListenerSetView, around: AttachmentContext): View[] | undefined {
   const gateway = gatewayOfSet(set, around);
   if (gateway === "unknown") return undefined;
   if ("code" in gateway) return claimsOfListeners(set, set.ignored ? ignored(set.ref) : gateway);
@@ -254,7 +254,7 @@ export function claimsOfListenerSet(set: ListenerSetView, around: AttachmentCont
   return claimsOfListeners(set, refusal ?? hintsOfSet(set, gateway));
 }
 
-function claimsOfListeners(object: GatewayView | ListenerSetView, hints: RoutingHints | Reason): UnresolvedClaim[] {
+function claimsOfListeners(object: GatewayView | ListenerSetView, hints: RoutingHints | Reason): View[] {
   const claims = new ClaimList(object, { anyDepth: true });
   for (const { hostname, refused } of object.listeners) {
     if (hostname === undefined) continue;

@@ -108,18 +108,17 @@ const KINDS_OF_PROTOCOL: Readonly<Record<string, readonly RouteKind[]>> = {
 };
 
 interface GatewayOrigin {
-  readonly file?: string | undefined;
   readonly clusterDomain?: string | undefined;
 }
 
 /** Projects a Gateway. The projections of two versions are deeply equal if all used fields are the same. */
-export function viewGateway(raw: Raw, { file, clusterDomain }: GatewayOrigin = {}): GatewayView {
+export function viewGateway(raw: Raw, { clusterDomain }: GatewayOrigin = {}): GatewayView {
   const spec = mapOf(raw.spec);
   const own = viewListeners(raw);
   const addresses = listOf(mapOf(raw.status).addresses).flatMap(addressOf);
   const inside = insideCluster(raw, addresses, clusterDomain);
   const allowed = mapOf(mapOf(spec.allowedListeners).namespaces);
-  const origin = originOf("Gateway", raw, { namespace: "default", file });
+  const origin = originOf("Gateway", raw, { namespace: "default" });
   const hints: RoutingHints = {
     className: textOf(spec.gatewayClassName),
     isGatewayClass: true,
@@ -138,8 +137,8 @@ export function viewGateway(raw: Raw, { file, clusterDomain }: GatewayOrigin = {
 }
 
 /** Projects a ListenerSet, like `viewGateway`. */
-export function viewListenerSet(raw: Raw, file?: string, kind: SetKind = "ListenerSet"): ListenerSetView {
-  const own = originOf(kind, raw, { namespace: "default", file });
+export function viewListenerSet(raw: Raw, kind: SetKind = "ListenerSet"): ListenerSetView {
+  const own = originOf(kind, raw, { namespace: "default" });
   const parent = mapOf(mapOf(raw.spec).parentRef);
   const gateway = parentKindOf(parent) === "Gateway" ? parentKey(parent, own.ref.namespace) : undefined;
   return { ...own, ...viewListeners(raw), gateway };
@@ -217,9 +216,9 @@ function addressOf(raw: unknown): string[] {
 }
 
 /** Projects a route. */
-export function viewRoute(kind: RouteKind, raw: Raw, file?: string): RouteView {
+export function viewRoute(kind: RouteKind, raw: Raw): RouteView {
   const spec = mapOf(raw.spec);
-  const own = originOf(kind, raw, { namespace: "default", file });
+  const own = originOf(kind, raw, { namespace: "default" });
   const { namespace } = own.ref;
   const statuses = statusesByParent(listOf(mapOf(raw.status).parents).map(mapOf), namespace);
   const refs = listOf(spec.parentRefs)

@@ -2,7 +2,7 @@ import { show } from "#hostmap/hostnames.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { ClaimList } from "../claim-list.ts";
 import { ignoredBy, withChoice } from "../raw-object.ts";
-import type { RoutingHints, UnresolvedClaim } from "../types.ts";
+import type { RoutingHints, View } from "../types.ts";
 import { type ServerHosts, virtualHosts } from "./hosts.ts";
 import type { GatewayView, VirtualServiceView } from "./view.ts";
 
@@ -27,7 +27,7 @@ export function hintsOf(view: GatewayView): RoutingHints | Reason {
 }
 
 /** A Gateway claims the hosts of its servers. A single `*` claims no name. */
-export function claimsOfGateway({ view, hints }: KnownGateway): UnresolvedClaim[] {
+export function claimsOfGateway({ view, hints }: KnownGateway): View[] {
   const claims = new ClaimList(view, WILDCARDS);
   for (const { name } of view.hosts) if (isName(name)) claims.add(name, hints);
   return claims.all;
@@ -37,7 +37,7 @@ export function claimsOfGateway({ view, hints }: KnownGateway): UnresolvedClaim[
 export function claimsOfVirtualService(
   view: VirtualServiceView,
   gateway: (key: string) => KnownGateway | undefined,
-): UnresolvedClaim[] {
+): View[] {
   const claims = new ClaimList(view, WILDCARDS);
   if (view.gateways.length === 0 && view.unrouted === undefined) return [];
   const refusal = refusalOf(view);

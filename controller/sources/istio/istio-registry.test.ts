@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fc } from "#test/property.ts";
-import type { UnresolvedClaim } from "../types.ts";
+import type { View } from "../types.ts";
 import { IstioRegistry } from "./istio-registry.ts";
 import { gatewayKey, viewGateway, viewVirtualService } from "./view.ts";
 
@@ -10,7 +10,7 @@ const server = (...hosts: string[]) => ({ port: { number: 443 }, hosts });
 
 function rig({ gateways = true } = {}) {
   const claims = new Map<string, string[]>();
-  const whole = new Map<string, readonly UnresolvedClaim[]>();
+  const whole = new Map<string, readonly View[]>();
   const decided: string[] = [];
   const registry = new IstioRegistry({ gateways }, (key, list) => {
     decided.push(key);

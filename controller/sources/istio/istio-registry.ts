@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { KeyIndex } from "../key-index.ts";
-import type { UnresolvedClaim, UnresolvedClaimSink } from "../types.ts";
+import type { View, ViewSink } from "../types.ts";
 import { claimsOfGateway, claimsOfVirtualService, hintsOf, type KnownGateway } from "./claims.ts";
 import { ServerHosts } from "./hosts.ts";
 import type { GatewayView, VirtualServiceView } from "./view.ts";
@@ -19,14 +19,14 @@ interface IstioRegistryOptions {
  */
 export class IstioRegistry {
   readonly #options: IstioRegistryOptions;
-  readonly #sink: UnresolvedClaimSink;
+  readonly #sink: ViewSink;
   readonly #gateways = new Map<string, KnownGateway>();
   readonly #services = new Map<string, VirtualServiceView>();
   /** Keys of the VirtualServices by their Gateways, even if a Gateway does not exist. */
   readonly #servicesOf = new KeyIndex();
   #open = false;
 
-  constructor(options: IstioRegistryOptions, sink: UnresolvedClaimSink) {
+  constructor(options: IstioRegistryOptions, sink: ViewSink) {
     this.#options = options;
     this.#sink = sink;
   }
@@ -70,7 +70,7 @@ export class IstioRegistry {
   }
 
   /** An object that cannot be evaluated affects only itself: its earlier claims stay, and the caller's loop goes on. */
-  #report(key: string, claimsOf: () => readonly UnresolvedClaim[]): void {
+  #report(key: string, claimsOf: () => readonly View[]): void {
     if (!this.#open) return;
     try {
       this.#sink(key, claimsOf());

@@ -36,7 +36,7 @@ export function wayOf(name: NameStatus, { targets }: Pick<Summary, "targets">, o
   const steps: WayStep[] = [
     {
       title: name.from.kind,
-      values: [name.from.file ?? `${name.from.namespace}/${name.from.name}`],
+      values: [`${name.from.namespace}/${name.from.name}`],
       ...stateAt(name, "object"),
     },
     { title: "Target", values: name.target === undefined ? [] : [name.target], ...stateAt(name, "target") },

@@ -50,7 +50,7 @@ class SentList<T> {
 /** Turns each status into the messages that bring a page from the previous status to this one. */
 export class StatusChanges {
   readonly #names = new SentList<FullStatus["names"][number]>(({ name, from }) =>
-    JSON.stringify([name, from.kind, from.namespace, from.name, from.file]),
+    JSON.stringify([name, from.kind, from.namespace, from.name]),
   );
   readonly #workloads = new SentList<RolloutStatus["workloads"][number]>(workloadKey);
   #last: FeedMessage | undefined;

@@ -1,4 +1,4 @@
-import type { Reason } from "./types.ts";
+import type { Reason } from "#hostmap/types.ts";
 
 /** The last change of the target that a published name should get. */
 interface Move {
@@ -15,22 +15,22 @@ const UNSTABLE: Reason = {
 };
 
 /**
- * Two controllers that write one status would move a name all the time. So if the target of a published name changes
- * twice within a minute, the name keeps its target until a minute has passed without a change. Times are milliseconds
- * of any monotonic clock.
+ * Two controllers that write one status would move a name all the time. So if the target that an object wants for a
+ * published name changes twice within a minute, the name keeps its target until a minute has passed without a change.
+ * Times are milliseconds of any monotonic clock.
  */
 export class SteadyTargets {
   /** By name, in the order of their times. */
   readonly #moves = new Map<string, Move>();
 
-  /** Returns the target that the name gets now: the wanted one, or the present one. */
-  targetOf(name: string, present: string, wanted: string, now: number): string {
+  /** Why a name stays at its present target for now. Undefined: it gets the wanted one. */
+  check(name: string, present: string, wanted: string, now: number): Reason | undefined {
     const last = this.#moves.get(name);
     if (wanted !== (last?.target ?? present)) {
       this.#moves.delete(name);
       this.#moves.set(name, { target: wanted, at: now, isRepeated: last !== undefined });
     }
-    return this.#moves.get(name)?.isRepeated ? present : wanted;
+    return this.#moves.get(name)?.isRepeated ? UNSTABLE : undefined;
   }
 
   /** The names whose last change is a minute ago. They may move again. */
@@ -38,14 +38,6 @@ export class SteadyTargets {
     const due = [...this.#moves].filter(([, { at }]) => now - at >= STEADY_MS).map(([name]) => name);
     for (const name of due) this.#moves.delete(name);
     return due;
-  }
-
-  forget(name: string): void {
-    this.#moves.delete(name);
-  }
-
-  warningOf(name: string): Reason | undefined {
-    return this.#moves.get(name)?.isRepeated ? UNSTABLE : undefined;
   }
 
   /** When `takeDue` must be called again. */

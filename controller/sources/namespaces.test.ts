@@ -4,7 +4,7 @@ import { DOMAINS_KEY } from "#hostmap/metadata-keys.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { isSettled, settled } from "#test/fakes/stopped-time.ts";
-import { namespaceDomains } from "./namespace-domains.ts";
+import { Namespaces } from "./namespaces.ts";
 
 const NAMESPACES = "/api/v1/namespaces";
 
@@ -15,8 +15,8 @@ function namespace(name: string, domains?: string, labels: Record<string, string
 function rig(t: TestContext) {
   const api = new MemoryKube();
   const changed: string[] = [];
-  const source = namespaceDomains({ client: api.client, log: silentLogger });
-  source.follow((name) => changed.push(`${name} ${source.domainsOf(name)}`));
+  const source = new Namespaces({ client: api.client, log: silentLogger });
+  source.follow((name, before, after) => changed.push(`${name} ${before?.domains} ${after?.domains}`));
   const calls = { synced: 0 };
   const start = () =>
     source.start(() => {
@@ -26,46 +26,35 @@ function rig(t: TestContext) {
   return { api, source, start, calls, changed };
 }
 
-test("a namespace is reported only when its annotation changes", async (t) => {
-  const { api, start, changed } = rig(t);
-  api.set(NAMESPACES, namespace("shop", "example.com"));
-  api.set(NAMESPACES, namespace("plain"));
+test("each change of a namespace is reported, with its annotation and labels", async (t) => {
+  const { api, start, changed, source } = rig(t);
+  api.set(NAMESPACES, namespace("shop", "example.com", { team: "a" }));
   start();
   await settled();
-  assert.deepEqual(changed.splice(0), ["shop example.com"]);
-  assert.deepEqual([...api.whole], [], "annotations are metadata");
-  api.set(NAMESPACES, namespace("shop", "example.com", { a: "b" }));
-  assert.deepEqual(changed, []);
+  assert.deepEqual(changed.splice(0), ["shop undefined example.com"]);
+  assert.deepEqual([...api.whole], [], "only metadata is read");
+  assert.deepEqual([source.has("shop"), source.labelsOf("shop")?.team, source.has("web")], [true, "a", false]);
   api.set(NAMESPACES, namespace("shop", "example.org"));
-  api.set(NAMESPACES, namespace("shop"));
   api.set(NAMESPACES, namespace("shop", ""));
   api.unset(NAMESPACES, "shop");
-  assert.deepEqual(changed, ["shop example.org", "shop undefined", "shop ", "shop undefined"]);
+  assert.deepEqual(changed, ["shop example.com example.org", "shop example.org ", "shop  undefined"]);
+  assert.deepEqual([source.has("shop"), source.domainsOf("shop")], [false, undefined]);
 });
 
-test("synced is reported once, after the namespaces were listed", async (t) => {
+test("synced is reported once, after the namespaces were listed; stopping waits for the end of the watch", async (t) => {
   const { api, source, start, calls } = rig(t);
   const release = api.hold(NAMESPACES);
-  assert.deepEqual([source.state()[0]?.synced, source.domainsOf("shop")], [false, undefined]);
   start();
   await settled();
   assert.deepEqual([source.state()[0]?.synced, calls.synced], [false, 0]);
   release();
   await settled();
-  assert.deepEqual([source.state()[0]?.synced, source.state()[0]?.name, calls.synced], [true, "namespaces", 1]);
-});
-
-test("stopping ends the watch and waits for its end; it also works without a start", async (t) => {
-  const { api, source, start, changed } = rig(t);
-  await source.stop();
-  start();
-  await settled();
+  assert.deepEqual([source.state()[0]?.synced, calls.synced], [true, 1]);
   const linger = Promise.withResolvers<void>();
   api.lingering = linger.promise;
   const stopped = source.stop();
   assert.equal(await isSettled(stopped), false);
-  api.set(NAMESPACES, namespace("shop", "example.com"));
   linger.resolve();
   await stopped;
-  assert.deepEqual([api.watched, changed], [[], []]);
+  assert.deepEqual(api.watched, []);
 });

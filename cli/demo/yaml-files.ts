@@ -1,0 +1,181 @@
+import { type FSWatcher, watch } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { parseAllDocuments } from "yaml";
+import { GatewayRegistry } from "#controller/sources/gateway/gateway-registry.ts";
+import {
+  GATEWAY_GROUP,
+  ROUTE_KINDS,
+  SET_GROUPS,
+  type SetKind,
+  viewGateway,
+  viewListenerSet,
+  viewRoute,
+} from "#controller/sources/gateway/view.ts";
+import { claimsOfIngress, INGRESS_GROUP, type RawIngress, viewIngress } from "#controller/sources/ingress-hosts.ts";
+import type { Raw } from "#controller/sources/raw-object.ts";
+import type { Source, SourceProblem, ViewSink } from "#controller/sources/types.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import { groupOf } from "#lib/kube/paths.ts";
+
+/** An object of a YAML file. `kind` and `metadata.name` exist, everything else may be missing or of another type. */
+export interface KubeObject {
+  readonly apiVersion?: string;
+  readonly kind: string;
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
+}
+
+/** A source for YAML files, which also returns the other objects of those files: namespaces and pods. */
+export interface YamlFiles extends Source {
+  objects(): readonly KubeObject[];
+}
+
+interface ReadFile {
+  readonly objects: readonly KubeObject[];
+  readonly problems: readonly SourceProblem[];
+}
+
+/** Some file systems lose events, so the directory is also read at this interval, milliseconds. */
+const SWEEP_MS = 500;
+/** Maximum number of aliases. They may expand a small file to a huge one. */
+const MAX_ALIASES = 100;
+
+/** Ingresses, Gateways and routes in the `.yaml` and `.yml` files of a directory, and their changes. */
+export function yamlFiles(directory: string): YamlFiles {
+  let files: ReadonlyMap<string, ReadFile> = new Map();
+  let problems: readonly SourceProblem[] = [];
+  let synced = false;
+  let known: ReadonlySet<string> = new Set();
+  let reading: Promise<void> | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let watcher: FSWatcher | undefined;
+  const objects = () => [...files.values()].flatMap((file) => file.objects);
+
+  async function read(sink: ViewSink, gateways: GatewayRegistry, onSynced: () => void): Promise<void> {
+    try {
+      files = await readFiles(directory, files);
+      problems = [...files.values()].flatMap((file) => file.problems);
+    } catch (error) {
+      problems = [{ place: directory, code: "file-unreadable", text: describeError(error) }];
+      return;
+    }
+    known = report(objects(), known, sink, gateways);
+    if (!synced) onSynced();
+    synced = true;
+  }
+
+  return {
+    start(sink, onSynced) {
+      // No controller writes the status of files, so they need no acceptance.
+      const gateways = new GatewayRegistry({ requireAccepted: false, listeners: true }, sink);
+      gateways.open();
+      const readSoon = () => {
+        reading ??= read(sink, gateways, onSynced).finally(() => {
+          reading = undefined;
+        });
+      };
+      readSoon();
+      timer = setInterval(readSoon, SWEEP_MS);
+      watcher = watch(directory, readSoon).on("error", () => watcher?.close());
+    },
+    state: () => [{ name: `files in ${directory}`, synced, problems }],
+    objects,
+    stop: async () => {
+      clearInterval(timer);
+      watcher?.close();
+      await reading;
+    },
+  };
+}
+
+/** Whether an object is of this kind. Knative also has a kind Ingress, and Istio a kind Gateway. */
+export function isOfKind({ apiVersion, kind }: KubeObject, group: string, wanted: string): boolean {
+  return kind === wanted && (groupOf(apiVersion) === group || apiVersion === undefined);
+}
+
+/** Reports all objects, and the end of those that were known. Returns what is known now. */
+function report(
+  objects: readonly KubeObject[],
+  known: ReadonlySet<string>,
+  sink: ViewSink,
+  gateways: GatewayRegistry,
+): ReadonlySet<string> {
+  const namespaces = objects.filter((one) => isOfKind(one, "", "Namespace"));
+  gateways.setNamespaces(new Map(namespaces.map(({ metadata }) => [metadata.name, metadata.labels ?? {}])));
+  const there = new Map(objects.map((one) => [keyOf(one), one]));
+  for (const key of new Set([...known, ...there.keys()])) set(key, there.get(key), sink, gateways);
+  return new Set(there.keys());
+}
+
+function set(key: string, object: KubeObject | undefined, sink: ViewSink, gateways: GatewayRegistry): void {
+  const raw = object as unknown as Raw | undefined;
+  const [type = "", name = ""] = key.split(" ");
+  const [kind, group] = [type.slice(0, type.indexOf(".")), type.slice(type.indexOf(".") + 1)];
+  const route = ROUTE_KINDS.find((each) => each === kind);
+  if (kind === "Ingress" && group === INGRESS_GROUP)
+    sink(name, raw === undefined ? [] : claimsOfIngress(viewIngress(raw as RawIngress), { defaultClass: undefined }));
+  else if (Object.hasOwn(SET_GROUPS, kind) && SET_GROUPS[kind as SetKind] === group)
+    gateways.setListenerSet(name, raw && viewListenerSet(raw, kind as SetKind), kind as SetKind);
+  else if (group !== GATEWAY_GROUP) return;
+  else if (route !== undefined) gateways.setRoute(`${kind} ${name}`, raw && viewRoute(route, raw));
+  else if (kind === "Gateway") gateways.setGateway(name, raw && viewGateway(raw));
+}
+
+/** An object without apiVersion counts as Kubernetes' own. */
+function keyOf({ apiVersion, kind, metadata }: KubeObject): string {
+  const group = apiVersion === undefined && kind === "Ingress" ? INGRESS_GROUP : groupOf(apiVersion);
+  return `${kind}.${group} ${metadata.namespace ?? "default"}/${metadata.name}`;
+}
+
+/** A file that cannot be read keeps its last objects. */
+async function readFiles(directory: string, before: ReadonlyMap<string, ReadFile>): Promise<Map<string, ReadFile>> {
+  const files = new Map<string, ReadFile>();
+  for (const name of (await readdir(directory)).filter((one) => /\.ya?ml$/.test(one)).sort()) {
+    const { objects = [] } = before.get(name) ?? {};
+    try {
+      const read = parse(name, await readFile(join(directory, name), "utf8"));
+      files.set(name, read.problems.length === 0 ? read : { ...read, objects: [...objects, ...read.objects] });
+    } catch (error) {
+      files.set(name, { objects, problems: [{ place: name, code: "file-unreadable", text: describeError(error) }] });
+    }
+  }
+  return files;
+}
+
+/** Reads the documents of a file. */
+function parse(name: string, text: string): ReadFile {
+  const objects: KubeObject[] = [];
+  const problems: SourceProblem[] = [];
+  for (const [index, document] of parseAllDocuments(text, { logLevel: "error" }).entries()) {
+    const place = `${name}: document ${index + 1}`;
+    try {
+      if (document.errors[0] !== undefined) throw document.errors[0];
+      const all = unfold(document.toJS({ maxAliasCount: MAX_ALIASES }));
+      objects.push(...all.filter(isObject));
+      if (!all.every(isObject))
+        problems.push({ place, code: "not-an-object", text: "it lacks `kind` or `metadata.name`" });
+    } catch (error) {
+      const [first = ""] = describeError(error).split("\n", 1);
+      problems.push({ place, code: "yaml-invalid", text: first });
+    }
+  }
+  return { objects, problems };
+}
+
+/** The items of a `kind: List`, or the value. An empty document has none. */
+function unfold(value: unknown): readonly unknown[] {
+  const { kind, items } = (value ?? {}) as { kind?: unknown; items?: unknown };
+  if (kind === "List" && Array.isArray(items)) return items;
+  return value === null ? [] : [value];
+}
+
+function isObject(value: unknown): value is KubeObject {
+  const { kind, metadata } = (value ?? {}) as { kind?: unknown; metadata?: { name?: unknown; namespace?: unknown } };
+  const { name, namespace } = metadata ?? {};
+  return typeof kind === "string" && typeof name === "string" && ["string", "undefined"].includes(typeof namespace);
+}

@@ -1,0 +1,280 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { renderHosts } from "#hostmap/hosts-text.ts";
+import { pipelineRig } from "#test/fakes/pipeline-rig.ts";
+import { LeaderMap } from "../leader-map.ts";
+import { countDecisions } from "./dns-decision.ts";
+
+// Which names are looked up in the cluster's DNS, and when.
+
+const LB = "203.0.113.9";
+const CDN = "198.51.100.50";
+const FRONT = "10.96.0.9";
+const SWEEP_MS = 61_000;
+const CLUSTER = "kubernetes.default.svc.cluster.local";
+
+const addresses = () => ({ targets: { edge: [LB], six: ["2001:db8::9"] }, own: [FRONT] });
+const namesOf = (prefix: string, count: number) =>
+  Array.from({ length: count }, (_, index) => `${prefix}${index}.example.com`);
+const of = (namespace: string, created = "2026-01-01T00:00:00Z") => ({
+  from: { kind: "Ingress", namespace, name: "web" },
+  created,
+});
+
+test("each name is looked up once in a sweep; a deleted one no more, and one without addresses never", async (t) => {
+  const { set, sync, pass, asked } = pipelineRig(t, { addresses: addresses() });
+  set("a", "edge", ["a.example.com", "*.wild.example.com"]);
+  set("b", "outside", ["b.example.com"]);
+  await sync();
+  assert.deepEqual(asked.splice(0).sort(), ["a.example.com", "switchback-dns-check.wild.example.com"]);
+  await pass(SWEEP_MS);
+  assert.equal(asked.splice(0).length, 2);
+  set("a", "edge", []);
+  await pass(2 * SWEEP_MS);
+  assert.deepEqual(asked, []);
+});
+
+test("at most 8 look-ups run at once, two of one namespace, and about a hundred begin in a second", async (t) => {
+  const { set, sync, pass, asked, state } = pipelineRig(t, { addresses: addresses() });
+  await sync();
+  state.slow = true;
+  set("a", "edge", namesOf("a", 50), of("one"));
+  await pass(200);
+  assert.equal(state.most, 2);
+  for (let index = 0; index < 20; index += 1) set(`o${index}`, "edge", namesOf(`o${index}-`, 10), of(`n${index}`));
+  await pass(200);
+  assert.equal(state.most, 8);
+  state.slow = false;
+  asked.length = 0;
+  await pass(1_000);
+  assert.ok(asked.length >= 50 && asked.length <= 110, `${asked.length}`);
+});
+
+test("600 names of a tenant that fail slowly delay a neighbour's new name by no more than its own look-up", async (t) => {
+  const { set, sync, pass, state, results, records } = pipelineRig(t, { addresses: addresses() });
+  await sync();
+  for (const name of namesOf("bad", 600)) records.set(name, new Error("ESERVFAIL"));
+  set("bad", "edge", namesOf("bad", 600), of("tenant"));
+  await pass(100);
+  state.slow = true;
+  await pass(100);
+  records.set("shop.example.com", [CDN]);
+  set("web");
+  state.slow = false;
+  await pass(200);
+  assert.deepEqual(results("web"), ["dns-elsewhere?"]);
+});
+
+test("after a large answer, the names of that namespace wait, and the names of others do not", async (t) => {
+  const { set, sync, pass, records, asked, results } = pipelineRig(t, { addresses: addresses() });
+  await sync();
+  const large = Array.from({ length: 4_000 }, (_, index) => `198.51.${100 + (index >> 8)}.${index & 255}`);
+  for (const name of namesOf("wide", 40)) records.set(name, large);
+  set("wide", "edge", namesOf("wide", 40), of("tenant"));
+  await pass(100);
+  assert.equal(asked.length, 2, "as many as there are look-ups of a namespace at a time");
+  records.set("shop.example.com", [LB]);
+  set("web");
+  await pass(100);
+  assert.deepEqual(results("web"), ["edge!"]);
+  await pass(10_000);
+  const wide = new Set(asked.filter((name) => name.startsWith("wide"))).size;
+  assert.equal(wide, 40, "the others have their turns later");
+});
+
+test("a name that fails keeps its decision and waits alone for the next sweep", async (t) => {
+  const { set, sync, pass, records, asked, results } = pipelineRig(t, { addresses: addresses() });
+  records.set("a.example.com", [LB]).set("b.example.com", [LB]);
+  set("a", "edge", ["a.example.com", "b.example.com"]);
+  await sync();
+  records.set("a.example.com", new Error("ETIMEOUT"));
+  asked.length = 0;
+  await pass(5 * SWEEP_MS);
+  assert.deepEqual(results("a"), ["edge!", "edge!"]);
+  const count = (name: string) => asked.filter((one) => one === name).length;
+  assert.deepEqual([count("a.example.com"), count("b.example.com")], [5, 5]);
+});
+
+test("everything pauses while DNS does not answer for the cluster itself; new names are mapped after 2 s", async (t) => {
+  const before = { [CLUSTER]: new Error("ETIMEOUT") };
+  const setting = { addresses: addresses(), clusterDomain: "cluster.local", before };
+  const { set, sync, pass, records, asked, results, log } = pipelineRig(t, setting);
+  set("a");
+  await sync();
+  await pass(2_100);
+  assert.deepEqual(results("a"), ["edge"]);
+  set("b", "edge", ["b.example.com"]);
+  await pass(1_800);
+  assert.deepEqual(results("b"), ["dns-pending?"]);
+  await pass(300);
+  assert.deepEqual(results("b"), ["edge"]);
+  const warned = () => log.lines.filter(({ level }) => level === "warn").map(({ fields }) => fields);
+  await pass(SWEEP_MS);
+  assert.deepEqual(warned(), [{ code: "dns-unreachable" }]);
+  assert.deepEqual(new Set(asked), new Set([CLUSTER]));
+  records.set(CLUSTER, ["10.96.0.1"]).set("b.example.com", [CDN]);
+  await pass(SWEEP_MS);
+  assert.deepEqual(results("b"), ["dns-elsewhere?"]);
+});
+
+test("names of the start wait for their turn while DNS answers, and 2 s if it does not", async (t) => {
+  const { set, sourceSynced, resolverSynced, pass, asked, results, records, state } = pipelineRig(t, {
+    addresses: addresses(),
+  });
+  const names = namesOf("n", 500);
+  for (const name of names) records.set(name, [CDN]);
+  for (const [index, name] of names.entries()) set(name, "edge", [name], of(`n${index % 50}`));
+  resolverSynced();
+  await pass(3_000);
+  const waiting = () => names.filter((name) => results(name)[0] === "dns-pending?").length;
+  assert.ok(asked.length > 200 && asked.length <= 330, `${asked.length}`);
+  assert.ok(waiting() >= 500 - asked.length && waiting() <= 510 - asked.length, `${waiting()}`);
+  state.slow = true;
+  await pass(2_500);
+  assert.equal(waiting(), 0);
+  sourceSynced();
+});
+
+test("our own addresses must be known before any name is looked up", async (t) => {
+  const { set, sync, pass, asked, state } = pipelineRig(t, { addresses: addresses() });
+  state.isReady = false;
+  set("a");
+  await sync();
+  await pass(5_000);
+  assert.deepEqual(asked, []);
+});
+
+test("the addresses of other tools are ours, too", async (t) => {
+  const before = {
+    "hairpin-proxy.hairpin-proxy.svc.cluster.local": ["10.96.0.77"],
+    "shop.example.com": ["10.96.0.77"],
+  };
+  const setting = { addresses: addresses(), clusterDomain: "cluster.local", before };
+  const { set, sync, pass, results } = pipelineRig(t, setting);
+  set("a");
+  await sync();
+  await pass(200);
+  assert.deepEqual(results("a"), ["edge"]);
+});
+
+test("one family may fail: the other can confirm a mapping, but is no evidence against it", async (t) => {
+  const { set, sync, records, results, dns } = pipelineRig(t, { addresses: addresses() });
+  for (const name of ["here", "cdn"]) records.set(`${name}.example.com/6`, new Error("ESERVFAIL"));
+  records.set("here.example.com", [LB]).set("cdn.example.com", [CDN]);
+  records.set("six.example.com", ["2001:DB8:0::9"]).set("both.example.com", [LB, "2001:db8::1"]);
+  set("a", "edge", ["here.example.com", "cdn.example.com", "both.example.com"]);
+  set("b", "six", ["six.example.com"]);
+  await sync();
+  assert.deepEqual([results("a"), results("b")], [["edge!", "edge", "edge!"], ["six!"]]);
+  assert.deepEqual([dns.hasPublicIpv6("both.example.com"), dns.hasPublicIpv6("here.example.com")], [true, false]);
+});
+
+test("a missing record of a wildcard is no evidence, and the status counts the decisions", async (t) => {
+  const { set, sync, records, dns, results } = pipelineRig(t, { mode: "warn", addresses: addresses() });
+  records.set("here.example.com", [LB]).set("cdn.example.com", [CDN]);
+  set("a", "edge", ["here.example.com", "cdn.example.com", "none.example.com", "*.none.example.com"]);
+  await sync();
+  assert.deepEqual(results("a"), ["edge", "edge", "edge", "edge"]);
+  assert.deepEqual(countDecisions(dns.decisions()), {
+    verified: 1,
+    unknown: 1,
+    "dns-elsewhere": 1,
+    "dns-absent": 1,
+    "dns-other-target": 0,
+  });
+  assert.deepEqual([...dns.mismatches()].map(([name]) => name).sort(), ["cdn.example.com", "none.example.com"]);
+});
+
+test("an answer of 64 addresses is decided as a whole; 16 are kept, those first that can decide", async (t) => {
+  const all = Array.from({ length: 64 }, (_, index) => `192.0.2.${index + 1}`);
+  const { set, sync, records, dns, results } = pipelineRig(t, { addresses: { targets: { edge: ["192.0.2.64"] } } });
+  records.set("shop.example.com", all);
+  set("a");
+  await sync();
+  assert.deepEqual([results("a"), dns.answersOf("shop.example.com")?.length], [["edge!"], 16]);
+  assert.equal(dns.answersOf("shop.example.com")?.[0], "192.0.2.64");
+});
+
+for (const mode of ["auto", "warn", "enforce"] as const) {
+  test(`${mode}: of a tenant's 40 names only those within the quota are looked up, and a neighbour's`, async (t) => {
+    const { set, sync, pass, records, asked } = pipelineRig(t, { mode, addresses: addresses(), quota: 10 });
+    for (const name of namesOf("n", 40)) records.set(name, [CDN]);
+    set("tenant", "edge", namesOf("n", 40), of("tenant"));
+    set("shop");
+    await sync();
+    await pass(3 * SWEEP_MS);
+    const all = new Set(asked);
+    assert.ok(all.has("shop.example.com"));
+    // Before the plan has counted them, those look-ups begin for which there is room at once.
+    assert.ok(all.size - 1 >= 10 && all.size - 1 <= 18, `${all.size}`);
+  });
+}
+
+test("a name that gets into the quota is looked up before it is mapped", async (t) => {
+  const { set, sync, pass, records, plan } = pipelineRig(t, { addresses: addresses(), quota: 10 });
+  for (const name of namesOf("old", 11)) records.set(name, [LB]);
+  records.set("young.example.com", [CDN]);
+  set("old", "edge", namesOf("old", 11), of("tenant"));
+  await sync();
+  await pass(1_000);
+  const from = { kind: "Ingress", namespace: "tenant", name: "young" };
+  set("young", "edge", ["young.example.com"], { from, created: "2026-02-01T00:00:00Z" });
+  await pass(5_000);
+  const young = () => [...plan.decisionsOf("young")].map(({ decision }) => !decision.mapped && decision.reason.code);
+  assert.deepEqual(young(), ["namespace-quota"]);
+  set("old", "edge", namesOf("old", 9), of("tenant"));
+  await pass(1_000);
+  assert.deepEqual([young(), plan.planned.has("young.example.com")], [["dns-elsewhere"], false]);
+});
+
+test("answers of a stored cluster decide at once and finally; no name is looked up", async (t) => {
+  const known = new Map([
+    ["here.example.com", [LB]],
+    ["cdn.example.com", [CDN]],
+    ["none.example.com", []],
+    ["own.example.com", [FRONT]],
+  ]);
+  const { set, sync, results, asked, dns } = pipelineRig(t, { addresses: addresses(), known });
+  set("a", "edge", [...known.keys(), "unasked.example.com"]);
+  await sync();
+  assert.deepEqual(results("a"), ["edge!", "dns-elsewhere", "edge", "edge", "edge"]);
+  assert.deepEqual([asked, [...dns.mismatches()].map(([name]) => name)], [[], ["cdn.example.com"]]);
+});
+
+// A publisher gives the map to the cluster's DNS. The controller asks that DNS about the names of the map.
+for (const mode of ["auto", "enforce", "warn"] as const) {
+  for (const before of [[], ["shop.example.com", "*.wild.example.com"]]) {
+    const who = before.length === 0 ? "a first" : "a new";
+    test(`${mode}: ${who} controller keeps its names, though DNS answers with what it publishes`, async (t) => {
+      const names = ["shop.example.com", "*.wild.example.com"];
+      const { set, sync, pass, records, plan, state, dns } = pipelineRig(t, { mode, addresses: addresses() });
+      const rules = { vanishMs: 60_000, guardNames: 10, holdMs: 300_000 };
+      const targets = [{ name: "edge", clusterIPs: [FRONT] }];
+      const published = new Map(before.map((name) => [name, { name, addresses: [FRONT], holder: "shop" }]));
+      const map = new LeaderMap(rules, plan, published, targets);
+      const answer = () => {
+        for (const name of names) {
+          const isOurs = map.names.lineOf(name) !== undefined;
+          records.set(name.replace("*", "switchback-dns-check"), [isOurs ? FRONT : LB]);
+        }
+      };
+      answer();
+      set("a", "edge", names);
+      await sync();
+      const takeAll = () => new Map([...plan.planned]);
+      map.update(takeAll(), targets, state.now);
+      if (before.length === 0) await pass(2_000);
+      for (let minute = 0; minute < 15; minute += 1) {
+        map.update(takeAll(), targets, state.now);
+        for (const name of names)
+          if (!plan.planned.has(name) && !plan.isUndecided(name)) map.names.release(name, state.now);
+        map.settle(state.now);
+        const text = renderHosts(map.names.lines.values());
+        for (const name of names) assert.ok(text.includes(` ${name}`), `${name} is gone after ${minute} minutes`);
+        answer();
+        await pass(60_000, 500);
+      }
+      assert.deepEqual([...dns.mismatches()], []);
+    });
+  }
+}

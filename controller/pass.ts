@@ -1,0 +1,84 @@
+import { getOrAdd } from "#hostmap/multi-map.ts";
+import type { Claim, Reason } from "#hostmap/types.ts";
+import type { RoutingHints } from "./sources/types.ts";
+import { type FindDeps, type Found, findTarget } from "./targets/find-target.ts";
+import type { TargetHeaders, TargetLocations } from "./targets/resolver.ts";
+
+interface PassDeps extends Omit<FindDeps, "headers"> {
+  readonly headers?: Pick<TargetHeaders, "against" | "want"> | undefined;
+  readonly locations: Pick<TargetLocations, "addressesOf" | "mapsAlways" | "warningOf">;
+}
+
+/**
+ * One pass over objects. Equal hints of a namespace are resolved once, for each target that their names have. An answer
+ * that is alike in two passes is the same object in both, so that claims without news are found at once.
+ */
+export class Pass {
+  readonly #deps: PassDeps;
+  /** By hints, then by namespace and held target. */
+  readonly #found = new Map<string, Map<string, Found>>();
+  readonly #facts = new Map<string, string>();
+  #before: Pass | undefined;
+
+  /** `before` is the last pass over all objects. */
+  constructor(deps: PassDeps, before: Pass | undefined) {
+    this.#deps = deps;
+    this.#before = before;
+  }
+
+  find(hints: RoutingHints, namespace: string, held: string | undefined): Found {
+    const [text, key] = [textOf(hints), `${namespace} ${held}`];
+    const ofHints = getOrAdd(this.#found, text, () => new Map<string, Found>());
+    return getOrAdd(ofHints, key, () => {
+      const found = findTarget(hints, held, this.#deps);
+      const before = this.#before?.foundBefore(text, key);
+      return before !== undefined && isAlike(before, found) ? before : found;
+    });
+  }
+
+  /** What the witnesses know about two targets, as one text. */
+  factsOf(one: string | undefined, other: string | undefined): string {
+    const facts = one === undefined ? "" : this.#factsOf(one);
+    return other === undefined || other === one ? facts : facts + this.#factsOf(other);
+  }
+
+  /** An answer of this pass, for the next one. */
+  foundBefore(text: string, key: string): Found | undefined {
+    return this.#found.get(text)?.get(key);
+  }
+
+  /** Forgets the pass before. Call this at the end. */
+  end(): void {
+    this.#before = undefined;
+  }
+
+  #factsOf(target: string): string {
+    return getOrAdd(this.#facts, target, () => {
+      const { locations, headers } = this.#deps;
+      const against = headers?.against(target);
+      const known = [against?.reason, against?.pending, locations.mapsAlways(target), locations.warningOf(target)];
+      return JSON.stringify([target, locations.addressesOf(target), ...known]);
+    });
+  }
+}
+
+const TEXTS = new WeakMap<object, string>();
+
+/** A text that is equal for equal hints. */
+function textOf(hints: object): string {
+  const text = TEXTS.get(hints) ?? JSON.stringify(hints);
+  TEXTS.set(hints, text);
+  return text;
+}
+
+/** Whether what was decided about two claims is the same. */
+export function isAlike(one: Found & Pick<Claim, "verified">, other: typeof one | undefined): boolean {
+  const isSame = one.undecided === other?.undecided && one.maybe === other?.maybe && one.verified === other?.verified;
+  if (!isSame || one.lacking?.byClass !== other?.lacking?.byClass) return false;
+  if ((one.lacking === undefined) !== (other?.lacking === undefined)) return false;
+  return reasonText(one.target) === reasonText(other?.target) && reasonText(one.warning) === reasonText(other?.warning);
+}
+
+function reasonText(value: string | Reason | undefined): string | undefined {
+  return typeof value === "object" ? `${value.code} ${value.text}` : value;
+}

@@ -1,0 +1,190 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { NO_SERVICE, pipelineRig, viewOf } from "#test/fakes/pipeline-rig.ts";
+import type { RoutingHints } from "./sources/types.ts";
+
+// The way of names from the views of a source to claims.
+
+const WITHOUT_DNS = { asksDns: false };
+
+test("nothing is decided before Services and our own addresses are known; synced is reported once at the end", async (t) => {
+  const { set, sourceSynced, resolverSynced, pass, reported, results, state } = pipelineRig(t, WITHOUT_DNS);
+  state.isReady = false;
+  set("a");
+  sourceSynced();
+  await pass(100);
+  resolverSynced();
+  await pass(100);
+  assert.deepEqual([reported, state.synced], [[], 0]);
+  state.isReady = true;
+  await pass(100);
+  assert.deepEqual([results("a"), state.synced], [["edge"], 1]);
+  sourceSynced();
+  await pass(100);
+  assert.equal(state.synced, 1);
+});
+
+test("a source that is not read yet delays no claims of another one, but it is not synced", async (t) => {
+  const { set, resolverSynced, pass, results, state } = pipelineRig(t, WITHOUT_DNS);
+  set("a");
+  resolverSynced();
+  await pass(100);
+  assert.deepEqual([results("a"), state.synced], [["edge"], 0]);
+});
+
+test("equal hints of a namespace are resolved once in a pass, and only objects with a new answer are reported", async (t) => {
+  const { set, sync, pass, answers, resolved, reported, results, servicesChanged } = pipelineRig(t, WITHOUT_DNS);
+  answers.set("nginx", NO_SERVICE);
+  await sync();
+  for (let count = 0; count < 50; count += 1) set(`n${count}`, "nginx", [`n${count}.example.com`]);
+  set("t", "traefik", ["t.example.com"]);
+  const from = { kind: "Ingress", namespace: "other", name: "web" };
+  set("o", "nginx", ["o.example.com"], { from });
+  await pass(100);
+  assert.equal(resolved.length, 3, "one for each namespace and class");
+  answers.set("nginx", "edge");
+  reported.length = 0;
+  servicesChanged();
+  await pass(100);
+  assert.deepEqual([reported.length, results("n7")], [51, ["edge"]]);
+  reported.length = 0;
+  servicesChanged();
+  await pass(100);
+  assert.deepEqual(reported, []);
+});
+
+test("any differing field makes hints different", async (t) => {
+  const { see, sync, pass, resolved } = pipelineRig(t, WITHOUT_DNS);
+  await sync();
+  const base: RoutingHints = { className: "nginx", addresses: ["192.0.2.1"], admitted: true };
+  const all: RoutingHints[] = [
+    base,
+    { ...base, className: undefined },
+    { ...base, addresses: [] },
+    { ...base, admitted: false },
+    { ...base, ports: [443] },
+    { ...base, service: { namespace: "a", name: "b" } },
+    { ...base, instance: "edge" },
+    { ...base, gateway: { namespace: "a", name: "b" } },
+    { ...base, gateway: { namespace: "a", name: "b", classNamespace: "c" } },
+  ];
+  for (const [index, hints] of [...all, ...all].entries())
+    see(`o${index}`, [viewOf("a.example.com", undefined, { hints: { ...hints } })]);
+  await pass(100);
+  assert.deepEqual(resolved, all);
+});
+
+test("hints that cannot be resolved, and views that cannot be read, affect only their own objects", async (t) => {
+  const { see, set, sync, pass, answers, results, reported, log } = pipelineRig(t, WITHOUT_DNS);
+  await sync();
+  set("odd", "odd", ["odd.example.com"]);
+  answers.get = ((name: string) => {
+    if (name === "odd") throw new Error("out of ideas");
+  }) as typeof answers.get;
+  see("broken", [viewOf("a.example.com", "edge", { hints: null as never })]);
+  set("web");
+  await pass(100);
+  assert.deepEqual([results("odd"), results("web")], [["target-failed"], ["edge"]]);
+  assert.ok(!reported.includes("broken"));
+  assert.deepEqual(log.lines.at(-1)?.fields, { code: "object-failed", object: '"0/broken"' });
+});
+
+test("a claim has the fields of its view, its target and the addresses of its object; a deleted object has none", async (t) => {
+  const { see, set, sync, pass, claims, reported, servicesChanged } = pipelineRig(t, WITHOUT_DNS);
+  await sync();
+  const refused = { code: "ignored", text: "why" };
+  const { hints: _, ...view } = viewOf("a.example.com", "edge");
+  see("a", [viewOf("a.example.com", "edge"), viewOf("b.example.com", "edge", { hints: refused })]);
+  await pass(100);
+  assert.deepEqual(
+    claims.get("a")?.map(({ name: _name, ...claim }: object & { name?: string }) => claim),
+    [
+      { ...view, target: "edge", publicAddresses: ["198.51.100.50"] },
+      { ...view, hostname: "b.example.com", target: refused },
+    ],
+  );
+  set("a", "edge", []);
+  await pass(100);
+  assert.deepEqual(claims.get("a"), []);
+  reported.length = 0;
+  servicesChanged();
+  await pass(100);
+  assert.deepEqual(reported, []);
+});
+
+test("a name keeps its target without evidence while it may; a name without a target gets none", async (t) => {
+  const setting = { addresses: { targets: { edge: ["203.0.113.9"] } }, ...WITHOUT_DNS };
+  const { set, sync, pass, answers, results, plan, servicesChanged, addresses } = pipelineRig(t, setting);
+  await sync();
+  set("a", "nginx", ["a.example.com"]);
+  answers.set("nginx", "edge");
+  await pass(100);
+  answers.set("nginx", NO_SERVICE);
+  servicesChanged();
+  set("b", "nginx", ["b.example.com"]);
+  await pass(100);
+  assert.deepEqual([results("a"), results("b"), plan.planned.size], [["no-service?"], ["no-service"], 1]);
+  addresses.targets = {};
+  servicesChanged();
+  await pass(100);
+  assert.deepEqual([results("a"), plan.planned.size], [["no-service"], 0]);
+});
+
+test("a new leader decides the objects with published names first, with the published targets", async (t) => {
+  const setting = { addresses: { targets: { edge: [], old: [] } }, ...WITHOUT_DNS };
+  const { set, sync, plan, pipeline, resolved, results } = pipelineRig(t, setting);
+  set("new", "one", ["new.example.com"]);
+  set("kept", "two", ["kept.example.com"]);
+  await sync();
+  const line = { name: "kept.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "old" };
+  plan.setPublished((name) => (name === line.name ? line : undefined), [line.name]);
+  resolved.length = 0;
+  await pipeline.keep([[line.name, line]]);
+  assert.deepEqual(
+    [resolved.map(({ className }) => className), results("kept")],
+    [["two", "one"], ["two"]],
+    "with evidence, another target is no news",
+  );
+});
+
+test("two objects of a namespace want different targets all the time: that is a conflict, and no instability", async (t) => {
+  const { set, sync, pass, plan, results, servicesChanged } = pipelineRig(t, WITHOUT_DNS);
+  const line = { name: "shop.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "one" };
+  plan.setPublished((name) => (name === line.name ? line : undefined), [line.name]);
+  set("a", "one");
+  set("b", "two", ["shop.example.com"], { created: "2026-02-01T00:00:00Z" });
+  await sync();
+  for (let times = 0; times < 5; times += 1) {
+    servicesChanged();
+    set("b", "two", ["shop.example.com"], { created: "2026-02-01T00:00:00Z" });
+    await pass(1_000);
+  }
+  assert.deepEqual([results("a"), results("b")], [["one"], ["two"]]);
+});
+
+test("an object that wants another target twice within a minute is undecided for a minute", async (t) => {
+  const { set, sync, pass, plan, results } = pipelineRig(t, WITHOUT_DNS);
+  const line = { name: "shop.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "one" };
+  plan.setPublished((name) => (name === line.name ? line : undefined), [line.name]);
+  set("a", "one");
+  await sync();
+  set("a", "two");
+  await pass(1_000);
+  assert.deepEqual(results("a"), ["two"]);
+  set("a", "one");
+  await pass(59_000, 500);
+  assert.deepEqual([results("a"), plan.planned.get(line.name)?.target], [["target-unstable?"], "two"]);
+  await pass(2_000);
+  assert.deepEqual([results("a"), plan.planned.get(line.name)?.target], [["one"], "one"]);
+});
+
+test("the state and the end include the sources and the resolver", async (t) => {
+  const { pipeline, stopped, sync } = pipelineRig(t, WITHOUT_DNS);
+  await sync();
+  assert.deepEqual(
+    pipeline.state().map(({ name }) => name),
+    ["objects", "services"],
+  );
+  await pipeline.stop();
+  assert.deepEqual(stopped.sort(), ["resolver", "source"]);
+});

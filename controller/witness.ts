@@ -1,0 +1,110 @@
+import type { Claim, Reason } from "#hostmap/types.ts";
+import type { ExpectedClaim, VerifyMode } from "./dnscheck/dns-decision.ts";
+import type { DnsSweep, Testimony } from "./dnscheck/sweep.ts";
+import type { HeaderReason, TargetHeaders, TargetLocations } from "./targets/resolver.ts";
+
+/** What the two witnesses know: the ingress controllers' answers, and the cluster's DNS. */
+export interface Witnesses {
+  /** Undefined: no ingress controller is asked for a header. */
+  readonly headers?: Pick<TargetHeaders, "against"> | undefined;
+  readonly locations: Pick<TargetLocations, "mapsAlways" | "warningOf">;
+  /** Undefined: DNS is not asked. */
+  readonly dns?: Pick<DnsSweep, "askAbout" | "release"> | undefined;
+  readonly mode: VerifyMode;
+}
+
+interface Subject {
+  readonly name: string;
+  readonly object: string;
+}
+
+const WAITING: Reason = {
+  code: "dns-pending",
+  text: "waits for the first answer of the cluster's DNS, at most 2 s (policy.verifyDns)",
+};
+const NOT_VERIFIED: Reason = {
+  code: "dns-not-verified",
+  text: "the cluster's DNS has not yet been seen to lead it to its load balancer (policy.verifyDns: enforce)",
+};
+
+/** Hears the witnesses about the claim of an object. `name` is its parsed hostname. */
+export function witness(claim: Claim, { name, object }: Subject, witnesses: Witnesses): Claim {
+  const { headers, dns, mode } = witnesses;
+  const aim = typeof claim.target === "string" ? claim.target : claim.undecided && claim.maybe;
+  const against = aim === undefined ? undefined : headers?.against(aim);
+  const mayGetOne = mode === "auto" && claim.lacking !== undefined;
+  if (against !== undefined || (aim === undefined && !mayGetOne)) {
+    dns?.release(name, object);
+    return aim === undefined || against === undefined ? claim : withoutHeader(claim, aim, against);
+  }
+  if (dns === undefined) return claim;
+  const testimony = dns.askAbout(name, object, expectedOf(claim, aim, mode));
+  if (mode === "warn") return claim;
+  if (aim === undefined) return withFirst(claim, testimony, witnesses);
+  return mode === "auto" ? withAuto(claim, aim, testimony, witnesses) : withEnforce(claim, aim, testimony);
+}
+
+/** The claim on a target about which an ingress controller has not answered, or that refuses a header. */
+function withoutHeader(claim: Claim, target: string, { pending, reason }: HeaderReason): Claim {
+  return pending ? undecided(claim, target, reason) : refused({ ...claim, maybe: target }, reason);
+}
+
+/** With `auto`, only addresses of the target count: those of the object may belong to another controller. */
+function expectedOf(claim: Claim, aim: string | undefined, mode: VerifyMode): ExpectedClaim {
+  if (aim === undefined) return { target: undefined, byClass: claim.lacking?.byClass, publicAddresses: [] };
+  return { target: aim, publicAddresses: mode === "auto" ? [] : (claim.publicAddresses ?? []) };
+}
+
+/**
+ * Missing evidence of DNS unmaps no name. Only names that DNS leads to an address of no Service here are not mapped.
+ */
+function withAuto(
+  claim: Claim,
+  aim: string,
+  { decision, isWaiting, isSettled }: Testimony,
+  witnesses: Witnesses,
+): Claim {
+  if (isWaiting) return undecided(claim, aim, WAITING);
+  if (decision === "verified") return { ...decided(claim, aim), verified: true };
+  if (typeof decision === "string") return claim;
+  // The object chose its target, and kube-proxy short-circuits the connection to the Service of that address.
+  if ("target" in decision)
+    return claim.chosen ? claim : moved({ ...claim, verified: true }, decision.target, witnesses);
+  if (decision.code === "dns-absent" || witnesses.locations.mapsAlways(aim)) return claim;
+  return isSettled ? refused(claim, decision) : undecided(claim, aim, decision);
+}
+
+/** Gives a claim the target to which DNS leads its name. Without one, the claim keeps its reason. */
+function withFirst(claim: Claim, { decision }: Testimony, witnesses: Witnesses): Claim {
+  if (typeof decision === "string" || !("target" in decision)) return claim;
+  return moved(decision.chosen ? claim : { ...claim, verified: true }, decision.target, witnesses);
+}
+
+function withEnforce(claim: Claim, aim: string, { decision, isSettled }: Testimony): Claim {
+  if (decision === "verified" || decision === "external") return claim;
+  // What is published stays. After a restart, DNS may answer with our own addresses, because a publisher gave the
+  // name to DNS.
+  if (typeof decision === "string") return undecided(claim, aim, NOT_VERIFIED);
+  return isSettled ? refused(claim, decision) : undecided(claim, aim, decision);
+}
+
+/** The claim with another target, and what is known about that target. */
+function moved({ warning: _ofItsOwn, ...claim }: Claim, target: string, { locations, headers }: Witnesses): Claim {
+  const warning = locations.warningOf(target, claim.ports);
+  const against = headers?.against(target);
+  const all = warning === undefined ? claim : { ...claim, warning };
+  return against === undefined ? decided(all, target) : withoutHeader(all, target, against);
+}
+
+function decided({ undecided: _is, maybe: _other, ...claim }: Claim, target: string): Claim {
+  return { ...claim, target };
+}
+
+/** A claim that only lacks evidence keeps that reason: the witnesses say nothing that decides. */
+function undecided(claim: Claim, maybe: string, reason: Reason): Claim {
+  return claim.undecided ? claim : { ...claim, target: reason, undecided: true, maybe };
+}
+
+function refused({ undecided: _is, ...claim }: Claim, reason: Reason): Claim {
+  return { ...claim, target: reason };
+}

@@ -1,0 +1,207 @@
+import { isIP } from "node:net";
+import type { TestContext } from "node:test";
+import type { DnsLookup } from "#controller/dnscheck/lookup.ts";
+import { type DnsAnswers, DnsSweep } from "#controller/dnscheck/sweep.ts";
+import { Pipeline } from "#controller/pipeline.ts";
+import type { RoutingHints, View, ViewSink } from "#controller/sources/types.ts";
+import type { LackingEvidence } from "#controller/targets/missing-evidence.ts";
+import type { HeaderReason, TargetLocations, TargetResolver } from "#controller/targets/resolver.ts";
+import { createClaimPolicy } from "#hostmap/claim-policy.ts";
+import { Plan } from "#hostmap/plan.ts";
+import type { Claim, Reason } from "#hostmap/types.ts";
+import { parseConfig } from "#lib/config/parse.ts";
+import { LineLog } from "./clock.ts";
+import { mockSteadyTime, turns } from "./stopped-time.ts";
+
+/** What is known about targets. A test may change it at any time. */
+export interface Addresses {
+  /** The addresses of each target's load balancer, by target. */
+  targets?: Record<string, readonly string[]>;
+  /** The `externalIPs` of each target's Service. */
+  external?: Record<string, readonly string[]>;
+  own?: string[];
+  /** Targets whose Service has `switchback.dev/map: always`. */
+  always?: string[];
+  /** The warning about a target, by target. */
+  warnings?: Record<string, Reason>;
+  /** What the ingress controllers' answers say against a target, by target. */
+  against?: Record<string, HeaderReason>;
+}
+
+interface Setting {
+  readonly mode?: "auto" | "warn" | "enforce";
+  readonly addresses?: Addresses;
+  readonly known?: DnsAnswers;
+  readonly quota?: number;
+  readonly clusterDomain?: string;
+  /** The records of the start. */
+  readonly before?: Readonly<Record<string, readonly string[] | Error>>;
+  /** Whether DNS is asked. Default: yes. */
+  readonly asksDns?: boolean;
+}
+
+/** The reason for a class without a target. */
+export const NO_SERVICE: Reason = { code: "no-service", text: "no Service has its address" };
+
+function locationsOf(addresses: Addresses): TargetLocations {
+  return {
+    addressesOf: (target) => [...(addresses.targets?.[target] ?? []), ...(addresses.external?.[target] ?? [])],
+    externalIPsOf: (target) => addresses.external?.[target] ?? [],
+    targetAt: (address) => Object.entries(addresses.targets ?? {}).find(([, all]) => all.includes(address))?.[0],
+    mapsAlways: (target) => addresses.always?.includes(target) ?? false,
+    warningOf: (target) => addresses.warnings?.[target],
+  };
+}
+
+/**
+ * A pipeline whose source, Services, DNS and clock the test controls. The class of an object is the name of its target.
+ * A class of `answers` has that answer.
+ */
+export function pipelineRig(t: TestContext, setting: Setting = {}) {
+  const { mode = "auto", addresses = {}, known, quota = 1_000, clusterDomain, before = {}, asksDns = true } = setting;
+  t.mock.timers.enable({ apis: ["setInterval", "setTimeout"] });
+  const state = { now: 1_000, slow: false, open: 0, most: 0, isReady: true, synced: 0 };
+  mockSteadyTime(t, () => state.now);
+  const records = new Map<string, readonly string[] | Error>(Object.entries(before));
+  const asked: string[] = [];
+  const lookup: DnsLookup = async (name, family) => {
+    const all = records.get(`${name}/${family}`) ?? records.get(name) ?? [];
+    if (family === 4) {
+      asked.push(name);
+      state.open += 1;
+      state.most = Math.max(state.most, state.open);
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+    while (state.slow && !name.endsWith(`svc.${clusterDomain}`)) await new Promise((resolve) => setImmediate(resolve));
+    if (family === 4) state.open -= 1;
+    if (all instanceof Error) throw all;
+    const ofFamily = all.filter((address) => isIP(address) === family);
+    return { addresses: ofFamily.slice(0, 64), omitted: Math.max(0, ofFamily.length - 64) };
+  };
+  const log = new LineLog();
+  const locations = locationsOf(addresses);
+  const [isReady, now] = [() => state.isReady, () => state.now];
+  const ownAddresses = () => new Set(addresses.own);
+  const dns = new DnsSweep({ lookup, locations, ownAddresses, isReady, clusterDomain, mode, known, now, log });
+  const answers = new Map<string, string | Reason | LackingEvidence>();
+  const resolved: RoutingHints[] = [];
+  const rules = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: quota };
+  const plan: Plan = new Plan(createClaimPolicy(rules, undefined), quota);
+  let see: ViewSink = () => {};
+  const nothing = () => {};
+  let [sourceSynced, servicesChanged, headersChanged, resolverSynced] = [nothing, nothing, nothing, nothing];
+  const stopped: string[] = [];
+  const resolver: TargetResolver = {
+    start(onChange, onSynced) {
+      [servicesChanged, resolverSynced] = [onChange, onSynced];
+    },
+    resolve(hints) {
+      resolved.push(hints);
+      return answers.get(hints.className ?? "") ?? hints.className ?? NO_SERVICE;
+    },
+    named: (target) => target,
+    mayKeep: (target, _hints, { code }) => code === NO_SERVICE.code && target in (addresses.targets ?? {}),
+    warningOf: (target) => addresses.warnings?.[target],
+    state: () => [{ name: "services", synced: true, problems: [] }],
+    stop: async () => void stopped.push("resolver"),
+  };
+  const source = {
+    start(sink: ViewSink, onSynced: () => void) {
+      [see, sourceSynced] = [sink, onSynced];
+    },
+    state: () => [{ name: "objects", synced: true, problems: [] }],
+    stop: async () => void stopped.push("source"),
+  };
+  const headers = {
+    against: (target: string) => addresses.against?.[target],
+    want() {},
+    follow(onChange: () => void) {
+      headersChanged = onChange;
+    },
+  };
+  const pipeline = new Pipeline({
+    ...{ sources: [source], resolver, locations, mode, isReady, headers, log, plan: () => plan },
+    config: parseConfig({}),
+    dns: asksDns ? dns : undefined,
+  });
+  const claims = new Map<string, readonly Claim[]>();
+  const reported: string[] = [];
+  pipeline.start(
+    (place, all) => {
+      const object = place.replace(/^0\//, "");
+      reported.push(object);
+      claims.set(object, all);
+      plan.set(object, all);
+    },
+    () => {
+      state.synced += 1;
+    },
+  );
+  t.after(() => {
+    state.slow = false;
+    return pipeline.stop();
+  });
+  const pass = async (ms: number, stepMs = 50) => {
+    for (let passed = 0; passed < ms; passed += stepMs) {
+      state.now += stepMs;
+      t.mock.timers.tick(stepMs);
+      await turns(6);
+      plan.takeChanges(state.now);
+    }
+  };
+  return {
+    ...{
+      addresses,
+      answers,
+      asked,
+      claims,
+      dns,
+      log,
+      pass,
+      pipeline,
+      plan,
+      records,
+      reported,
+      resolved,
+      state,
+      stopped,
+    },
+    see: (object: string, views: readonly View[]) => see(object, views),
+    /** An object of the class, with these names. */
+    set: (
+      object: string,
+      className = "edge",
+      names: readonly string[] = ["shop.example.com"],
+      more: Partial<View> = {},
+    ) =>
+      see(
+        object,
+        names.map((name) => viewOf(name, className, more)),
+      ),
+    sourceSynced: () => sourceSynced(),
+    resolverSynced: () => resolverSynced(),
+    servicesChanged: () => servicesChanged(),
+    headersChanged: () => headersChanged(),
+    /** Everything is listed. */
+    sync: async () => {
+      sourceSynced();
+      resolverSynced();
+      await pass(100);
+    },
+    /** By claim: the target, with `!` if DNS leads there; or the reason, with `?` if it is not decided. */
+    results: (object: string) =>
+      (claims.get(object) ?? []).map(({ target, verified, undecided }) =>
+        typeof target === "string" ? `${target}${verified ? "!" : ""}` : `${target.code}${undecided ? "?" : ""}`,
+      ),
+  };
+}
+
+export function viewOf(hostname: string, className: string | undefined, more: Partial<View> = {}): View {
+  return {
+    hostname,
+    from: { kind: "Ingress", namespace: "shop", name: "web" },
+    created: "2026-01-01T00:00:00Z",
+    hints: { className, addresses: ["198.51.100.50"], admitted: true },
+    ...more,
+  };
+}
