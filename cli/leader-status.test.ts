@@ -84,29 +84,6 @@ test("retries after a delay until the leader answers", async (t) => {
   assert.deepEqual(time.waits, [100, 100]);
 });
 
-const observing = (unknownCode?: string) => ({
-  ...leader,
-  running: { ...(unknownCode && { unknownCode }), workloads: [] },
-});
-
-test("waits while the controller lists the pods, which it may start only on request", async (t) => {
-  const listing = [observing("namespaces-not-listed"), observing("pods-not-listed")];
-  const { server, time } = asked(t, ...listing, observing());
-  assert.deepEqual(await leaderStatus(server.client, "ours"), observing());
-  assert.deepEqual(time.waits, [250, 250]);
-});
-
-test("waits for pods at most half a minute, or less if requested, and not for other unknown states", async (t) => {
-  const forever = asked(t, observing("pods-not-listed"));
-  assert.deepEqual(await leaderStatus(forever.server.client, "ours"), observing("pods-not-listed"));
-  assert.equal(forever.time.waits.length, 120);
-  const options = { observedWithinMs: 0 };
-  assert.deepEqual(await leaderStatus(forever.server.client, "ours", options), observing("pods-not-listed"));
-  const other = asked(t, observing("no-map"));
-  assert.deepEqual(await leaderStatus(other.server.client, "ours"), observing("no-map"));
-  assert.deepEqual([forever.time.waits.length, other.time.waits], [120, []]);
-});
-
 test("without a leader, returns the status of the last follower that answered", async (t) => {
   const { server, time, pages } = asked(t, follower, { ...follower, identity: "controller-2" });
   assert.deepEqual(await leaderStatus(server.client, "ours"), { ...follower, identity: "controller-2" });

@@ -98,10 +98,8 @@ function commandLine(root: Command, context: CliContext): CommandLine {
     agree: async (question) => (await import("./ask.ts")).agree(question),
     readConfig: async (flags) => (await (await import("./serve.ts")).readConfig(flags)).config,
     serve: async (name, load, flags) => (await import("./serve.ts")).serveStarter(name, load, flags, context),
-    leaderStatus: async (client, namespace, signal) => {
-      const { leaderStatus } = await import("./leader-status.ts");
-      return await leaderStatus(client, namespace, { all: true, observedWithinMs: 0 }, signal);
-    },
+    leaderStatus: async (client, namespace, signal) =>
+      (await import("./leader-status.ts")).leaderStatus(client, namespace, { all: true }, signal),
     cureOfRefusal,
     addedChecks,
   };

@@ -23,9 +23,11 @@ interface Deployment {
 const files = useFiles();
 let api: FakeApi;
 let deployments: Map<string, Deployment>;
+let unknown: string | undefined;
 let known: (asked: number) => Partial<WorkloadStatus>[];
 beforeEach(async () => {
   deployments = new Map();
+  unknown = undefined;
   known = () => [...deployments.keys()].map((name) => ({ name }));
   let asked = 0;
   api = await fakeApi((call) => {
@@ -50,7 +52,7 @@ function statusOf(workloads: readonly Partial<WorkloadStatus>[]): object {
     warnings: [],
     targets: [],
     names: [],
-    running: { workloads: workloads.map((each) => ({ ...base, ...each })) },
+    running: { unknown, workloads: workloads.map((each) => ({ ...base, ...each })) },
   };
 }
 
@@ -106,6 +108,16 @@ describe("restart", () => {
     ];
     assert.equal(err.length, expected.length);
     for (const [index, pattern] of expected.entries()) assert.match(err[index] ?? "", pattern);
+  });
+
+  it("restarts nothing while the leader does not know the pods", async () => {
+    add("a");
+    unknown = "the pods of the cluster are not known yet";
+    await assert.rejects(run("shop"), {
+      code: "kube-unreachable",
+      message: /the pods of the cluster are not known yet/,
+    });
+    assert.deepEqual(patches(), [0]);
   });
 
   it("retries if somebody changes the workload at the same moment", async () => {

@@ -1,4 +1,5 @@
 import type { WorkloadStatus } from "#controller/rollout/report.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import type { CliContext } from "#lib/process/context.ts";
@@ -27,20 +28,25 @@ export async function restart(what: string, flags: RestartFlags, context: CliCon
   const client = await connect(connectOptionsFrom(context.env, flags));
   const print = context.stdout.line;
   try {
-    const wanted = { in: argument.namespace, all: true };
-    const listWorkloads = async () => {
-      const status = await leaderStatus(client, flags.namespace, wanted);
-      return (await withUnwatched(client, status, argument.namespace)).running?.workloads;
+    const read = async () => {
+      const status = await leaderStatus(client, flags.namespace, { in: argument.namespace, all: true });
+      return (await withUnwatched(client, status, argument.namespace)).running;
     };
-    const listed = await context.progress.during("reading the controller's status", listWorkloads);
-    const selected = selectWorkloads(argument, listed);
+    const { unknown, workloads } = (await context.progress.during("reading the controller's status", read)) ?? {};
+    if (unknown) throw new SwitchbackError("kube-unreachable", `the state of workloads is unknown: ${unknown}`);
+    const selected = selectWorkloads(argument, workloads);
     for (const each of selected) print(`${labelOf(each)}: ${each.stale} of ${each.pods} pods stale`);
     if (selected.length === 0) {
       print("nothing to do: all pods have the current names");
       return 0;
     }
     if (!flags.yes) await agree("restart? [y/N] ");
-    return await restartAll(client, selected, { listWorkloads, ...flags }, context);
+    return await restartAll(
+      client,
+      selected,
+      { listWorkloads: async () => (await read())?.workloads, ...flags },
+      context,
+    );
   } finally {
     client.close();
   }

@@ -43,7 +43,7 @@ export async function status(flags: StatusFlags, context: CliContext): Promise<n
     return { ...(flags.in === undefined ? full : await withUnwatched(client, full, flags.in)), publishers };
   };
   const read = (signal: AbortSignal) =>
-    withPublishers(leaderStatus(client, flags.namespace, { ...wanted, observedWithinMs: 0 }, signal), signal);
+    withPublishers(leaderStatus(client, flags.namespace, wanted, signal), signal);
   const show = async (full: WholeStatus): Promise<Shown> => {
     const report = statusReport(full, flags, columns);
     return { ...(await render(flags.output, report)), isStuck: report.isStuck };

@@ -69,6 +69,8 @@ export class Pipeline {
   readonly #due = new Set<string>();
   /** Whether Services or answers of ingress controllers have changed. */
   #isAllDue = false;
+  /** The end of the next pass over all objects. */
+  #passEnd: PromiseWithResolvers<void> | undefined;
   /** The last pass over all objects. */
   #last: Pass | undefined;
   readonly #steady = new SteadyTargets();
@@ -91,12 +93,12 @@ export class Pipeline {
       this.#waitingFor.delete(one);
       this.#reconciler.enqueue();
     };
-    headers?.follow(() => this.#decideAll());
+    headers?.follow(() => void this.#allDecided());
     dns?.start(
       (name) => this.#decideObjects(this.#byName.get(name) ?? []),
       (name) => this.#namespaceOf(name),
     );
-    resolver.start(() => this.#decideAll(), synced(resolver));
+    resolver.start(() => this.#allDecided(), synced(resolver));
     for (const one of prerequisites) one.start(synced(one));
     for (const [place, source] of sources.entries())
       source.start((key, views) => this.#see(`${place}/${key}`, views), synced(source));
@@ -133,6 +135,7 @@ export class Pipeline {
   async stop(): Promise<void> {
     const { sources, resolver, prerequisites = [], names, dns, budget } = this.#deps;
     dns?.stop();
+    this.#passEnd?.resolve();
     const parts = [this.#reconciler, budget, names, resolver, ...prerequisites, ...sources];
     await Promise.all(parts.map((part) => part?.stop()));
   }
@@ -160,8 +163,9 @@ export class Pipeline {
   async #decideDue(): Promise<void> {
     const slice = timeSlices();
     const pass = new Pass(this.#deps, this.#last);
-    const isOfAll = this.#isAllDue;
+    const [isOfAll, passEnd] = [this.#isAllDue, this.#passEnd];
     this.#isAllDue = false;
+    this.#passEnd = undefined;
     for (const object of this.#due) {
       this.#due.delete(object);
       this.#decideSafely(object, pass);
@@ -172,7 +176,9 @@ export class Pipeline {
       await slice();
     }
     pass.end();
-    if (isOfAll) this.#last = pass;
+    if (!isOfAll) return;
+    this.#last = pass;
+    passEnd?.resolve();
   }
 
   /** An object that cannot be decided affects only itself: its earlier claims stay. */
@@ -267,9 +273,13 @@ export class Pipeline {
     this.#reconciler.enqueue();
   }
 
-  #decideAll(): void {
+  /** Decides all objects again. Resolves when that is done, or if nothing can be decided yet. */
+  async #allDecided(): Promise<void> {
     this.#isAllDue = true;
     this.#reconciler.enqueue();
+    if (this.#hasMissing() || this.#deps.isReady?.() === false) return;
+    this.#passEnd ??= Promise.withResolvers();
+    await this.#passEnd.promise;
   }
 
   /** The first namespace that claims the name and whose quota has room for it. */

@@ -1,7 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
 import { availableParallelism } from "node:os";
-import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { binaries, INTEGRATION_BINARIES } from "./cluster/binaries.ts";
 import { NotHere } from "./cluster/not-here.ts";
@@ -32,8 +29,6 @@ const LIFE = [
 ];
 
 const USAGE = "usage: node test/run.ts unit|integration|all [--kubernetes MINOR] [--helm 3|4] [FILTER...]";
-
-const BUILD_AHEAD = join(import.meta.dirname, "cluster", "build-ahead.ts");
 
 /**
  * One more than the cores, because tests of sockets and processes wait. On two cores, a run of 275 s used only 306 s
@@ -98,7 +93,6 @@ async function runKinds(kinds: readonly TestKind[], filters: readonly string[]):
     return 1;
   }
   const outcomes: Outcome[] = [];
-  const builder = unit.length > 0 && integration.length > 0 ? spawn(process.execPath, [BUILD_AHEAD]) : undefined;
   if (unit.length > 0) {
     heading(`unit tests (${unit.length} files)`);
     const { entries, remove } = groupFiles(unit);
@@ -111,17 +105,10 @@ async function runKinds(kinds: readonly TestKind[], filters: readonly string[]):
   let reason: string | undefined;
   if (integration.length > 0) {
     heading(`integration tests (${integration.length} files)`);
-    if (builder !== undefined) await ended(builder);
     reason = await missing();
     if (reason === undefined) outcomes.push(await runFiles(integration, { concurrency: INTEGRATION_CONCURRENCY }));
   }
   return exitCodeOf(outcomes, reason);
-}
-
-/** Shows a builder's output until the builder has ended. */
-async function ended(builder: ChildProcess): Promise<void> {
-  builder.stderr?.pipe(process.stderr);
-  if (builder.exitCode === null && builder.signalCode === null) await once(builder, "exit");
 }
 
 /** Prints the last lines that a person reads, and returns the exit code. */

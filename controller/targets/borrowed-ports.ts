@@ -18,10 +18,15 @@ export class BorrowedPorts {
     this.#table = table;
   }
 
-  /** Forgets the wanted ports. Call this before all objects are resolved again. */
+  /** Call this before all objects are resolved again. Until `settle`, the ports that they wanted before count, too. */
   reset(): void {
     this.#before = this.#wanted;
     this.#wanted = new Map();
+  }
+
+  /** Forgets the ports that no object wants any more. Call this after all objects were resolved again. */
+  settle(): void {
+    this.#before = new Map();
   }
 
   /** Adds the ports that an object wants. Returns whether one of them is new. */
@@ -40,7 +45,8 @@ export class BorrowedPorts {
    * to it.
    */
   complete(target: FoundTarget, view: ServiceView): FoundTarget {
-    const wanted = new Set([...HTTP_PORTS, ...(this.#wanted.get(target.name) ?? [])]);
+    const { name } = target;
+    const wanted = new Set([...HTTP_PORTS, ...(this.#wanted.get(name) ?? []), ...(this.#before.get(name) ?? [])]);
     const borrowed = [...wanted].flatMap((port) => {
       if (portOf(view, port) !== undefined) return [];
       const lender = this.#lenderOf(view, port);

@@ -76,10 +76,8 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     reconcile: () => {
       this.#borrowed.reset();
       this.#served.beginPass();
-      this.#onChange();
-      this.#onDefinition();
-      if (this.#served.isOutdated) this.#reporter.enqueue();
-      return undefined;
+      const resolved = this.#onChange();
+      return resolved === undefined ? this.#endPass() : resolved.then(() => this.#endPass());
     },
   });
   readonly #definitions = new Reconciler({
@@ -91,7 +89,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   #services: Informer<ServiceView> | undefined;
   readonly #inUse = new TargetsInUse();
   readonly #served = new ServedClasses();
-  #onChange: () => void = () => {};
+  #onChange: () => Promise<void> | undefined = () => undefined;
   #onDefinition: () => void = () => {};
 
   constructor(deps: DiscoveryDeps) {
@@ -99,7 +97,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     this.#configured = new ConfiguredTargets(deps.config, this.#table);
   }
 
-  start(onChange: () => void, onSynced: () => void): void {
+  start(onChange: () => Promise<void> | undefined, onSynced: () => void): void {
     const { client, log } = this.#deps;
     this.#onChange = onChange;
     this.#services = watchObjects<ServiceView, RawService>({
@@ -111,6 +109,13 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
       onSynced,
       log,
     });
+  }
+
+  /** Call this when all hints were resolved again. */
+  #endPass(): undefined {
+    this.#borrowed.settle();
+    this.#onDefinition();
+    if (this.#served.isOutdated) this.#reporter.enqueue();
   }
 
   resolve(hints: RoutingHints, held?: string): string | Reason {

@@ -13,8 +13,11 @@ import type { FoundTarget } from "./service-view.ts";
  * to be resolved again.
  */
 export interface TargetResolver {
-  /** Starts. `onSynced` is called once, when answers are valid. Before that, "no target" has no meaning. */
-  start(onChange: () => void, onSynced: () => void): void;
+  /**
+   * Starts. `onChange` resolves when all hints have been resolved again. `onSynced` is called once, when answers are
+   * valid. Before that, "no target" has no meaning.
+   */
+  start(onChange: () => Promise<void> | undefined, onSynced: () => void): void;
   /**
    * The name of a target, or the reason why there is none. Equal hints have equal answers between two changes.
    * `held` is the target that the name has now. It stays if several targets are possible.

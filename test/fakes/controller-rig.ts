@@ -12,7 +12,7 @@ import type { KubeObject } from "./memory-objects.ts";
 export const OWN = "/api/v1/namespaces/switchback-system";
 export const INGRESSES = "/apis/networking.k8s.io/v1/ingresses";
 export const LEASE = `/apis/coordination.k8s.io/v1/namespaces/switchback-system/leases/${OBJECTS.lease}`;
-export const EVENTS = "/apis/events.k8s.io/v1/namespaces/switchback-system/events";
+const EVENTS = "/apis/events.k8s.io/v1/namespaces/switchback-system/events";
 export const NAME = "shop.example.com";
 
 /** The page behind `/status`. */

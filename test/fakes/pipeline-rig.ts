@@ -14,7 +14,7 @@ import { LineLog } from "./clock.ts";
 import { mockSteadyTime, turns } from "./stopped-time.ts";
 
 /** What is known about targets. A test may change it at any time. */
-export interface Addresses {
+interface Addresses {
   /** The addresses of each target's load balancer, by target. */
   targets?: Record<string, readonly string[]>;
   /** The `externalIPs` of each target's Service. */

@@ -29,8 +29,6 @@ export interface SystemOptions {
   readonly before?: string;
   /** Whether to log what our accounts, and people bound to the chart's Roles, ask the API server. */
   readonly audit?: boolean;
-  /** The source tree whose chart is installed and whose programs run; default: this checkout. */
-  readonly tree?: string;
   /** Whether each component gets the chart's Node flags and, if this process may create cgroups, its memory limit. */
   readonly confined?: boolean;
 }

@@ -45,19 +45,12 @@ export class System extends Installation {
   /** The last key that was read, because tests read the status while the API server is down. */
   #statusKey = "";
 
-  /** The source tree of the chart that is installed, and of the programs that are started, from now on. */
-  tree: string;
-  /** The tree of the chart that is installed. */
-  #installed = "";
-  /** The last configuration with which a component was started, by tree and component. */
-  readonly #configs = new Map<string, string>();
   #profile: Profile = "default";
   readonly #isConfined: boolean;
   readonly #groups: MemoryGroup[] = [];
 
-  constructor(cluster: ControlPlane, folder: string, { confined: isConfined = false, tree = TOP }: SystemOptions = {}) {
+  constructor(cluster: ControlPlane, folder: string, { confined: isConfined = false }: SystemOptions = {}) {
     super(cluster, folder, NAMESPACE);
-    this.tree = tree;
     this.audit = new AuditLog(folder);
     this.#isConfined = isConfined;
     this.#processes = new Processes(folder, folder);
@@ -65,7 +58,7 @@ export class System extends Installation {
 
   /** Installs or upgrades the chart. */
   async install(values: ChartValues = {}): Promise<void> {
-    const chart = join(this.tree, "manifests/chart");
+    const chart = join(TOP, "manifests/chart");
     const args = ["upgrade", "--install", "switchback", chart, "-n", NAMESPACE, "--create-namespace", "--values", "-"];
     // No DNS server knows the tests' names, and nothing answers behind most of their Services.
     const given = JSON.stringify(values);
@@ -75,7 +68,6 @@ export class System extends Installation {
     }
     const { code, stderr } = await this.cluster.tool("helm", args, { input: JSON.stringify(values) });
     assert.equal(code, 0, stderr);
-    this.#installed = this.tree;
     this.#profile = values.profile ?? "default";
   }
 
@@ -167,30 +159,21 @@ export class System extends Installation {
     const name = `switchback-${component}-${this.#started}`;
     const namespace = component === "agent" ? AGENTS : NAMESPACE;
     const config = join(this.folder, `${name}.yaml`);
-    await writeFile(config, await this.configuration(component));
+    await writeFile(config, await this.#configuration(component));
     // An agent may write only the Lease of the node that its token names.
     const node = component === "agent" ? NODE : undefined;
     const token = await this.cluster.tokenFor(`${namespace}/switchback-${component}`, node);
     const kubeconfig = await this.cluster.kubeconfigFor({ token }, proxy && `https://127.0.0.1:${proxy.port}`);
     const env = { ...this.cluster.podNetwork, KUBECONFIG: kubeconfig, POD_NAME: name };
     const sets = settings.flatMap((set) => ["--set", set]);
-    const program = [join(this.tree, "cli/main.ts"), component, "--config", config, ...sets];
+    const program = [join(TOP, "cli/main.ts"), component, "--config", config, ...sets];
     const confined = await this.#confine(component, name, program);
     const [command = "", ...args] = confined.command;
     return { name, token, child: this.#processes.start(name, command, args, { ...confined.env, ...env }) };
   }
 
-  /**
-   * The configuration that the pods of a component mount. If another tree's chart is installed, the last one of this
-   * tree.
-   */
-  async configuration(component: ComponentName): Promise<string> {
-    const key = `${this.tree} ${component}`;
-    if (this.#installed === this.tree) this.#configs.set(key, await this.#mountedConfiguration(component));
-    return this.#configs.get(key) ?? assert.fail(`no ${component} of ${this.tree} was started before`);
-  }
-
-  async #mountedConfiguration(component: ComponentName): Promise<string> {
+  /** The configuration that the pods of a component mount. */
+  async #configuration(component: ComponentName): Promise<string> {
     const [namespace, ...workload] = workloadOf(component);
     const get = ["-n", namespace, "get"];
     const mounted = 'jsonpath={.spec.template.spec.volumes[?(@.name=="config")].configMap.name}';

@@ -14,7 +14,7 @@ const config: KnipConfig = {
     "tools/{*/main,checks/{line-lengths,weight},bench/mount}.ts!",
     "tools/bench/webhook/server.ts!",
     "**/*.test.ts",
-    "extras/*/integration/{attacks,metrics,picture}.ts",
+    "extras/*/integration/{attacks,metrics}.ts",
     "test/cluster/build-ahead.ts",
     "test/e2e/programs/*.ts",
     "extras/*/fakes/surfaces.ts",

@@ -1,4 +1,4 @@
-import { lookup, Resolver, resolveCname, resolveTxt, resolve as resolveType } from "node:dns/promises";
+import { lookup, Resolver, resolve as resolveType } from "node:dns/promises";
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import * as http from "node:http";
 import * as https from "node:https";
@@ -21,8 +21,8 @@ import { setTimeout as delay } from "node:timers/promises";
 // resolve NAME...: prints the first IPv4 address of each name, one line per name. resolve-all NAME...: prints all
 //   addresses, IPv4 first.
 // repeat SECONDS MS NAME...: looks the names up in turn, at most one every MS. Prints the number of lookups, the number
-//   of failures, and the slowest lookup in ms. txt NAME, cname NAME: prints what DNS answers. records TYPE,... NAME:
-//   prints the answer or the error for each type, as JSON.
+//   of failures, and the slowest lookup in ms. records TYPE,... NAME: prints the answer or the error for each type, as
+//   JSON.
 // reach SOURCE ADDRESS...: prints which addresses answer, as JSON. `tcp:IP:PORT` answers by accepting a connection,
 //   `dns:IP` by a datagram. SOURCE is the local address of the connection; with `any`, the machine chooses.
 
@@ -48,9 +48,7 @@ const commands: Record<string, () => Promise<void> | void> = {
   "resolve-all": () => resolve(args, 0),
   repeat: () => repeat(Number(args[0]), Number(args[1]), args.slice(2)),
   records: () => records((args[0] ?? "").split(","), args[1] ?? ""),
-  txt: async () => console.log((await resolveTxt(args[0] ?? "")).flat().join("\n")),
   reach: () => reach(args[0] ?? "", args.slice(1)),
-  cname: async () => console.log((await resolveCname(args[0] ?? "")).join("\n")),
 };
 await commands[command]?.();
 
