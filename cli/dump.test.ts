@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { issueAuthority, issueLeaf } from "#certs/issue.ts";
 import type { FullStatus } from "#controller/status.ts";
-import type { HeaderAnswer } from "#lib/documents/header-questions.ts";
+import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import { connect } from "#lib/kube/connect.ts";
 import { captured, runHere, useFiles } from "#test/fakes/cli.ts";
 import { fullStatus, WORKLOAD } from "#test/fakes/full-status.ts";
@@ -237,11 +237,9 @@ describe("status --from", () => {
       const asked = [80, 443].map((port) => ({
         ...{ target: "edge-nginx-16b7fc20a6aa", port, speaks: port === 443 ? ("tls" as const) : ("http" as const) },
         ...{ upstream: "nginx.edge.svc", upstreamPort: port, name: "shop.example.com", namespace: "edge" },
-        asker: "10.0.0.7",
       }));
       const codes = async (answer: HeaderAnswer) => {
-        const known = { answer, at: "2026-11-26T05:00:00Z", by: "10.0.0.7" };
-        const questions = asked.map((each) => ({ ...each, known }));
+        const questions = asked.map((each) => ({ ...each, known: { answer } }));
         server.add("/api/v1/namespaces/ours/configmaps", OBJECTS.targets, {
           ...targetsObject([], questions),
           metadata: { resourceVersion: "1" },

@@ -17,9 +17,7 @@ export const statusSchema = object({
     object({
       name: v.string(),
       upstream: v.string(),
-      ports: v.array(
-        object({ port: count, asked: v.optional(object({ answer: v.string(), at: v.string(), asker: v.string() })) }),
-      ),
+      ports: v.array(object({ port: count, asked: v.optional(object({ answer: v.string() })) })),
     }),
   ),
   names: v.array(

@@ -1,7 +1,7 @@
 import type { RolloutStatus, WorkloadStatus } from "#controller/rollout/report.ts";
 import type { FullStatus, NameStatus } from "#controller/status.ts";
 import type { Reason } from "#hostmap/types.ts";
-import { askedTexts } from "#lib/documents/asked-text.ts";
+import { askedTexts } from "#lib/documents/header-answers.ts";
 import { printable } from "#lib/errors/printable.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import { isStuck, stateText } from "#lib/workloads/workload-words.ts";
@@ -17,11 +17,6 @@ interface StatusLayout {
   readonly columns: number | undefined;
   /** Maximum number of rows in each table. */
   readonly maxRows: number;
-  /**
-   * The current time, from which ages are computed, in milliseconds since 1970. Undefined: the tables show times
-   * instead of ages.
-   */
-  readonly now: number | undefined;
 }
 
 /** The tables of asked targets, names and workloads, and a summary of the rollout. `more` are lines for the head. */
@@ -34,7 +29,7 @@ export function statusText(
   const columns = layout.wide ? undefined : layout.columns;
   const lines = (text: string) => wrap(printable(text), columns, 2).map((line) => `${line}\n`);
   const asked = selected.targets.filter(({ ports }) => ports.some((port) => port.asked));
-  const targets = asked.length === 0 ? undefined : section("targets", asked, layout, targetsAt(layout.now));
+  const targets = asked.length === 0 ? undefined : section("targets", asked, layout, TARGETS);
   const names = selected.names && section("names", selected.names, layout, NAMES);
   const { running } = full;
   const workloads = running?.unknown === undefined ? selected.workloads : undefined;
@@ -123,15 +118,13 @@ function notes(sections: readonly Section[], { columns }: StatusLayout): string[
 }
 
 /** Targets that were asked. Each port has its own line, or in `wide` its part of a column. */
-function targetsAt(now: number | undefined): Kind<FullStatus["targets"][number]> {
-  return {
-    head: { text: ["TARGET", "INGRESS CONTROLLER"], wide: ["TARGET", "INGRESS CONTROLLER", "SEEN"] },
-    row: ({ name, upstream, ports }, wide) => {
-      const seen = askedTexts(ports, wide ? undefined : now);
-      return wide ? { cells: [name, upstream, seen.join("; ")] } : { cells: [name, upstream], notes: seen };
-    },
-  };
-}
+const TARGETS: Kind<FullStatus["targets"][number]> = {
+  head: { text: ["TARGET", "INGRESS CONTROLLER"], wide: ["TARGET", "INGRESS CONTROLLER", "SEEN"] },
+  row: ({ name, upstream, ports }, wide) => {
+    const seen = askedTexts(ports);
+    return wide ? { cells: [name, upstream, seen.join("; ")] } : { cells: [name, upstream], notes: seen };
+  },
+};
 
 const NAMES: Kind<NameStatus> = {
   head: { text: ["NAME", "TARGET", "FROM"], wide: ["NAME", "TARGET", "FROM", "SINCE", "REASON"] },

@@ -38,27 +38,21 @@ restarting now: none; waiting: 3; restarts in the last hour: 2
   );
 });
 
-test("shows each asked port's answer, its age and the asking proxy; without a clock or in wide, its time", () => {
+test("shows each asked port's answer", () => {
   const full = fullStatus();
   const asked = { ...full, targets: [...full.targets, ASKED_TARGET] };
-  const textAt = (now?: number, wide = false) => plain(statusReport(asked, {}, 80, now).text(wide).text);
-  const at = "2026-01-02T03:04:05Z";
   assert.equal(
-    textAt(Date.parse(at) + 190_000).split("\nNames")[0],
+    textOf(asked, {}).split("\nNames")[0],
     `map abc, from controller-0
 
 Asked for a PROXY header: 1
   TARGET  INGRESS CONTROLLER
   ------  ------------------
   asked   edge/web
-      443 demands v1, 3 min ago, from 10.0.0.7
+      443 demands v1
 `,
   );
-  assert.match(textAt(), /\n {6}443 demands v1, at 2026-01-02T03:04:05Z, from 10\.0\.0\.7\n/);
-  assert.match(
-    textAt(Date.parse(at), true),
-    /\n {2}asked {3}edge\/web {12}443 demands v1, at 2026-01-02T03:04:05Z, from 10\.0\.0\.7\n/,
-  );
+  assert.match(textOf(asked, {}, true), /\n {2}asked {3}edge\/web {12}443 demands v1\n/);
   for (const filter of [{ in: "shop" }, { name: "*" }, { refused: true }, { stuck: true }]) {
     assert.doesNotMatch(textOf(asked, filter), /Asked for/, JSON.stringify(filter));
   }

@@ -45,8 +45,7 @@ export async function status(flags: StatusFlags, context: CliContext): Promise<n
   const read = (signal: AbortSignal) =>
     withPublishers(leaderStatus(client, flags.namespace, wanted, signal), signal);
   const show = async (full: WholeStatus): Promise<Shown> => {
-    // No ages with --watch: they would change the text, and so print the status again, all the time.
-    const report = statusReport(full, flags, columns, flags.watch ? undefined : Date.now());
+    const report = statusReport(full, flags, columns);
     return { ...(await render(flags.output, report)), isStuck: report.isStuck };
   };
   const print = (shown: Shown, separator = "") => {
@@ -89,15 +88,14 @@ async function statusFrom(file: string, flags: StatusFlags, { stdout, stderr, pr
 
 /**
  * The status in all formats. `columns` is the width of the terminal; without it nothing is left out, shortened or
- * wrapped. Ages are relative to `now`, milliseconds since 1970; without `now`, times are shown instead. Throws
- * `kube-unreachable` if only stuck workloads are requested while the workloads are unknown: for a script, an empty
- * answer would mean that all is well.
+ * wrapped. Ages are relative to `now`, milliseconds since 1970. Throws `kube-unreachable` if only stuck workloads are requested while the workloads are unknown: for a
+ * script, an empty answer would mean that all is well.
  */
 export function statusReport(
   { publishers = {}, ...full }: WholeStatus,
   flags: StatusFilter & { readonly all?: boolean },
   columns: number | undefined,
-  now?: number,
+  now = Date.now(),
 ): Report & { readonly isStuck: boolean } {
   const unknown = full.running === undefined ? "no controller is the leader at the moment" : full.running.unknown;
   if (flags.stuck && unknown !== undefined) {
@@ -109,8 +107,8 @@ export function statusReport(
     document: { ...selectedDocument(full, selected), ...(Object.keys(publishers).length > 0 && { publishers }) },
     names: [...(selected.names ?? []).map(({ name }) => name), ...(selected.workloads ?? []).map(workloadKey)],
     text: (wide) => {
-      const lines = publisherLines(publishers, now ?? Date.now());
-      return statusText(full, selected, { wide, columns, maxRows, now }, lines);
+      const lines = publisherLines(publishers, now);
+      return statusText(full, selected, { wide, columns, maxRows }, lines);
     },
     isStuck: (selected.workloads ?? []).some(isStuck),
   };

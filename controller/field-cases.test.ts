@@ -6,12 +6,12 @@ import { setTimeout } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { parseAllDocuments } from "yaml";
 import { pluralOf } from "#cli/dump/stored-objects.ts";
-import type { HeaderAnswer, HeaderQuestion, ReportedAnswer } from "#lib/documents/header-questions.ts";
-import { answeringProxy, putProxy } from "#test/fakes/answering-proxy.ts";
+import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
+import { answeringProxy, type GivenAnswer, putProxy } from "#test/fakes/answering-proxy.ts";
 import { configMaps, controllerRig, untilPublished } from "#test/fakes/controller-rig.ts";
 import { ipv4Answers, startDnsServer } from "#test/fakes/dns-server.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
-import { questionsIn } from "#test/published.ts";
+import { type HeaderQuestion, questionsIn } from "#test/published.ts";
 import type { StatusDocument } from "./status.ts";
 
 // Clusters from public bug reports and from the documentation of other projects. Each case says which names have to
@@ -123,10 +123,10 @@ function namesIn({ names, targets }: Pick<StatusDocument, "names" | "targets">, 
   );
 }
 
-function answerTo({ target, port, upstream }: HeaderQuestion, { answers = {} }: Case): ReportedAnswer {
+function answerTo({ target, port, upstream }: HeaderQuestion, { answers = {} }: Case): GivenAnswer {
   const [service, namespace] = upstream.split(".");
   const answer = answers[`${namespace}/${service}`] ?? "demands-v1";
-  return { target, port, answer, at: "2026-01-01T00:00:00.000Z" };
+  return { target, port, answer };
 }
 
 async function dnsServer(t: TestContext, records: Readonly<Record<string, string>>): Promise<string> {

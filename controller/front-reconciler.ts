@@ -12,8 +12,8 @@ import { StoredTimes, steadyNow } from "#lib/kube/time.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
-import { AskedTargets } from "./expected-headers/asked-targets.ts";
-import type { ExampleOf } from "./expected-headers/questions.ts";
+import { type ExampleOf, withAskedPorts } from "./expected-headers/asked-ports.ts";
+import type { HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import { FrontServices } from "./front-services.ts";
 import { type AskProxy, ProxyReadiness } from "./proxy-readiness.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
@@ -27,16 +27,16 @@ interface FrontsDeps {
   readonly config: Pick<Config, "namespace" | "targets" | "discovery" | "proxy">;
   readonly clusterDomain: string | undefined;
   readonly catalog: TargetCatalog;
-  /** Present if the ingress controllers are asked. Then `headers` decides by their answers, and is also the catalog. */
-  readonly asking?:
-    | Pick<ConstructorParameters<typeof AskedTargets>[0], "headers" | "ask" | "calmMs" | "events">
-    | undefined;
+  /** Set if the ingress controllers are asked. It decides by their answers, and is also the catalog. */
+  readonly headers?: HeaderDecisions | undefined;
   readonly log: Logger;
   /** Records an Event when an address that pods hold is lost. */
   readonly notify: (code: string, note: string, service: string) => void;
   /** Milliseconds since 1970. */
   readonly now: () => number;
   readonly askProxy: AskProxy;
+  /** See `ListeningDeps` in proxy-readiness.ts. Only tests set it. */
+  readonly pollMs?: number | undefined;
 }
 
 /** Failed writes are retried after this time; an observed change is reconciled after the shorter one. */
@@ -55,6 +55,7 @@ interface Failure {
   readonly code: "targets-not-written" | "front-not-written" | "front-not-deleted";
   readonly target?: string;
 }
+const FRONT_FAILURES = ["front-not-written", "front-not-deleted"] as const;
 
 /**
  * The addresses of targets. The leader makes a relayed target reachable in three steps. It publishes the proxies'
@@ -67,7 +68,6 @@ export class FrontReconciler implements TargetAddresses {
   readonly #failures = new LogThrottle();
   readonly #services: FrontServices;
   readonly #listening: ProxyReadiness;
-  readonly #asked: AskedTargets | undefined;
   /** Since when each target is unused. */
   readonly #unused: StoredTimes;
   /** By target: since when, in this term, a front exists that the document does not list. */
@@ -88,7 +88,7 @@ export class FrontReconciler implements TargetAddresses {
 
   constructor(deps: FrontsDeps) {
     this.#deps = deps;
-    const { client, config, log, notify, askProxy: ask, asking, clusterDomain } = deps;
+    const { client, config, log, notify, askProxy: ask, headers, pollMs } = deps;
     const { namespace } = config;
     const onChange = () => this.#changed();
     const { selector, trafficDistribution } = config.proxy;
@@ -96,9 +96,11 @@ export class FrontReconciler implements TargetAddresses {
     this.#services = new FrontServices({ client, namespace, selector, trafficDistribution, log, notify, onChange });
     this.#listening = new ProxyReadiness({
       ...{ client, namespace, log, ask, onChange, now: () => performance.now() },
-      onProxies: asking && (() => this.#enqueue(SETTLE_MS)),
+      onProxies: headers && (() => this.#enqueue(SETTLE_MS)),
+      answers: headers?.answers,
+      onAnswer: () => headers?.changed(),
+      pollMs,
     });
-    this.#asked = asking && new AskedTargets({ ...asking, clusterDomain, log, onChange: () => this.#enqueue(0) });
     this.#unused = new StoredTimes(steadyNow, deps.now);
     this.#reconciler = new Reconciler({
       reconcile: () => this.#reconcile(),
@@ -162,7 +164,10 @@ export class FrontReconciler implements TargetAddresses {
 
   /** Somebody may have deleted the document. Then the front Services show that targets were published. */
   published(): readonly TargetAddress[] {
-    const { targets } = this.#store.published;
+    // A target that is only asked was never published.
+    const targets = this.#store.published.targets.filter(
+      ({ ports, clusterIPs }) => ports.length + clusterIPs.length > 0,
+    );
     const fronts = this.#services.addresses.entries().map(([name, clusterIPs]) => ({ name, clusterIPs }));
     const listed = new Set(targets.map(byName));
     return [...targets, ...fronts.filter(({ name }) => !listed.has(name))];
@@ -175,7 +180,6 @@ export class FrontReconciler implements TargetAddresses {
     }
     this.#leading = signal;
     this.#unlisted = new Map();
-    this.#asked?.lead(signal);
     this.#enqueue(0);
   }
 
@@ -183,7 +187,7 @@ export class FrontReconciler implements TargetAddresses {
   async stop(): Promise<void> {
     this.#leading = undefined;
     const parts = [this.#reconciler, this.#reporter, this.#store, this.#services, this.#listening, ...this.#upstreams];
-    await Promise.all([...parts, this.#asked].map((part) => part?.stop()));
+    await Promise.all(parts.map((part) => part.stop()));
   }
 
   /** All targets: configured and discovered. */
@@ -198,8 +202,8 @@ export class FrontReconciler implements TargetAddresses {
 
   /** The configured targets, except those that the proxies may not relay to. */
   #configured(): readonly ConfiguredTarget[] {
-    const { catalog, asking } = this.#deps;
-    return catalog.configured().filter(({ name }) => asking?.headers.mayRelay(name) ?? true);
+    const { catalog, headers } = this.#deps;
+    return catalog.configured().filter(({ name }) => headers?.mayRelay(name) ?? true);
   }
 
   #addressesOf(target: TargetConfig): readonly string[] {
@@ -241,9 +245,8 @@ export class FrontReconciler implements TargetAddresses {
     this.#reporter.enqueue(REPORT_MS);
   }
 
-  /** Every replica decides with the published answers and targets. */
   #learn(): void {
-    this.#deps.asking?.headers.learn(this.#store.questions, this.#relayed());
+    this.#deps.headers?.learn(this.#store.published.targets, this.#leading !== undefined);
   }
 
   #enqueue(afterMs: number): void {
@@ -257,7 +260,7 @@ export class FrontReconciler implements TargetAddresses {
     try {
       const plan = this.#withUnlisted(this.#plan());
       await this.#carryOut(plan, term);
-      this.#worked({ code: "targets-not-written" });
+      this.#worked(["targets-not-written"]);
       const { nextDropMs } = plan;
       return { requeueAfter: nextDropMs === undefined ? undefined : Math.max(SETTLE_MS, nextDropMs) };
     } catch (error) {
@@ -271,10 +274,10 @@ export class FrontReconciler implements TargetAddresses {
     return this.#store.published.targets.filter(({ ports }) => ports.length > 0);
   }
 
-  /** The targets without a relay, as published for the next leader. */
-  #ownServices(): readonly PublishedTarget[] {
+  /** The targets without a relay that are not listed otherwise, as published for the next leader. */
+  #ownServices(listed: ReadonlySet<string>): readonly PublishedTarget[] {
     return this.#definitions().flatMap((target) => {
-      const clusterIPs = isRelayed(target) ? [] : this.#addressesOf(target);
+      const clusterIPs = isRelayed(target) || listed.has(target.name) ? [] : this.#addressesOf(target);
       return clusterIPs.length === 0 ? [] : { name: target.name, upstream: clusterIPs[0] ?? "", ports: [], clusterIPs };
     });
   }
@@ -325,12 +328,14 @@ export class FrontReconciler implements TargetAddresses {
   async #carryOut({ targets, dropped }: RelayedTargets, term: AbortSignal): Promise<void> {
     const stuck = await this.#removeFronts(dropped, term);
     term.throwIfAborted();
-    const { questions: before } = this.#store;
     const remembered = this.#relayed().filter(({ name }) => stuck.has(name));
-    const { proxies } = this.#listening;
-    const questions = this.#asked?.questions(this.#inUse ?? new Set(), this.#exampleOf, proxies, before);
-    if (await this.#store.write([...targets, ...remembered, ...this.#ownServices()], questions)) this.#learn();
-    this.#asked?.expect(this.#store.questions);
+    const relayed = [...targets, ...remembered];
+    const listed = [...relayed, ...this.#ownServices(new Set(relayed.map(byName)))];
+    const { clusterDomain, headers } = this.#deps;
+    const { published } = this.#store;
+    const input = { inUse: this.#inUse ?? new Set(), exampleOf: this.#exampleOf, clusterDomain, published };
+    const asked = headers && withAskedPorts(listed, { headers, ...input });
+    if (await this.#store.write(asked ?? listed, headers && this.#listening.proxies.length)) this.#learn();
     const failed = await this.#ensureFronts(targets, term);
     // No proxy listens for a target without an upstream.
     this.#listening.expect(targets.filter(({ upstreamIPs }) => upstreamIPs?.length !== 0).map(byName));
@@ -345,8 +350,7 @@ export class FrontReconciler implements TargetAddresses {
     const ensure = async (target: PublishedTarget) => {
       try {
         await this.#services.ensure(target, signal);
-        this.#worked({ code: "front-not-written", target: target.name });
-        this.#worked({ code: "front-not-deleted", target: target.name });
+        this.#worked(FRONT_FAILURES, target.name);
       } catch (error) {
         failed += 1;
         this.#failed({ code: "front-not-written", target: target.name }, error);
@@ -369,8 +373,7 @@ export class FrontReconciler implements TargetAddresses {
       signal.throwIfAborted();
       try {
         if (this.#deps.config.discovery.enabled) await this.#services.remove(name);
-        this.#worked({ code: "front-not-written", target: name });
-        this.#worked({ code: "front-not-deleted", target: name });
+        this.#worked(FRONT_FAILURES, name);
         this.#deps.log.info({ target: name }, "removed a target that had no names for too long");
       } catch (error) {
         stuck.add(name);
@@ -386,8 +389,10 @@ export class FrontReconciler implements TargetAddresses {
     if (this.#failures.pass(`${of.code} ${of.target}`, { reason }) !== undefined) this.#deps.log.warn(of, reason);
   }
 
-  #worked(of: Failure): void {
-    if (this.#failures.end(`${of.code} ${of.target}`) !== undefined) this.#deps.log.info(of, "it works again");
+  #worked(codes: readonly Failure["code"][], target?: string): void {
+    for (const code of codes)
+      if (this.#failures.end(`${code} ${target}`) !== undefined)
+        this.#deps.log.info({ code, ...(target && { target }) }, "it works again");
   }
 
   /** Without discovery the RBAC rules cover the configured fronts only; other fronts stay unchanged. */

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
-import { NO_VERSION } from "#lib/kube/leader-client.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
 import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
@@ -52,16 +51,21 @@ test("a front that was just deleted gets its address again, even if that is refu
   assert.deepEqual(lost, []);
 });
 
-test("an address is requested five times in three seconds, and each refusal is logged", async (t) => {
+test("an address is requested five times in three seconds, then it is given up, with an Event", async (t) => {
   const pass = stopTime(t);
-  const { services, asked, log, term } = await fronts(t, 100);
-  void services.ensure(TARGET, term());
+  const { services, asked, lost, log, term } = await fronts(t, 100);
+  const ensured = services.ensure(TARGET, term());
   const counts: number[] = [];
   for (const ms of [90, 10, 190, 10, 390, 10, 790, 10, 1_490, 10]) {
     await pass(ms);
     counts.push(asked.length);
   }
   assert.deepEqual(counts, [1, 2, 2, 3, 3, 4, 4, 5, 5, 6]);
+  await ensured;
+  assert.deepEqual(asked, [HELD, HELD, HELD, HELD, HELD, undefined]);
+  assert.deepEqual(services.addressesOf("edge"), ["198.51.100.1"]);
+  const note = "the ClusterIP 198.51.100.9, 2001:db8::9 could not be reassigned; pods that hold it must be recreated";
+  assert.deepEqual(lost, [["front-address-lost", note, "switchback-edge"]]);
   assert.deepEqual(
     log.lines.map(({ level, fields, message }) => [level, fields, message]),
     [
@@ -70,26 +74,9 @@ test("an address is requested five times in three seconds, and each refusal is l
         { code: "front-address-refused", target: "edge", waitMs },
         "provided IP is already allocated",
       ]),
-      [
-        "error",
-        { code: "front-address-lost", target: "edge" },
-        "the ClusterIP 198.51.100.9, 2001:db8::9 could not be reassigned; pods that hold it must be recreated",
-      ],
+      ["error", { code: "front-address-lost", target: "edge" }, note],
     ],
   );
-});
-
-test("an address that is always refused is given up, with an Event", async (t) => {
-  const pass = stopTime(t);
-  const { services, asked, lost, term } = await fronts(t, 100);
-  const ensured = services.ensure(TARGET, term());
-  await pass(3_000);
-  assert.ok(await isSettled(ensured), "within the time for which an address is asked for");
-  await ensured;
-  assert.deepEqual(services.addressesOf("edge"), ["198.51.100.1"]);
-  const note = "the ClusterIP 198.51.100.9, 2001:db8::9 could not be reassigned; pods that hold it must be recreated";
-  assert.deepEqual(lost, [["front-address-lost", note, "switchback-edge"]]);
-  assert.deepEqual(asked, [HELD, HELD, HELD, HELD, HELD, undefined]);
 });
 
 test("a former leader does not give up an address", async (t) => {
@@ -175,8 +162,7 @@ test("a front is written once, with all fields; its address is known from the re
   assert.deepEqual([services.synced, state.changes], [true, 1]);
   await ensure();
   const path = `${PATH}/switchback-edge`;
-  const body = { ...FRONT, metadata: { ...FRONT.metadata, resourceVersion: NO_VERSION } };
-  assert.deepEqual(kube.writes, [{ method: "APPLY", path, fieldManager: "switchback-controller", body }]);
+  assert.deepEqual(kube.writes, [{ method: "APPLY", path, fieldManager: "switchback-controller", body: FRONT }]);
   assert.deepEqual([...services.addresses], [["edge", ["198.51.100.1"]]]);
   assert.deepEqual(await ensure(), []);
   await settled();
@@ -242,8 +228,7 @@ test("a Service is a front only if its name matches its label", async (t) => {
     api.put(`${PATH}/switchback-third`, { ...FRONT, metadata: {}, spec });
   });
   assert.deepEqual([[...services.addresses], state.changes], [[], 1]);
-  // The first write creates the front. Only its refusal reveals the Service with another label.
-  assert.deepEqual(await ensure(), [FRONT.spec, FRONT.spec]);
+  assert.deepEqual(await ensure(), [FRONT.spec]);
   assert.equal(kube.at(`${PATH}/switchback-edge`)?.metadata.labels?.["switchback.dev/target"], "edge");
 });
 
@@ -370,6 +355,28 @@ describe("trafficDistribution", () => {
     const none = await distributed(t);
     assert.deepEqual(await none.written(), [undefined]);
     assert.equal(none.log.lines.length, 2);
+  });
+
+  test("stays if the API server refuses an address", async (t) => {
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const { kube, services, ensure, log } = await followed(t, () => {}, "PreferSameNode");
+    services.remember("edge", HELD);
+    let refusals = 1;
+    kube.onWrite = () => {
+      if (refusals-- > 0) throw new SwitchbackError("kube-status", "IP is already allocated", { status: 422 });
+    };
+    const ensured = ensure();
+    await settled();
+    t.mock.timers.tick(100);
+    const specs = (await ensured) as { trafficDistribution?: string }[];
+    assert.deepEqual(
+      specs.map(({ trafficDistribution }) => trafficDistribution),
+      ["PreferSameNode", "PreferSameNode"],
+    );
+    assert.deepEqual(
+      log.lines.map(({ fields }) => (fields as { code: string }).code),
+      ["front-address-refused"],
+    );
   });
 
   test("is not written again and again if the API server drops it", async (t) => {

@@ -4,7 +4,7 @@ import { frontName } from "#lib/documents/listeners.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { describeError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { FIELD_MANAGER, NO_VERSION } from "#lib/kube/leader-client.ts";
+import { FIELD_MANAGER } from "#lib/kube/leader-client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { pause } from "#lib/kube/time.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
@@ -34,7 +34,6 @@ const OLDER_DISTRIBUTION = "PreferClose";
 /** The part of a front Service that is kept in memory. */
 interface Front {
   readonly uid: string | undefined;
-  readonly resourceVersion: string | undefined;
   readonly target: string;
   readonly clusterIPs: readonly string[];
   /** The fields that we manage, as one string. If it is equal, no write is needed. */
@@ -120,12 +119,12 @@ export class FrontServices {
   }
 
   /**
-   * Writes the front Service if it differs. Throws the API server's errors: with status 409 if the Service is not the
-   * version that was seen last. Throws when `signal` aborts. Before `start`, nothing is written.
+   * Writes the front Service if it differs. Throws the API server's errors: with status 409 if it is not the Service that
+   * was seen last. Throws when `signal` aborts. Before `start`, nothing is written.
    */
   async ensure(target: PublishedTarget, signal: AbortSignal): Promise<void> {
-    const addresses = this.addressesOf(target.name);
     if (this.#seen(target.name)?.managedSpec === this.#managedSpecOf(target)) return;
+    const addresses = this.addressesOf(target.name);
     if (await this.#applyWith(target, addresses, signal)) return;
     await this.#apply(target, []);
     const note = `the ClusterIP ${addresses.join(", ")} could not be reassigned; pods that hold it must be recreated`;
@@ -136,16 +135,24 @@ export class FrontServices {
   /**
    * Returns false if the API server keeps answering 422: the address belongs to another Service, or the Service range
    * has changed. A single refusal does not count, because the address of a deleted front becomes free only shortly
-   * after we observe the deletion.
+   * after we observe the deletion. A value of `trafficDistribution` that the API server refuses or drops is left out.
    */
   async #applyWith(target: PublishedTarget, addresses: readonly string[], signal: AbortSignal): Promise<boolean> {
     for (const waitMs of ADDRESS_WAITS_MS) {
+      const tried = this.#distribution;
       try {
-        await this.#applyDistributed(target, addresses);
+        const written = await this.#apply(target, addresses);
+        if (written?.managedSpec !== this.#managedSpecOf(target)) this.#giveUp(tried, "it was not kept");
         return true;
       } catch (error) {
-        if (statusOf(error) !== 422 || addresses.length === 0) throw error;
-        this.#deps.log.warn({ code: "front-address-refused", target: target.name, waitMs }, describeError(error));
+        const why = describeError(error);
+        if (statusOf(error) !== 422) throw error;
+        if (tried !== undefined && why.includes(DISTRIBUTION_FIELD)) {
+          this.#giveUp(tried, why);
+          continue;
+        }
+        if (addresses.length === 0) throw error;
+        this.#deps.log.warn({ code: "front-address-refused", target: target.name, waitMs }, why);
         await pause(waitMs, signal);
         signal.throwIfAborted();
       }
@@ -153,29 +160,9 @@ export class FrontServices {
     return false;
   }
 
-  /**
-   * Applies the front Service. If the API server refuses or drops the value of `trafficDistribution`, falls back to
-   * the next one.
-   */
-  async #applyDistributed(target: PublishedTarget, addresses: readonly string[]): Promise<void> {
-    const tried = this.#distribution;
-    if (tried === undefined) {
-      await this.#apply(target, addresses);
-      return;
-    }
-    try {
-      const written = await this.#apply(target, addresses);
-      if (written?.managedSpec !== this.#managedSpecOf(target)) this.#giveUp(tried, "it was not kept");
-    } catch (error) {
-      if (statusOf(error) !== 422 || !describeError(error).includes(DISTRIBUTION_FIELD)) throw error;
-      this.#giveUp(tried, describeError(error));
-      await this.#applyDistributed(target, addresses);
-    }
-  }
-
-  /** Does nothing if a concurrent write has already switched to the fallback. */
+  /** Does nothing without a value, or if a concurrent write has already switched to the fallback. */
   #giveUp(tried: TrafficDistribution, why: string): void {
-    if (this.#distribution !== tried) return;
+    if (tried === undefined || this.#distribution !== tried) return;
     this.#distribution = tried === OLDER_DISTRIBUTION ? undefined : OLDER_DISTRIBUTION;
     const instead = this.#distribution ?? "none";
     this.#deps.log.warn({ code: "traffic-distribution-refused", tried, instead }, why);
@@ -212,36 +199,13 @@ export class FrontServices {
     return managedSpecOf(target.name, this.#deps.selector, frontPorts(target), this.#distribution);
   }
 
-  /** Returns the front Service as it is now. */
+  /**
+   * Applies the front Service, whether it exists or not, and returns it. Also gives it back a label that somebody
+   * removed, without which the watch does not show it.
+   */
   async #apply(target: PublishedTarget, addresses: readonly string[]): Promise<Front | undefined> {
-    const seen = this.#seen(target.name);
-    return await this.#watcher?.request(this.#keyOf(target.name), async () => {
-      try {
-        return await this.#send(target, addresses, seen);
-      } catch (error) {
-        if (statusOf(error) !== 409 || seen !== undefined) throw error;
-        // The Service exists, but the watch does not show it: somebody removed its label.
-        const found = await this.#find(frontName(target.name));
-        if (found === undefined) throw error;
-        return await this.#send(target, addresses, found.metadata);
-      }
-    });
-  }
-
-  async #find(name: string): Promise<RawService | undefined> {
-    const { client, namespace } = this.#deps;
-    const query = { fieldSelector: `metadata.name=${name}` };
-    return (await client.list<RawService>(corePath("services", namespace), query)).items[0];
-  }
-
-  /** `seen` is the version that the write is based on. Undefined: the Service does not exist. */
-  async #send(
-    target: PublishedTarget,
-    addresses: readonly string[],
-    seen: { readonly uid?: string | undefined; readonly resourceVersion?: string | undefined } | undefined,
-  ): Promise<RawService> {
     const { client, namespace, selector } = this.#deps;
-    const { uid, resourceVersion = NO_VERSION } = seen ?? {};
+    const { uid } = this.#seen(target.name) ?? {};
     const labels = {
       "app.kubernetes.io/name": "switchback",
       "app.kubernetes.io/component": "front",
@@ -253,11 +217,13 @@ export class FrontServices {
     const object = {
       apiVersion: "v1",
       kind: "Service",
-      metadata: { name: frontName(target.name), namespace, labels, resourceVersion, ...(uid && { uid }) },
+      metadata: { name: frontName(target.name), namespace, labels, ...(uid && { uid }) },
       spec: { type: "ClusterIP", ipFamilyPolicy: "PreferDualStack", selector, ports, ...distribution, ...fixed },
     };
-    const path = this.#pathOf(target.name);
-    return await client.apply<RawService>(path, object, { fieldManager: FIELD_MANAGER, force: true });
+    const options = { fieldManager: FIELD_MANAGER, force: true };
+    return await this.#watcher?.request(this.#keyOf(target.name), () =>
+      client.apply<RawService>(this.#pathOf(target.name), object, options),
+    );
   }
 
   #pathOf(target: string): string {
@@ -275,8 +241,7 @@ function viewFront({ metadata, spec }: RawService): Front | undefined {
   if (!target || metadata.name !== frontName(target)) return undefined;
   const ports = (spec?.ports ?? []).map(({ port, targetPort }) => ({ port, targetPort: targetPort ?? port }));
   const managedSpec = managedSpecOf(target, spec?.selector ?? {}, ports, spec?.trafficDistribution);
-  const { uid, resourceVersion } = metadata;
-  return { uid, resourceVersion, target, clusterIPs: literalIPs(spec), managedSpec };
+  return { uid: metadata.uid, target, clusterIPs: literalIPs(spec), managedSpec };
 }
 
 function managedSpecOf(

@@ -43,7 +43,6 @@ export async function observe(config: Config, options: ObserveOptions): Promise<
     now: Date.now,
     // Only a leader asks the proxies.
     askProxy: () => Promise.reject(new Error("not asked")),
-    askAnswers: () => Promise.reject(new Error("not asked")),
     onFrontLost() {},
     reporters: {},
     mapReaders: () => 0,

@@ -5,6 +5,7 @@ import { type TestContext, test } from "node:test";
 import { LineLog } from "#test/fakes/clock.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { isSettled, stopTime } from "#test/fakes/stopped-time.ts";
+import { HeaderAnswers } from "./expected-headers/header-answers.ts";
 import { type AskProxy, askByHttp, ProxyReadiness } from "./proxy-readiness.ts";
 
 const SLICES = "/apis/discovery.k8s.io/v1/namespaces/switchback-system/endpointslices";
@@ -40,7 +41,7 @@ async function rig(t: TestContext, endpoints: readonly Endpoint[], slices = ["sl
     await held.answers;
     const listening = bound.get(address);
     if (listening === undefined) throw new Error("connection refused");
-    return { listening };
+    return { listening, answers: [] };
   };
   const state = { now: 0, changes: 0 };
   const listening = new ProxyReadiness({
@@ -201,8 +202,10 @@ test("one that was never started can be stopped", async () => {
   await new ProxyReadiness(deps).stop();
 });
 
-test("over HTTP, only a well-formed answer of a proxy is accepted", async (t) => {
-  let answer = '{"listening":["a",7,"b"]}';
+const ANSWER = { target: "a", port: 443, answer: "optional", count: 1 } as const;
+
+test("over HTTP, only a well-formed page of a proxy is accepted, and only its well-formed entries", async (t) => {
+  let answer = "";
   const server = createServer((request, response) => {
     response.statusCode = request.url === "/targets" ? 200 : 404;
     response.end(answer);
@@ -210,9 +213,59 @@ test("over HTTP, only a well-formed answer of a proxy is accepted", async (t) =>
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   t.after(() => server.close());
   const ask = askByHttp((server.address() as AddressInfo).port);
-  assert.deepEqual(await ask("127.0.0.1"), { listening: ["a", "b"] });
-  for (const bad of ["null", "{}", "no JSON"]) {
+  const odd = [null, "a", { ...ANSWER, answer: "yes" }, { ...ANSWER, port: "443" }, { ...ANSWER, count: {} }];
+  answer = JSON.stringify({ listening: ["a", 7, "b"], answers: [...odd, ANSWER] });
+  assert.deepEqual(await ask("127.0.0.1"), { listening: ["a", "b"], answers: [ANSWER] });
+  answer = JSON.stringify({ listening: ["a"], answers: "none" });
+  assert.deepEqual(await ask("127.0.0.1"), { listening: ["a"], answers: [] });
+  answer = JSON.stringify({ listening: new Array(30_000).fill("a"), answers: new Array(10_000).fill(ANSWER) });
+  const { listening, answers } = await ask("127.0.0.1");
+  assert.deepEqual([listening.length, answers.length], [2_000, 2_000]);
+  for (const bad of ["null", "{}", "no JSON", JSON.stringify({ listening: "a".repeat(1_000_001) })]) {
     answer = bad;
-    await assert.rejects(ask("127.0.0.1"), bad);
+    await assert.rejects(ask("127.0.0.1"), bad.slice(0, 20));
   }
+});
+
+test("answers are read every half second until each port has one, then every 5 s; a change is reported", async (t) => {
+  const pass = stopTime(t, POLL_MS);
+  const api = new MemoryKube();
+  api.set(SLICES, {
+    metadata: { name: "slice", labels: { "kubernetes.io/service-name": "switchback-proxy" } },
+    endpoints: ["10.0.0.1", "10.0.0.2"].map((address) => ({ addresses: [address], conditions: { ready: true } })),
+  });
+  const answers = new HeaderAnswers();
+  let [count, changes, polls] = [0, 0, 0];
+  const listening = new ProxyReadiness({
+    client: api.client,
+    namespace: "switchback-system",
+    log: new LineLog(),
+    ask: async (address) => {
+      if (address === "10.0.0.2") throw new Error("connection refused");
+      polls += 1;
+      return { listening: [], answers: count === 0 ? [] : [{ ...ANSWER, count }] };
+    },
+    now: () => 0,
+    onChange() {},
+    answers,
+    onAnswer: () => {
+      changes += 1;
+    },
+  });
+  listening.start();
+  t.after(() => listening.stop());
+  await pass(0);
+  listening.expect([]);
+  await pass(10_000);
+  assert.equal(polls, 0, "nothing is asked");
+  const ask = [{ port: 443, speaks: "tls", name: "a.example.com", upstreamPort: 443 } as const];
+  answers.learn([{ name: "a", upstream: "a", ports: [], clusterIPs: [], ask }], true);
+  listening.expect([]);
+  await pass(1_200);
+  assert.deepEqual([polls, changes], [2, 0]);
+  count = 1;
+  await pass(600);
+  assert.deepEqual([polls, changes, answers.answerOf("a", 443)], [3, 1, "optional"]);
+  await pass(10_200);
+  assert.deepEqual([polls, changes], [5, 1]);
 });

@@ -1,13 +1,14 @@
-import { type ListeningPage, readListening } from "#lib/documents/proxy-listening-page.ts";
+import { type ProxyPage, readProxyPage } from "#lib/documents/proxy-page.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "#lib/kube/endpoints.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import type { HeaderAnswers } from "./expected-headers/header-answers.ts";
 
-/** Asks one proxy. Rejects if it does not answer. */
-export type AskProxy = (address: string) => Promise<ListeningPage>;
+/** Reads the page of one proxy. Rejects if it does not answer. */
+export type AskProxy = (address: string) => Promise<ProxyPage>;
 
 interface ListeningDeps {
   readonly client: Pick<KubeClient, "get" | "stream">;
@@ -21,18 +22,26 @@ interface ListeningDeps {
   readonly onChange: () => void;
   /** Called when proxies come or go. */
   readonly onProxies?: (() => void) | undefined;
+  /** Takes the answers of the ports that the proxies ask. Undefined: they ask nothing. */
+  readonly answers?: HeaderAnswers | undefined;
+  /** Called when an answer has changed. */
+  readonly onAnswer?: (() => void) | undefined;
+  /** Replaces WAITING_MS and CALM_MS. Only tests set it. */
+  readonly pollMs?: number | undefined;
 }
 
 /** The Service whose endpoints are all proxies. */
 const PROXY_SERVICE = "switchback-proxy";
+/** Poll intervals: while a target waits for listeners, while a port waits for an answer, and otherwise. */
 const POLL_MS = 200;
+const WAITING_MS = 500;
+const CALM_MS = 5_000;
 /** Names wait no longer than this. Otherwise one proxy that cannot bind a port would block a target for all others. */
 const MAX_WAIT_MS = 15_000;
 
 /**
- * Which targets the proxies listen on. A name must not be mapped to a front Service before every ready proxy has
- * bound that target's ports: kube-proxy spreads connections over all of them. Each proxy is asked directly. If none
- * is ready, nothing waits.
+ * Reads the pages of the proxies: which targets they listen on, and what the ports answer that they ask. A name must not be mapped to a front Service before every ready proxy has
+ * bound that target's ports: kube-proxy spreads connections over all of them. If no proxy is ready, nothing waits.
  */
 export class ProxyReadiness {
   readonly #deps: ListeningDeps;
@@ -94,7 +103,8 @@ export class ProxyReadiness {
     for (const target of expected) {
       if (!this.#listened.has(target) && !this.#awaited.has(target)) this.#awaited.set(target, this.#deps.now());
     }
-    if (this.#awaited.size > 0) this.#poller.enqueue();
+    const waitMs = this.#awaited.size > 0 ? 0 : this.#answersMs;
+    if (waitMs !== undefined) this.#poller.enqueue(waitMs);
   }
 
   /** Resolves when the requests in progress and the watch have ended. */
@@ -103,13 +113,14 @@ export class ProxyReadiness {
     await Promise.all([this.#poller.stop(), this.#slices?.stop()]);
   }
 
-  async #poll(): Promise<ReconcileResult | undefined> {
-    if (this.#awaited.size === 0) return undefined;
-    const answers = await Promise.all(this.proxies.map((address) => this.#ask(address)));
-    if (this.#stopped) return undefined;
+  async #poll(): Promise<ReconcileResult> {
+    if (this.#awaited.size === 0 && this.#answersMs === undefined) return {};
+    const { proxies } = this;
+    const pages = await Promise.all(proxies.map((address) => this.#ask(address)));
+    if (this.#stopped) return {};
     const before = this.#listened.size;
     for (const [target, since] of this.#awaited) {
-      const bound = answers.every((answer) => answer.has(target));
+      const bound = pages.every((page) => page?.listening.includes(target));
       if (!bound && this.#deps.now() - since < MAX_WAIT_MS) continue;
       if (!bound) {
         const fields = { code: "proxy-not-listening", target };
@@ -119,20 +130,37 @@ export class ProxyReadiness {
       this.#listened.add(target);
     }
     if (this.#listened.size > before) this.#deps.onChange();
-    return { requeueAfter: this.#awaited.size > 0 ? POLL_MS : undefined };
+    this.#takeAnswers(proxies, pages);
+    return { requeueAfter: this.#awaited.size > 0 ? POLL_MS : this.#answersMs };
   }
 
-  async #ask(address: string): Promise<ReadonlySet<string>> {
+  #takeAnswers(proxies: readonly string[], pages: readonly (ProxyPage | undefined)[]): void {
+    const { answers, now, onAnswer } = this.#deps;
+    if (answers === undefined) return;
+    answers.keep(proxies);
+    const taken = pages.map((page, index) => answers.take(proxies[index] ?? "", page?.answers ?? [], now()));
+    if (taken.includes(true)) onAnswer?.();
+  }
+
+  /** The time until the next poll for answers. Undefined: nothing is asked. */
+  get #answersMs(): number | undefined {
+    const { answers, pollMs } = this.#deps;
+    if (!answers?.isAsking) return undefined;
+    return pollMs ?? (answers.isWaiting ? WAITING_MS : CALM_MS);
+  }
+
+  /** Undefined if the proxy does not answer. */
+  async #ask(address: string): Promise<ProxyPage | undefined> {
     try {
-      return new Set((await this.#deps.ask(address)).listening);
+      return await this.#deps.ask(address);
     } catch (error) {
       this.#deps.log.debug({ proxy: address }, `a proxy does not answer: ${describeError(error)}`);
-      return new Set();
+      return undefined;
     }
   }
 }
 
 /** Asks over HTTP, on the proxies' health port. */
 export function askByHttp(port: number): AskProxy {
-  return (address) => readListening(address, port);
+  return (address) => readProxyPage(address, port);
 }

@@ -9,7 +9,6 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { ClaimEvents } from "./claim-events/reporter.ts";
 import { claimsOf, targetsOf } from "./claims.ts";
 import type { DnsAnswers } from "./dnscheck/sweep.ts";
-import type { AskAnswers } from "./expected-headers/answer-poll.ts";
 import { HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import { FrontReconciler } from "./front-reconciler.ts";
 import { MapReconciler } from "./map-reconciler.ts";
@@ -19,6 +18,12 @@ import { removalRules } from "./removal-rules.ts";
 import { type StatusDocument, statusDocument } from "./status.ts";
 import type { TargetCatalog, TargetLocations } from "./targets/resolver.ts";
 
+/** How often the pages of proxies are read, and how long a new answer must last, in milliseconds. */
+export interface HeaderTimes {
+  readonly pollMs: number;
+  readonly changeMs: number;
+}
+
 interface ReplicaDeps {
   readonly client: KubeClient;
   readonly identity: string;
@@ -27,9 +32,8 @@ interface ReplicaDeps {
   /** Milliseconds since 1970. */
   readonly now: () => number;
   readonly askProxy: AskProxy;
-  readonly askAnswers: AskAnswers;
-  /** How often proxies are asked, in milliseconds. Only tests set it. */
-  readonly askEveryMs?: number | undefined;
+  /** Only tests set it. */
+  readonly headerTimes?: HeaderTimes | undefined;
   /** DNS answers that are already known. If present, no name is looked up. */
   readonly answers?: DnsAnswers | undefined;
   /** The IPs of the nodes, if known. */
@@ -62,15 +66,12 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
   const { client, identity, clusterDomain, log, now, askProxy, wildcardPods, onFrontLost: notify } = deps;
   const { namespace, policy } = config;
   const { resolver, catalog: defined, locations } = targetsOf(config, client, log, deps.nodes);
-  const headers = headerDecisions(config, defined, locations);
+  const { events, headerTimes } = deps;
+  const headers = headerDecisions(config, defined, locations, headerTimes?.changeMs);
   const catalog = headers ?? defined;
-  const fronts = { client, config, clusterDomain, catalog, log, notify, now, askProxy };
-  const { events } = deps;
+  const fronts = { client, config, clusterDomain, catalog, headers, log, notify, now, askProxy };
   const eventsOf = events && { events, client, log, wallClock: now };
-  const addresses = new FrontReconciler({
-    ...fronts,
-    asking: headers && { headers, ask: deps.askAnswers, calmMs: deps.askEveryMs, events: eventsOf },
-  });
+  const addresses = new FrontReconciler({ ...fronts, pollMs: headerTimes?.pollMs });
   const { answers } = deps;
   const facts = { client, log, resolver, locations, headers, fronts: addresses, clusterDomain, answers };
   const claims = claimsOf(config, { ...facts, plan: () => plan });
@@ -103,9 +104,10 @@ function headerDecisions(
   { discovery, proxy }: Config,
   catalog: TargetCatalog,
   locations: TargetLocations,
+  changeMs: number | undefined,
 ): HeaderDecisions | undefined {
   if (!discovery.detect) return undefined;
   // Only version 2 supports TLVs.
   const preferred = proxy.v2Checksum || proxy.v2UniqueId ? "v2" : "v1";
-  return new HeaderDecisions({ catalog, mapsAlways: (target) => locations.mapsAlways(target), preferred });
+  return new HeaderDecisions({ catalog, mapsAlways: (target) => locations.mapsAlways(target), preferred, changeMs });
 }

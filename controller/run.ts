@@ -9,13 +9,12 @@ import { type Election, runElection } from "#lib/kube/lease.ts";
 import { createCompactor } from "#lib/process/heap-compactor.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
-import { askAnswersByHttp } from "./expected-headers/answer-poll.ts";
 import { serveHealth } from "./health.ts";
 import { LeaderTasks } from "./leader-tasks.ts";
 import type { MapReconciler } from "./map-reconciler.ts";
 import { addClaimCounter, addStatusGauges, type PublicationMetrics, publicationMetrics } from "./metrics.ts";
 import { askByHttp } from "./proxy-readiness.ts";
-import { createReplica } from "./replica.ts";
+import { createReplica, type HeaderTimes } from "./replica.ts";
 import type { ObserveAgents } from "./rollout/live.ts";
 import { addRolloutGauges, restartCounters } from "./rollout/report.ts";
 import { StatusKey } from "./status-key.ts";
@@ -30,8 +29,8 @@ interface ControllerDeps {
   readonly log: Logger;
   /** Milliseconds since 1970. */
   readonly now: () => number;
-  /** How often proxies are asked for their answers, in milliseconds. Only tests set it. */
-  readonly askEveryMs?: number;
+  /** Only tests set it. */
+  readonly headerTimes?: HeaderTimes | undefined;
   /** Observes the agents that update running pods without a restart. Default: there are none. */
   readonly observeAgents?: ObserveAgents | undefined;
   /** Describes the pods that get every name below a wildcard. Default: no pod does. */
@@ -75,8 +74,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     log,
     now,
     askProxy: askByHttp(config.proxy.healthPort),
-    askAnswers: askAnswersByHttp(config.proxy.healthPort),
-    askEveryMs: deps.askEveryMs,
+    headerTimes: deps.headerTimes,
     wildcardPods: deps.wildcardPods,
     onFrontLost: (code, note, service) => reportFront(events, { code, note, service, namespace }),
     reporters: reporters(metrics, events, { namespace, log }),

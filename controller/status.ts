@@ -10,7 +10,7 @@ import type { Config } from "#lib/config/schema.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";
 import { countDecisions } from "./dnscheck/dns-decision.ts";
 import type { NameDecisions } from "./dnscheck/sweep.ts";
-import { contradictionWarnings, type HeaderContradiction } from "./expected-headers/contradictions.ts";
+import { contradictionWarnings } from "./expected-headers/contradictions.ts";
 import type { HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import type { RolloutStatus } from "./rollout/report.ts";
 import { IN_CLUSTER_NAME } from "./sources/in-cluster-names.ts";
@@ -54,11 +54,9 @@ export interface StatusDocument {
     readonly ports: ReadonlyArray<{
       readonly port: number;
       readonly protocol: string;
-      /** The ingress controller's answer when the proxy `asker` asked it for a PROXY header. */
+      /** The ingress controller's answer when the proxies asked it for a PROXY header. */
       readonly asked?: {
         readonly answer: string;
-        readonly at: string;
-        readonly asker: string;
         /** What contradicts the answer. */
         readonly warnings?: readonly Reason[];
       };
@@ -88,7 +86,7 @@ export interface StatusDeps {
   readonly verifier?: NameDecisions | undefined;
   readonly catalog: Pick<TargetCatalog, "configured" | "found">;
   /** Undefined: no ingress controller is asked for a PROXY header. */
-  readonly headers?: Pick<HeaderDecisions, "answerOf" | "contradictions"> | undefined;
+  readonly headers?: Pick<HeaderDecisions, "shownAt"> | undefined;
   readonly config: Pick<Config, "inject">;
   /** Describes the pods that get every name below a wildcard. Default: no pod does. */
   readonly wildcardPods?: string | undefined;
@@ -113,25 +111,19 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
     ...nameStatus(claim, addresses, deps),
     ...resolvedTo(claim.name, deps.verifier),
   }));
-  const contradictions = deps.headers?.contradictions() ?? [];
-  const contradicted = Map.groupBy(contradictions, ({ target }) => target);
+  const targets = targetNames(deps).map((name) => targetStatus(name, addresses.get(name) ?? [], deps));
+  const asked = targets.flatMap(({ ports }) => ports.flatMap((port) => port.asked ?? []));
   return {
     leader: published !== undefined,
     identity: deps.identity,
     synced,
     revision,
     sources: deps.source.state(),
-    targets: targetNames(deps).map((name) =>
-      targetStatus(name, {
-        ...deps,
-        clusterIPs: addresses.get(name) ?? [],
-        contradictions: contradicted.get(name) ?? [],
-      }),
-    ),
+    targets,
     hold: published?.hold,
     warnings: [
       ...sizeWarnings(deps.plan, deps.config.inject),
-      ...contradictionWarnings(contradictions),
+      ...contradictionWarnings(asked.flatMap(({ warnings = [] }) => warnings)),
       ...dnsWarnings(deps),
       ...serviceNameWarnings(names),
       ...keptWarnings(names),
@@ -166,12 +158,11 @@ function targetNames({ catalog, addresses }: StatusDeps): string[] {
   return [...new Set(names)];
 }
 
-interface TargetFacts extends Pick<StatusDeps, "catalog" | "headers"> {
-  readonly clusterIPs: readonly string[];
-  readonly contradictions: readonly HeaderContradiction[];
-}
-
-function targetStatus(name: string, { clusterIPs, contradictions, catalog, headers }: TargetFacts) {
+function targetStatus(
+  name: string,
+  clusterIPs: readonly string[],
+  { catalog, headers }: Pick<StatusDeps, "catalog" | "headers">,
+): StatusDocument["targets"][number] {
   const target = catalog.configured().find((each) => each.name === name) ?? catalog.found(name);
   const upstream = target?.upstream;
   return {
@@ -185,10 +176,8 @@ function targetStatus(name: string, { clusterIPs, contradictions, catalog, heade
           ? `${upstream.service.namespace}/${upstream.service.name}`
           : upstream.host,
     ports: (target?.ports ?? []).map(({ port, protocol }) => {
-      const known = headers?.answerOf(name, port);
-      const warnings = contradictions.filter((each) => each.port === port).map(({ reason }) => reason);
-      const asked = known && { answer: known.answer, at: known.at, asker: known.by };
-      return { port, protocol, ...(asked && { asked: { ...asked, ...(warnings.length > 0 && { warnings }) } }) };
+      const asked = headers?.shownAt(name, port);
+      return { port, protocol, ...(asked && { asked }) };
     }),
   };
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { HeaderAnswer } from "#lib/documents/header-questions.ts";
+import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import type { ListenerStatus } from "./engine.ts";
 import { createProxyMetrics } from "./metrics.ts";
 import { newTargetStats, observeConnect, type TargetStats } from "./target-stats.ts";

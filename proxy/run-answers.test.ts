@@ -5,12 +5,7 @@ import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseConfig } from "#lib/config/parse.ts";
-import {
-  ANSWERS_PATH,
-  type HeaderQuestion,
-  parseAnswers,
-  type ReportedAnswer,
-} from "#lib/documents/header-questions.ts";
+import { PROXY_PAGE, type ProxyPage, type ReportedAnswer } from "#lib/documents/proxy-page.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { TargetsReader } from "#lib/documents/targets-reader.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
@@ -23,75 +18,72 @@ async function page(proxy: RunningProxy, path: string): Promise<string> {
   return (await fetch(`http://127.0.0.1:${proxy.healthPort}${path}`)).text();
 }
 
-/** The first answer that the page shows. */
-async function answerOf(proxy: RunningProxy): Promise<ReportedAnswer> {
+/** The answers that the page shows, once there are so many. */
+async function answersOf(proxy: RunningProxy, count: number): Promise<readonly ReportedAnswer[]> {
   for (;;) {
-    const [answer] = parseAnswers(JSON.parse(await page(proxy, ANSWERS_PATH)));
-    if (answer !== undefined) return answer;
+    const { answers } = JSON.parse(await page(proxy, PROXY_PAGE)) as ProxyPage;
+    if (answers.length === count) return answers;
     await pause(10);
   }
 }
 
-test("the page of answers shows what a port does with a header; metrics count the rounds", async (t) => {
+/** A document of targets that are only asked. It changes when the test calls the result. */
+function published(first: readonly PublishedTarget[]) {
+  let found = (_targets: readonly PublishedTarget[]): void => {};
+  const targetsReader: TargetsReader = {
+    start(onFound) {
+      found = (targets) => onFound({ revision: JSON.stringify(targets), targets });
+      found(first);
+      return { stop: async () => {} };
+    },
+  };
+  return { targetsReader, publish: (...targets: readonly PublishedTarget[]) => found(targets) };
+}
+
+test("the page shows what a port does with a header; metrics count the rounds", async (t) => {
   // Like nginx without `proxy_protocol`, this server answers a header with 400 (bad request).
   const refusing = createServer((_request, response) => response.writeHead(404).end());
   refusing.listen(0, "127.0.0.1");
   t.after(() => refusing.close());
   await once(refusing, "listening");
   const { port: upstreamPort } = refusing.address() as AddressInfo;
-  const question: HeaderQuestion = {
-    target: "edge",
-    port: 80,
-    speaks: "http",
-    upstream: "edge.test",
-    upstreamIPs: ["127.0.0.1"],
-    upstreamPort,
-    name: "shop.example.com",
-    namespace: "infra",
-    asker: "10.0.0.7",
-  };
-  let ask = (_questions: readonly HeaderQuestion[]): void => {};
-  const targetsReader: TargetsReader = {
-    start(found, asked = () => {}) {
-      found({ revision: "first", targets: [] });
-      // This question arrives before the proxy has started.
-      asked([question]);
-      ask = asked;
-      return { stop: async () => {} };
+  const { targetsReader, publish } = published([
+    {
+      name: "edge",
+      namespace: "infra",
+      upstream: "edge.test",
+      upstreamIPs: ["127.0.0.1"],
+      ports: [],
+      clusterIPs: [],
+      ask: [{ port: 80, speaks: "http", name: "shop.example.com", upstreamPort }],
     },
-  };
+  ]);
   const proxy = await runProxy(CONFIG, { log: silentLogger, targetsReader, interfaceAddresses: ["10.0.0.7"] });
   t.after(() => proxy.stop());
-  const { at: _at, ...answer } = await soon(answerOf(proxy), "an answer");
-  assert.deepEqual(answer, { target: "edge", port: 80, answer: "refuses-header" });
+  const [answer] = await soon(answersOf(proxy, 1), "an answer");
+  assert.deepEqual(answer, { target: "edge", port: 80, answer: "refuses-header", count: 1 });
   assert.match(await page(proxy, "/metrics"), /^switchback_proxy_header_rounds_total\{answer="refuses-header"\} 1$/m);
-  ask([]);
-  assert.equal(await page(proxy, ANSWERS_PATH), '{"answers":[]}\n');
+  publish();
+  assert.equal(await page(proxy, PROXY_PAGE), '{"listening":[],"answers":[]}\n');
 });
 
 test("the proxy does not ask its own listeners and front Services", async (t) => {
   const own = await freePort();
-  const front: PublishedTarget = {
-    name: "a",
-    upstream: "127.0.0.1",
-    ports: [{ port: 443, listenPort: own, upstreamPort: 1, protocol: "v1" }],
-    clusterIPs: ["127.0.0.2"],
-  };
-  const base = { speaks: "tls", upstream: "a.test", name: "a.example.com", namespace: "infra", asker: "::1" } as const;
-  const questions: HeaderQuestion[] = [
-    { ...base, target: "listener", port: 443, upstreamIPs: ["127.0.0.1"], upstreamPort: own },
-    { ...base, target: "front", port: 443, upstreamIPs: ["127.0.0.2"], upstreamPort: 443 },
-  ];
-  const targetsReader: TargetsReader = {
-    start(found, asked = () => {}) {
-      found({ revision: "first", targets: [front] });
-      asked(questions);
-      return { stop: async () => {} };
+  const ask = { port: 443, speaks: "tls", name: "a.example.com" } as const;
+  const asked = { upstream: "a.test", ports: [], clusterIPs: [] } as const;
+  const { targetsReader } = published([
+    {
+      name: "a",
+      upstream: "127.0.0.1",
+      ports: [{ port: 443, listenPort: own, upstreamPort: 1, protocol: "v1" }],
+      clusterIPs: ["127.0.0.2"],
     },
-  };
+    { ...asked, name: "front", namespace: "a", upstreamIPs: ["127.0.0.2"], ask: [{ ...ask, upstreamPort: 443 }] },
+    { ...asked, name: "listener", namespace: "b", upstreamIPs: ["127.0.0.1"], ask: [{ ...ask, upstreamPort: own }] },
+  ]);
   const proxy = await runProxy(CONFIG, { log: silentLogger, targetsReader, interfaceAddresses: ["::1"] });
   t.after(() => proxy.stop());
-  await soon(answerOf(proxy), "an answer");
+  await soon(answersOf(proxy, 2), "both answers");
   assert.match(await page(proxy, "/metrics"), /^switchback_proxy_header_rounds_total\{answer="unknown"\} 2$/m);
   assert.match(await page(proxy, "/metrics"), /^switchback_proxy_connections_total\{target="a"\} 0$/m);
 });

@@ -203,11 +203,11 @@ test("until the engine has started the proxy is alive, not ready, and lists no t
   };
   assert.deepEqual(await get("/healthz"), [200, "ok"]);
   assert.deepEqual(await get("/readyz"), [503, "[-] starting"]);
-  assert.deepEqual(await get("/targets"), [200, '{"listening":[]}']);
+  assert.deepEqual(await get("/targets"), [200, '{"listening":[],"answers":[]}']);
   starting.resolve();
   await running;
   assert.deepEqual((await get("/readyz"))[0], 200);
-  assert.deepEqual(await get("/targets"), [200, '{"listening":["given","web"]}']);
+  assert.deepEqual(await get("/targets"), [200, '{"listening":["given","web"],"answers":[]}']);
 });
 
 test("a dial report updates the upstream's state, and a drain updates the metrics", async (t) => {

@@ -1,9 +1,8 @@
 import { networkInterfaces } from "node:os";
 import type { Config, ProxyConfig } from "#lib/config/schema.ts";
-import { ANSWERS_PATH, renderAnswers } from "#lib/documents/header-questions.ts";
 import { type Listener, listenersOf } from "#lib/documents/listeners.ts";
-import { LISTENING_PATH, renderListening } from "#lib/documents/proxy-listening-page.ts";
-import { listenersOfPublished, type PublishedTargets } from "#lib/documents/targets-format.ts";
+import { PROXY_PAGE, renderProxyPage } from "#lib/documents/proxy-page.ts";
+import { listenersOfPublished, type PublishedTargets, questionsOfPublished } from "#lib/documents/targets-format.ts";
 import type { TargetsReader } from "#lib/documents/targets-reader.ts";
 import { type HealthServer, type Probes, startHealthServer } from "#lib/http/listen.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
@@ -89,10 +88,12 @@ export async function runProxy(config: Config, deps: ProxyDeps): Promise<Running
   const bound = engine.listeners();
   for (const { name, address, port } of bound) log.info({ listener: name, address, port }, "listening");
   if (bound.length === 0) log.warn({}, "no target has a port with the PROXY protocol: nothing to relay");
-  subscription?.subscribe(
-    (targets) => updater.apply(targets),
-    (questions) => asker.setQuestions(questions),
-  );
+  const ask = (targets: PublishedTargets): void => asker.setQuestions(questionsOfPublished(targets), targets.proxies);
+  if (subscription?.initial !== undefined) ask(subscription.initial);
+  subscription?.subscribe((targets) => {
+    updater.apply(targets);
+    ask(targets);
+  });
 
   const shutDown = async (): Promise<void> => {
     updater.stop();
@@ -139,10 +140,7 @@ function createParts(
   const ownAddresses = deps.interfaceAddresses ?? interfaceAddresses();
   const upstreams = new Upstreams(lookups);
   const selfAddresses = new SelfAddresses(inputs.frontServices, lookups);
-  const engine = engineFor((report) => {
-    upstreams.report(report);
-    asker.dialled(report);
-  });
+  const engine = engineFor((report) => upstreams.report(report));
   const updater = new EngineUpdater({
     engine,
     upstreams,
@@ -156,7 +154,6 @@ function createParts(
   const asker = new HeaderAsker({
     ...CONNECTIONS,
     isSelf: (address, port) => isSelf(address, port, updater.self(), boundListeners(engine)),
-    ownAddresses,
     random: Math.random,
     lookup,
     clock,
@@ -204,8 +201,9 @@ async function startHealth(
     registry: createProxyMetrics({ engine, upstreams: () => upstreams.states(), asker, draining, maxConnections }),
     pages: {
       // The controller reads this page before it publishes names that resolve to this proxy.
-      [LISTENING_PATH]: { render: () => renderListening({ listening: listeningTargets(updater) }) },
-      [ANSWERS_PATH]: { render: () => renderAnswers(asker.answers()) },
+      [PROXY_PAGE]: {
+        render: () => renderProxyPage({ listening: listeningTargets(updater), answers: asker.answers() }),
+      },
     },
   });
   return { probes, health };

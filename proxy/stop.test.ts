@@ -143,12 +143,18 @@ test("the proxy is ready once all listeners are bound, and lists each target onc
   const { engine, begin, tell } = rig(t);
   const proxy = await begin();
   const get = async (path: string) => await fetch(`http://127.0.0.1:${proxy.healthPort}${path}`);
-  assert.deepEqual([(await get("/readyz")).status, await (await get("/targets")).json()], [200, { listening: ["a"] }]);
+  assert.deepEqual(
+    [(await get("/readyz")).status, await (await get("/targets")).json()],
+    [200, { listening: ["a"], answers: [] }],
+  );
   engine.unbound.add("b:443");
   await tell(target("b"), target("a"));
-  assert.deepEqual([(await get("/readyz")).status, await (await get("/targets")).json()], [503, { listening: ["a"] }]);
+  assert.deepEqual(
+    [(await get("/readyz")).status, await (await get("/targets")).json()],
+    [503, { listening: ["a"], answers: [] }],
+  );
   engine.unbound.clear();
-  assert.deepEqual(await (await get("/targets")).json(), { listening: ["a", "b"] });
+  assert.deepEqual(await (await get("/targets")).json(), { listening: ["a", "b"], answers: [] });
 });
 
 test("an engine that cannot start leaves nothing running", async (t) => {

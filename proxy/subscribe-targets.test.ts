@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { HeaderQuestion } from "#lib/documents/header-questions.ts";
 import type { PublishedTargets } from "#lib/documents/targets-format.ts";
 import type { TargetsReader } from "#lib/documents/targets-reader.ts";
-import { question } from "#test/fakes/asker-rig.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import { isSettled } from "#test/fakes/stopped-time.ts";
 import { subscribeTargets } from "./subscribe-targets.ts";
@@ -14,13 +12,11 @@ const document = (revision: string): PublishedTargets => ({ revision, targets: [
 function manual() {
   const handle = {
     found: (_targets: PublishedTargets | undefined): void => {},
-    asked: (_questions: readonly HeaderQuestion[]): void => {},
     stopped: false,
   };
   const feed: TargetsReader = {
-    start(found, asked = () => {}) {
+    start(found) {
       handle.found = found;
-      handle.asked = asked;
       return {
         stop: async () => {
           handle.stopped = true;
@@ -48,23 +44,6 @@ test("starts with the first document of the feed, and reports later ones", async
   assert.deepEqual(told, ["two", "three"], "targets that are gone are kept");
   await following.stop();
   assert.equal(handle.stopped, true);
-});
-
-test("passes on the latest questions from before the subscription, and each later change", async () => {
-  const { feed, handle } = manual();
-  const beginning = subscribeTargets(feed, NOT_ASKED, new LineLog());
-  handle.asked([]);
-  handle.asked([question()]);
-  handle.found(undefined);
-  const following = await beginning;
-  const told: number[] = [];
-  following.subscribe(
-    () => {},
-    ({ length }) => told.push(length),
-  );
-  assert.deepEqual(told, [1]);
-  handle.asked([]);
-  assert.deepEqual(told, [1, 0]);
 });
 
 test("if nothing is published yet, the config is used", async () => {

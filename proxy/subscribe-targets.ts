@@ -1,5 +1,4 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { HeaderQuestion } from "#lib/documents/header-questions.ts";
 import type { PublishedTargets } from "#lib/documents/targets-format.ts";
 import type { TargetsReader } from "#lib/documents/targets-reader.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
@@ -10,11 +9,8 @@ const FIRST_ANSWER_TIMEOUT_MS = 5_000;
 export interface TargetsSubscription {
   /** The targets to start with. Undefined means the config's targets. */
   readonly initial: PublishedTargets | undefined;
-  /** Calls `onTargets` with each later document, and `onQuestions` with the questions and each change of them. */
-  subscribe(
-    onTargets: (targets: PublishedTargets) => void,
-    onQuestions?: (questions: readonly HeaderQuestion[]) => void,
-  ): void;
+  /** Calls `onTargets` with each later document. */
+  subscribe(onTargets: (targets: PublishedTargets) => void): void;
   stop(): Promise<void>;
 }
 
@@ -26,20 +22,13 @@ export async function subscribeTargets(
 ): Promise<TargetsSubscription> {
   let latest: PublishedTargets | undefined;
   let onTargets: ((targets: PublishedTargets) => void) | undefined;
-  let questions: readonly HeaderQuestion[] | undefined;
-  let onQuestions = (read: readonly HeaderQuestion[]): void => {
-    questions = read;
-  };
   const abortTimeout = new AbortController();
   const firstAnswer = Promise.withResolvers<boolean>();
-  const reader = targetsReader.start(
-    (targets) => {
-      latest = targets ?? latest;
-      firstAnswer.resolve(true);
-      if (targets !== undefined) onTargets?.(targets);
-    },
-    (read) => onQuestions(read),
-  );
+  const reader = targetsReader.start((targets) => {
+    latest = targets ?? latest;
+    firstAnswer.resolve(true);
+    if (targets !== undefined) onTargets?.(targets);
+  });
   const timeout = delay(FIRST_ANSWER_TIMEOUT_MS, false, { signal: abortTimeout.signal }).catch(() => false);
   const hasAnswered = await Promise.race([firstAnswer.promise, timeout]);
   abortTimeout.abort();
@@ -51,9 +40,7 @@ export async function subscribeTargets(
   let first = latest ?? (hasAnswered ? undefined : readMounted());
   return {
     initial: first,
-    subscribe(callback, onRead = () => {}) {
-      onQuestions = onRead;
-      if (questions !== undefined) onRead(questions);
+    subscribe(callback) {
       onTargets = callback;
       if (latest !== undefined && latest !== first) callback(latest);
       first = latest;

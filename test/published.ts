@@ -5,11 +5,11 @@ import { HostsParser, renderHosts } from "#hostmap/hosts-text.ts";
 import { HOLD_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import type { RemovalHold } from "#hostmap/published-names.ts";
 import type { TargetAddress } from "#hostmap/types.ts";
-import { type HeaderQuestion, parseQuestions, renderQuestions } from "#lib/documents/header-questions.ts";
+import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import { GZIP_KEY, MAP_NAME, type MapObject, mapAnnotations, TEXT_KEY } from "#lib/documents/map-format.ts";
 import { STATUS_SECRET } from "#lib/documents/status-page.ts";
 import * as format from "#lib/documents/targets-format.ts";
-import { QUESTIONS_KEY, TARGETS_KEY, TARGETS_NAME } from "#lib/documents/targets-name.ts";
+import { TARGETS_KEY, TARGETS_NAME } from "#lib/documents/targets-name.ts";
 
 // What the tests know of the objects in which the product keeps its state: their names, keys and formats. If a format
 // changes, the tests that read or write it stay as they are. Functions that read take all ConfigMaps of Switchback's
@@ -122,16 +122,33 @@ export function targetsIn(configMaps: readonly object[]): format.PublishedTarget
   return parsed;
 }
 
+/** A port that the proxies ask, with the answer that decides. */
+export interface HeaderQuestion extends Omit<format.HeaderQuestion, "answer"> {
+  readonly known?: { readonly answer: HeaderAnswer } | undefined;
+}
+
 /** Reads what the proxies ask. */
 export function questionsIn(configMaps: readonly object[]): readonly HeaderQuestion[] {
-  const parsed = parseQuestions(dataIn(configMaps, TARGETS_NAME)[QUESTIONS_KEY] ?? "");
-  return "code" in parsed ? [] : parsed;
+  const parsed = format.parseTargets(dataIn(configMaps, TARGETS_NAME)[TARGETS_KEY] ?? "");
+  if ("code" in parsed) return [];
+  return format.questionsOfPublished(parsed).map(({ answer, ...question }) => ({
+    ...question,
+    ...(answer && { known: { answer } }),
+  }));
 }
 
 /** Returns the ConfigMap of what the proxies relay and ask. */
 export function targetsObject(targets: readonly format.PublishedTarget[], questions: readonly HeaderQuestion[] = []) {
-  const data = { [TARGETS_KEY]: format.renderTargets(targets).text, [QUESTIONS_KEY]: renderQuestions(questions) };
-  return configMap(TARGETS_NAME, data);
+  const all = new Map(targets.map((target) => [target.name, target]));
+  for (const [name, asked] of Map.groupBy(questions, ({ target }) => target)) {
+    const [{ namespace = "", upstream = "", upstreamIPs } = {}] = asked;
+    const ask = asked.map(({ port, speaks, name: host, upstreamPort, known }) => {
+      return { port, speaks, name: host, upstreamPort, ...(known && { answer: known.answer }) };
+    });
+    const added = { name, upstream, ...(upstreamIPs && { upstreamIPs }), ports: [], clusterIPs: [] };
+    all.set(name, { ...(all.get(name) ?? added), ...(namespace && { namespace }), ask });
+  }
+  return configMap(TARGETS_NAME, { [TARGETS_KEY]: format.renderTargets([...all.values()]).text });
 }
 
 function mapIn(configMaps: readonly object[]): MapObject | undefined {

@@ -17,7 +17,6 @@ import { BUILT_IN_SUFFIXES } from "#hostmap/protected-names.ts";
 import { EXTERNAL_DNS_PREFIXES } from "#lib/config/defaults.ts";
 import { configSchemaWith } from "#lib/config/schema.ts";
 import type { Section } from "#lib/config/sections.ts";
-import { questionSchema, documentSchema as questionsSchema } from "#lib/documents/header-questions.ts";
 import { targetSchema, documentSchema as targetsSchema } from "#lib/documents/targets-format.ts";
 import type { Schema } from "#lib/errors/validation.ts";
 import { statusSchema } from "../status-shape.ts";
@@ -56,7 +55,7 @@ const WORDS = [
   "Host HostHeader HostSNI length count match search value null",
   // Switchback's own objects, documents and webhooks.
   "dump.switchback.dev Dump Answer Lookup switchback system config controller agent all hosts hosts.gz webhook-tls map",
-  "config.yaml state.json targets.json questions.json tls.crt dns live restart install workload pod",
+  "config.yaml state.json targets.json tls.crt dns live restart install workload pod",
   "wildcard namespace.switchback.dev listed.switchback.dev pod.switchback.dev reachable.switchback.dev",
   "switchback.dev/publisher switchback.dev/pod-revisions switchback.dev/format switchback.dev/node-hosts",
   // The pages of the controller and of a proxy.
@@ -74,7 +73,7 @@ export function knownWords(sections: readonly Section[]): ReadonlySet<string> {
   const schemas: Schema[] = [
     ...SCHEMAS.values(),
     ...[configSchemaWith(sections), statusSchema, doctorStatus, publisherState],
-    ...[targetsSchema, targetSchema, questionsSchema, questionSchema],
+    ...[targetsSchema, targetSchema],
     ...[headSchema, answerSchema, lookupSchema, discoverySchema],
   ];
   const texts = [

@@ -6,11 +6,10 @@ import { wildcardPods } from "#extras/pod-dns/config.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
+import { readTargets } from "#lib/documents/read-targets.ts";
 import { readLeaderStatus } from "#lib/documents/status-page.ts";
-import { QUESTIONS_KEY, TARGETS_NAME } from "#lib/documents/targets-name.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { printable } from "#lib/errors/printable.ts";
-import { corePath } from "#lib/kube/paths.ts";
 import { configSections } from "../extras.ts";
 import { statusFrom } from "../status-shape.ts";
 import type { Dump } from "./read-dump.ts";
@@ -59,11 +58,10 @@ function withoutDns(config: Config): Config {
   return { ...config, policy: { ...config.policy, verifyDns: "off" } };
 }
 
-/** Used if the dump has no questions: no proxy has asked an ingress controller there, and a file cannot be asked. */
+/** Used if the dump has no ports to ask: no proxy has asked an ingress controller there, and a file cannot be asked. */
 async function withoutQuestions(config: Config, client: Dump["client"]): Promise<Config> {
-  const path = corePath("configmaps", config.namespace, TARGETS_NAME);
-  const found = await client.get<{ data?: Readonly<Record<string, string>> }>(path).catch(() => undefined);
-  if (found?.data?.[QUESTIONS_KEY] !== undefined) return config;
+  const published = await readTargets(client, config.namespace).catch(() => undefined);
+  if (published !== undefined && "targets" in published && published.targets.some(({ ask }) => ask)) return config;
   return { ...config, discovery: { ...config.discovery, detect: false } };
 }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { HeaderAnswer } from "#lib/documents/header-questions.ts";
+import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
 import type { FoundTarget } from "../targets/service-view.ts";
 import { type AskableTarget, askedPorts, decideProtocols, type HeaderFacts } from "./decide-protocols.ts";
@@ -67,6 +67,20 @@ const CASES: ReadonlyArray<readonly [what: string, AskableTarget, Answers, expec
     { mapsAlways: true },
   ],
   ["unknown, relayed before", ASKED, { 80: "unknown" }, "80 v2, 443 v2", { publishedAs: () => "v2" }],
+  [
+    "only old addresses are relayed, without a header",
+    ASKED,
+    {},
+    "header-unknown, pending",
+    { publishedAs: () => "none" },
+  ],
+  [
+    "relayed without a header, map: always",
+    ASKED,
+    {},
+    "80 none, 443 none",
+    { publishedAs: () => "none", mapsAlways: true },
+  ],
   ["refused, relayed before", ASKED, { 80: "refuses-header" }, "80 none, 443 v1", { publishedAs: () => "v1" }],
   ["a provider's annotation, no answer", target([80, "provider"], [443, "provider", "v2"]), {}, "80 v1, 443 v2"],
   ["a provider's annotation, another answer", target([443, "provider", "none"]), { 443: "demands-v2" }, "443 v2"],

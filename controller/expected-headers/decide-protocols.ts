@@ -1,5 +1,4 @@
-import type { HeaderAnswer } from "#lib/documents/header-questions.ts";
-
+import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import type { ConfiguredTarget } from "../targets/configured-target.ts";
 import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
 import type { HeaderReason } from "../targets/resolver.ts";
@@ -75,7 +74,10 @@ function decidePort(each: Port, facts: HeaderFacts) {
   const { port, protocol, stated } = each;
   if (isFixed(each)) return protocol;
   const answered = protocolFor(facts.answerOf(port), facts.preferred);
-  return answered ?? (stated === "provider" ? protocol : facts.publishedAs(port));
+  if (answered !== undefined || stated === "provider") return answered ?? protocol;
+  const used = facts.publishedAs(port);
+  // Pods with an old address still get `none` relayed. That is no evidence that names may be mapped without a header.
+  return used === "none" && !facts.mapsAlways ? undefined : used;
 }
 
 /** The protocol that an answer asks for; undefined if the answer decides nothing. */

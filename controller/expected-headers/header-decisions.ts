@@ -1,43 +1,36 @@
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
-import { type HeaderQuestion, type PublishedAnswer, questionKey } from "#lib/documents/header-questions.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { ConfiguredTarget } from "../targets/configured-target.ts";
 import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
 import type { HeaderReason, TargetCatalog, TargetHeaders } from "../targets/resolver.ts";
 import type { FoundTarget } from "../targets/service-view.ts";
-import { contradictionsOf, type HeaderContradiction } from "./contradictions.ts";
+import { contradictionsOf } from "./contradictions.ts";
 import { type AskableTarget, type DecidedProtocols, decideProtocols } from "./decide-protocols.ts";
-
-/** A known answer of a port. */
-interface AskedPort extends PublishedAnswer {
-  readonly target: string;
-  readonly port: number;
-}
+import { HeaderAnswers } from "./header-answers.ts";
 
 interface HeaderDeps {
   readonly catalog: TargetCatalog;
   readonly mapsAlways: (target: string) => boolean;
   /** The version for ingress controllers that accept both. */
   readonly preferred: "v1" | "v2";
+  /** See `HeaderAnswers`. */
+  readonly changeMs?: number | undefined;
 }
 
-/**
- * Decides which header each port of a target gets, by the answers of the ingress controllers. Every replica uses the
- * same answers: those of the published questions.
- */
+/** The catalog of targets, with the protocol of each port as the answers of the ingress controllers decide. */
 export class HeaderDecisions implements TargetCatalog, TargetHeaders {
+  readonly answers: HeaderAnswers;
   readonly #deps: HeaderDeps;
-  /** The published questions that have an answer. */
-  #known: ReadonlyMap<string, AskedPort> = new Map();
+  /** The protocols that are published, by target and port. */
   #published: ReadonlyMap<string, ReadonlyMap<number, Protocol>> = new Map();
-  /** The published answers and protocols as text, to detect changes. */
-  #learnt = "";
+  #learnt: readonly PublishedTarget[] = [];
   readonly #wanted = new Map<string, Set<number>>();
   readonly #listeners: Array<() => void> = [];
 
   constructor(deps: HeaderDeps) {
     this.#deps = deps;
-    deps.catalog.follow(() => this.#notify());
+    this.answers = new HeaderAnswers(deps.changeMs);
+    deps.catalog.follow(() => this.changed());
   }
 
   get discovers(): boolean {
@@ -62,7 +55,7 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     return this.against(name) === undefined || this.#published.has(name);
   }
 
-  /** The target as its Service or the configuration defines it, for the questions. */
+  /** The target as its Service or the configuration defines it, before any answer. */
   defined(name: string): AskableTarget | undefined {
     const { catalog } = this.#deps;
     return catalog.configured().find((target) => target.name === name) ?? catalog.found(name);
@@ -74,17 +67,14 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     return target && this.#decide(target).against;
   }
 
-  /** The answer of a target's port, with its time and proxy; undefined: no answer is known. */
-  answerOf(name: string, port: number): AskedPort | undefined {
-    return this.#known.get(questionKey({ target: name, port }));
-  }
-
-  /** The settings and answers that contradict the known answers. */
-  contradictions(): HeaderContradiction[] {
-    return [...this.#known.values()].flatMap((known) => {
-      const target = this.defined(known.target);
-      return target === undefined ? [] : contradictionsOf(target, known.port, known);
-    });
+  /** The answer of a port, for the status, with what contradicts it. Undefined: no proxy has asked the port yet. */
+  shownAt(name: string, port: number) {
+    const seen = this.answers.seenAt(name, port);
+    const answer = this.answers.answerOf(name, port) ?? (seen.size > 0 ? "unknown" : undefined);
+    const target = this.defined(name);
+    if (target === undefined || answer === undefined) return undefined;
+    const warnings = contradictionsOf(target, port, answer, seen);
+    return { answer, ...(warnings.length > 0 && { warnings }) };
   }
 
   /** Adds ports that an object uses. */
@@ -98,22 +88,16 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     return this.#wanted.get(name) ?? NONE;
   }
 
-  /** Takes over the published answers and targets. */
-  learn(questions: readonly HeaderQuestion[], published: readonly PublishedTarget[]): void {
-    const known = new Map(
-      questions.flatMap((each) =>
-        each.known ? [[questionKey(each), { ...each.known, target: each.target, port: each.port }] as const] : [],
-      ),
+  /** Takes over what is published. See `HeaderAnswers`. */
+  learn(published: readonly PublishedTarget[], leads: boolean): void {
+    if (published === this.#learnt) return;
+    this.#learnt = published;
+    this.answers.learn(published, leads);
+    const relayed = published.filter(({ ports }) => ports.length > 0);
+    this.#published = new Map(
+      relayed.map(({ name, ports }) => [name, new Map(ports.map(({ port, protocol }) => [port, protocol]))]),
     );
-    const relayed = published.map(
-      ({ name, ports }) => [name, ports.map(({ port, protocol }) => [port, protocol] as const)] as const,
-    );
-    this.#known = known;
-    this.#published = new Map(relayed.map(([name, ports]) => [name, new Map(ports)]));
-    const learnt = JSON.stringify([[...known].map(([key, { answer }]) => [key, answer]), relayed]);
-    if (learnt === this.#learnt) return;
-    this.#learnt = learnt;
-    this.#notify();
+    this.changed();
   }
 
   follow(onChange: () => void): void {
@@ -127,7 +111,8 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
       if (!names.has(name) && this.defined(name) === undefined) this.#wanted.delete(name);
   }
 
-  #notify(): void {
+  /** Call it after an answer has changed. */
+  changed(): void {
     for (const listener of this.#listeners) listener();
   }
 
@@ -135,7 +120,7 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     const { mapsAlways, preferred } = this.#deps;
     const { name } = target;
     return decideProtocols(target, {
-      answerOf: (port) => this.answerOf(name, port)?.answer,
+      answerOf: (port) => this.answers.answerOf(name, port),
       publishedAs: (port) => this.#published.get(name)?.get(port),
       wanted: this.wantedOf(name),
       preferred,

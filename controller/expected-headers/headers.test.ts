@@ -1,157 +1,202 @@
 import assert from "node:assert/strict";
-import { type TestContext, test } from "node:test";
-import type { HeaderAnswer, ReportedAnswer } from "#lib/documents/header-questions.ts";
-import { answeringProxy, PROXY, putProxy } from "#test/fakes/answering-proxy.ts";
-import { type ControllerRig, configMaps, controllerRig, lines, NAME } from "#test/fakes/controller-rig.ts";
+import { test } from "node:test";
+import { foundName } from "#controller/targets/service-view.ts";
+import { parseConfig } from "#lib/config/parse.ts";
+import { configMaps, controllerRig, lines, NAME, putIngress } from "#test/fakes/controller-rig.ts";
+import { headerRig } from "#test/fakes/header-rig.ts";
 import { until } from "#test/fakes/kube-api.ts";
 import type { MemoryKube } from "#test/fakes/memory-kube.ts";
-import { questionsIn } from "#test/published.ts";
+import { targetsIn } from "#test/published.ts";
+import { classCatalog } from "../targets/resolver.ts";
+import { HeaderDecisions } from "./header-decisions.ts";
 
-// The controller with one proxy. The test sets the answers of that proxy.
+// The controller with one proxy, whose answers the test sets: for a discovered target, and for a configured one.
 
-async function scriptedProxy(t: TestContext) {
-  const answers: { current: readonly ReportedAnswer[] } = { current: [] };
-  const targets = new Set<string>();
-  const port = await answeringProxy(t, { answers: () => answers.current, listening: () => targets });
-  let ticks = Date.parse("2026-11-26T05:00:00Z");
-  const listen = (target: string) => void targets.add(target);
-  const answer = (target: string, given: HeaderAnswer) => {
-    listen(target);
-    ticks += 1000;
-    const at = new Date(ticks).toISOString();
-    answers.current = [{ target, port: 443, answer: given, at }];
-  };
-  return { port, answer, listen };
+const FOUND = foundName("edge", "lb");
+const NAMED = "ingress-nginx";
+const AUTO = [80, 443].map((port) => ({ port, protocol: "auto" }));
+const upstream = { service: { namespace: "ingress-nginx", name: "ingress-nginx-controller" } };
+const CONFIGURED = { targets: [{ name: NAMED, upstream, ports: AUTO }] };
+
+type Annotations = Readonly<Record<string, string>>;
+
+function putService(kube: MemoryKube, path: string, ip: string, ports: readonly number[], annotations: Annotations) {
+  kube.put(`/api/v1/namespaces/${path}`, {
+    metadata: { creationTimestamp: "2026-01-01T00:00:00Z", annotations },
+    spec: { type: "LoadBalancer", clusterIPs: ["198.51.100.80"], ports: ports.map((port) => ({ port })) },
+    status: { loadBalancer: { ingress: [{ ip }] } },
+  });
 }
 
-function putBalancer(kube: MemoryKube, annotations: Readonly<Record<string, string>> = {}): void {
-  const ingress = [{ ip: "192.0.2.81" }];
-  kube.put("/api/v1/namespaces/edge/services/lb", {
-    metadata: { creationTimestamp: "2026-01-01T00:00:00Z", annotations },
-    spec: { type: "LoadBalancer", clusterIPs: ["198.51.100.81"], ports: [{ port: 443, protocol: "TCP" }] },
-    status: { loadBalancer: { ingress } },
-  });
+/** The Service of the discovered target, and an Ingress with its address. */
+const withBalancer = (annotations: Annotations) => (kube: MemoryKube) => {
+  putService(kube, "edge/services/lb", "192.0.2.81", [443], annotations);
   kube.put("/apis/networking.k8s.io/v1/namespaces/shop/ingresses/web", {
     metadata: { creationTimestamp: "2026-01-01T00:00:00Z" },
     spec: { ingressClassName: "edge", rules: [{ host: NAME }] },
-    status: { loadBalancer: { ingress } },
+    status: { loadBalancer: { ingress: [{ ip: "192.0.2.81" }] } },
   });
-}
+};
 
-async function rigWithProxy(t: TestContext, annotations?: Readonly<Record<string, string>>, kube?: MemoryKube) {
-  const proxy = await scriptedProxy(t);
-  const rig = await controllerRig(t, {
-    config: {
-      discovery: { detect: true },
-      proxy: { healthPort: proxy.port },
-      map: { vanishSeconds: 0 },
-    },
-    upstream: false,
-    ...(kube && { kube }),
-    prepare: (api) => {
-      putProxy(api);
-      putBalancer(api, annotations);
-    },
-  });
-  return { rig, proxy };
-}
+const putNginx = (kube: MemoryKube, annotations: Annotations) =>
+  putService(kube, "ingress-nginx/services/ingress-nginx-controller", "192.0.2.80", [80, 443], annotations);
 
-const questions = ({ kube }: Pick<ControllerRig, "kube">) => questionsIn(configMaps(kube));
+/** The Service of the configured target, and an Ingress of its class. */
+const withNginx = (annotations: Annotations) => (kube: MemoryKube) => {
+  putNginx(kube, annotations);
+  putIngress(kube, [NAME]);
+};
 
-const reason = async ({ status }: ControllerRig) =>
-  (await status()).names.find(({ name }) => name === NAME)?.reason?.code;
+const found = { upstream: false, prepare: withBalancer({}) };
+const configured = { upstream: false, config: CONFIGURED, prepare: withNginx({}) };
 
-async function untilReason(rig: ControllerRig, expected: string | undefined): Promise<void> {
-  for (let tries = 0; (await reason(rig)) !== expected; tries += 1) {
-    assert.ok(tries < 500, `${await reason(rig)} instead of ${expected}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-}
+test("names of a discovered target wait for an answer, and follow each later one", async (t) => {
+  const rig = await headerRig(t, found);
+  await rig.untilAsked(1);
+  const [{ name, namespace, known } = {}] = rig.questions();
+  assert.deepEqual([name, namespace, known], [NAME, "edge", undefined]);
+  assert.equal(targetsIn(configMaps(rig.kube)).proxies, 1);
+  await rig.untilReason("header-unknown");
+  assert.deepEqual([lines(rig), rig.published()], ["", {}]);
 
-test("a name is mapped once its ingress controller is known to expect a header; later answers count too", async (t) => {
-  const { rig, proxy } = await rigWithProxy(t);
-  await until(() => questions(rig).length === 1, "the question");
-  const [{ target, known, ...question }] = questions(rig) as [ReturnType<typeof questions>[number]];
-  assert.deepEqual([question.asker, question.name, question.namespace], [PROXY, NAME, "edge"]);
-  assert.equal(known, undefined);
-  await untilReason(rig, "header-unknown");
-  assert.equal(lines(rig), "", "nothing is mapped without an answer");
-
-  proxy.answer(target, "demands-either");
+  rig.answer(FOUND, "demands-either", 443);
   await until(() => lines(rig).includes(NAME), "the name to be mapped");
-  await untilReason(rig, undefined);
-
+  await rig.untilReason(undefined);
   const { targets } = await rig.status();
-  assert.deepEqual(targets.find(({ name }) => name === target)?.ports, [
-    { port: 443, protocol: "v1", asked: { answer: "demands-either", at: "2026-11-26T05:00:01.000Z", asker: PROXY } },
+  assert.deepEqual(targets.find((target) => target.name === FOUND)?.ports, [
+    { port: 443, protocol: "v1", asked: { answer: "demands-either" } },
   ]);
-
-  proxy.answer(target, "refuses-header");
-  await untilReason(rig, "header-not-expected");
+  rig.answer(FOUND, "refuses-header", 443);
+  await rig.untilReason("header-not-expected");
   await until(() => !lines(rig).includes(NAME), "the name to go");
-
-  proxy.answer(target, "demands-v2");
+  rig.answer(FOUND, "demands-v2", 443);
   await until(() => lines(rig).includes(NAME), "the name to be mapped again");
 });
 
-test("a new leader uses the answers of the previous one, and asks nothing again", async (t) => {
-  const { rig, proxy } = await rigWithProxy(t);
-  await until(() => questions(rig).length === 1, "the question");
-  proxy.answer(questions(rig)[0]?.target ?? "", "demands-v2");
+test("names of a configured target do so too; proxies go on relaying for pods that hold its address", async (t) => {
+  const rig = await headerRig(t, configured);
+  await rig.untilAsked(2);
+  assert.deepEqual(
+    rig.questions().map(({ upstream: host, upstreamIPs, namespace }) => [host, upstreamIPs, namespace]),
+    [1, 2].map(() => ["ingress-nginx-controller.ingress-nginx.svc.cluster.local.", undefined, "ingress-nginx"]),
+  );
+  await rig.untilReason("header-unknown");
+  assert.deepEqual([lines(rig), rig.published()], ["", {}]);
+  rig.answer(NAMED, "demands-v2", 80, 443);
   await until(() => lines(rig).includes(NAME), "the name to be mapped");
-  await rig.stop();
-  const silent = await rigWithProxy(t, {}, rig.kube);
-  await untilReason(silent.rig, undefined);
-  assert.deepEqual(questions(silent.rig)[0]?.known?.answer, "demands-v2");
-  assert.ok(lines(silent.rig).includes(NAME));
-});
-
-test("names that were mapped before the first question stay until there is an answer", async (t) => {
-  const before = await controllerRig(t, { upstream: false, prepare: (kube) => putBalancer(kube) });
-  await until(() => lines(before).includes(NAME), "the name to be mapped");
-  await before.stop();
-  const { rig, proxy } = await rigWithProxy(t, {}, before.kube);
-  await until(() => questions(rig).length === 1, "the question");
-  proxy.answer(questions(rig)[0]?.target ?? "", "unknown");
-  await until(() => questions(rig)[0]?.known?.answer === "unknown", "the answer");
-  await untilReason(rig, undefined);
-  assert.ok(lines(rig).includes(NAME));
-  proxy.answer(questions(rig)[0]?.target ?? "", "refuses-header");
+  assert.deepEqual(rig.published(), { [NAMED]: "80 v2, 443 v2" });
+  rig.answer(NAMED, "refuses-header", 80, 443);
+  await rig.untilReason("header-not-expected");
   await until(() => !lines(rig).includes(NAME), "the name to go");
+  await until(() => rig.published()[NAMED] === "80 none, 443 none", "the other protocol");
+  rig.answer(NAMED, "optional", 80, 443);
+  await until(() => lines(rig).includes(NAME), "the name to be mapped again");
 });
 
-test("the Service's annotation decides, whatever the ingress controller answers", async (t) => {
-  const { rig, proxy } = await rigWithProxy(t, { "switchback.dev/proxy-protocol": "v2" });
-  await until(() => questions(rig).length === 1, "the question");
-  proxy.listen(questions(rig)[0]?.target ?? "");
+for (const answer of ["demands-v2", "refuses-header"] as const) {
+  test(`a new leader starts with the published answer, and waits for no proxy: ${answer}`, async (t) => {
+    const rig = await headerRig(t, found);
+    await rig.untilAsked(1);
+    rig.answer(FOUND, answer, 443);
+    await until(() => rig.questions()[0]?.known?.answer === answer, "the answer to be published");
+    await rig.stop();
+    const before = lines(rig);
+    const next = await headerRig(t, { ...found, kube: rig.kube });
+    await next.untilReason(answer === "demands-v2" ? undefined : "header-not-expected");
+    assert.deepEqual([next.questions()[0]?.known?.answer, lines(next)], [answer, before]);
+  });
+}
+
+for (const [what, setting, name, protocols] of [
+  ["discovered", found, FOUND, "443 v2"],
+  ["configured", configured, NAMED, "80 v2, 443 v2"],
+] as const) {
+  test(`names of a ${what} target that were mapped before the first question stay until there is an answer`, async (t) => {
+    const config = {
+      ...("config" in setting && setting.config),
+      discovery: { detect: false },
+      map: { vanishSeconds: 0 },
+    };
+    const before = await controllerRig(t, { ...setting, config });
+    await until(() => lines(before).includes(NAME), "the name to be mapped");
+    await before.stop();
+    const rig = await headerRig(t, { ...setting, kube: before.kube, prepare() {} });
+    await until(() => rig.questions().length > 0, "the questions");
+    const ports = rig.questions().map(({ port }) => port);
+    rig.answer(name, "unknown", ...ports);
+    await rig.untilShown("unknown");
+    await rig.untilReason(undefined);
+    assert.ok(lines(rig).includes(NAME));
+    assert.equal(rig.published()[name], protocols.replaceAll("v2", "v1"));
+    rig.answer(name, "demands-v2", ...ports);
+    await until(() => rig.published()[name] === protocols, "the answer to count");
+    assert.ok(lines(rig).includes(NAME));
+  });
+}
+
+test("the Service's annotation decides; with map: always, a refused header leads to the Service itself", async (t) => {
+  const prepare = withNginx({ "switchback.dev/proxy-protocol": "v2" });
+  const rig = await headerRig(t, { ...configured, prepare });
+  await rig.untilAsked(2);
+  rig.answer(NAMED, "refuses-header", 80, 443);
   await until(() => lines(rig).includes(NAME), "the name to be mapped");
-  proxy.answer(questions(rig)[0]?.target ?? "", "refuses-header");
-  await until(() => questions(rig)[0]?.known !== undefined, "the answer");
-  await untilReason(rig, undefined);
-  assert.ok(lines(rig).includes(NAME));
+  assert.deepEqual(rig.published(), { [NAMED]: "80 v2, 443 v2" });
+  putNginx(rig.kube, { "switchback.dev/map": "always" });
+  await until(() => lines(rig).includes(`198.51.100.80 ${NAME}`), "the name to lead to the Service itself");
 });
 
-test("an annotation that contradicts the answer causes a warning and an Event", async (t) => {
-  const { rig, proxy } = await rigWithProxy(t, { "switchback.dev/proxy-protocol": "none" });
-  await until(() => questions(rig).length === 1, "the question");
+test("an annotation that contradicts the answer causes a warning", async (t) => {
+  const prepare = withBalancer({ "switchback.dev/proxy-protocol": "none" });
+  const rig = await headerRig(t, { ...found, prepare });
+  await rig.untilAsked(1);
   const warned = async () => (await rig.status()).warnings.filter(({ code }) => code === "header-contradicted");
-  proxy.answer(questions(rig)[0]?.target ?? "", "optional");
-  await until(() => questions(rig)[0]?.known !== undefined, "the answer");
+  rig.answer(FOUND, "optional", 443);
+  await rig.untilShown("optional");
   assert.deepEqual(await warned(), []);
-  proxy.answer(questions(rig)[0]?.target ?? "", "demands-v1");
-  await until(() => questions(rig)[0]?.known?.answer === "demands-v1", "the other answer");
+  rig.answer(FOUND, "demands-v1", 443);
+  await rig.untilShown("demands-v1");
   const [warning] = await warned();
-  assert.match(warning?.text ?? "", /^Service edge\/lb, port 443: .* is "none", but it demands v1 /);
+  assert.match(warning?.text ?? "", /^Service edge\/lb, port 443: .* is "none", but it demands v1; /);
   const { targets } = await rig.status();
-  assert.deepEqual(targets.find(({ name }) => name.includes("lb"))?.ports[0]?.asked?.warnings, [warning]);
+  assert.deepEqual(targets.find(({ name }) => name === FOUND)?.ports[0]?.asked?.warnings, [warning]);
   const { text: metrics } = await rig.page("/metrics");
   assert.match(metrics, /\nswitchback_controller_header_contradictions\{reason="header-contradicted"\} 1\n/);
-  const path = "/apis/events.k8s.io/v1/namespaces/edge/events";
-  const eventsOfEdge = () => rig.kube.paths(path).flatMap((each) => rig.kube.at(each) ?? []);
-  // The contradiction has to last for 10 s.
-  await until(() => eventsOfEdge().length > 0, "the Event", 60_000);
-  const [event] = eventsOfEdge();
-  assert.deepEqual([event?.reason, event?.note], ["HeaderContradicted", warning?.text]);
-  const regarding = { apiVersion: "v1", kind: "Service", namespace: "edge", name: "lb" };
-  assert.deepEqual({ ...(event?.regarding as object), uid: undefined }, { ...regarding, uid: undefined });
+});
+
+test("a target with an explicit protocol, or with detect: false, is not asked", async (t) => {
+  const ports = AUTO.map(({ port }) => ({ port, protocol: "v1" }));
+  const [target] = CONFIGURED.targets;
+  for (const config of [{ targets: [{ ...target, ports }] }, { ...CONFIGURED, discovery: { detect: false } }]) {
+    const rig = await headerRig(t, { ...configured, config });
+    rig.listen(NAMED);
+    await until(() => lines(rig).includes(NAME), "the name to be mapped");
+    assert.deepEqual([rig.questions(), rig.published()], [[], { [NAMED]: "80 v1, 443 v1" }]);
+  }
+});
+
+test("a host outside the cluster is asked by its name, even without discovery", async (t) => {
+  const outside = { name: "edge", upstream: { host: "edge.example.net" }, classes: ["nginx"], ports: AUTO };
+  const config = { targets: [outside], discovery: { enabled: false } };
+  const rig = await headerRig(t, { upstream: false, config, prepare: (kube) => putIngress(kube, [NAME]) });
+  await rig.untilAsked(2);
+  assert.deepEqual(
+    rig.questions().map(({ upstream: host, upstreamIPs, namespace }) => [host, upstreamIPs, namespace]),
+    [1, 2].map(() => ["edge.example.net", undefined, ""]),
+  );
+  await rig.untilReason("header-unknown");
+  rig.answer("edge", "demands-v1", 80, 443);
+  await until(() => lines(rig).includes(NAME), "the name to be mapped");
+});
+
+test("the protocols in use decide as soon as they are read, before any answer", () => {
+  const catalog = classCatalog(parseConfig(CONFIGURED));
+  const headers = new HeaderDecisions({ catalog, mapsAlways: () => false, preferred: "v1" });
+  const seen: (string | undefined)[] = [];
+  headers.follow(() => seen.push(headers.against(NAMED)?.reason.code));
+  assert.equal(headers.against(NAMED)?.reason.code, "header-unknown");
+  const ports = [{ port: 443, listenPort: 15_000, upstreamPort: 443, protocol: "v1" }] as const;
+  const published = [{ name: NAMED, upstream: "edge", ports, clusterIPs: [] }];
+  headers.learn(published, false);
+  headers.learn(published, false);
+  assert.deepEqual(seen, [undefined], "reported once");
 });

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout } from "node:timers/promises";
-import type { HeaderAnswer, ReportedAnswer } from "#lib/documents/header-questions.ts";
-import { answeringProxy, putProxy } from "#test/fakes/answering-proxy.ts";
+import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
+import { answeringProxy, type GivenAnswer, putProxy } from "#test/fakes/answering-proxy.ts";
 import { configMaps, controllerRig, lines } from "#test/fakes/controller-rig.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { questionsIn } from "#test/published.ts";
@@ -32,12 +32,11 @@ function putBalancer(kube: MemoryKube, namespace: string, index: number, hosts: 
 test("the answer of a tenant's Service affects only the tenant's own names", async (t) => {
   const kube = new MemoryKube();
   let tenants: HeaderAnswer = "unknown";
-  let ticks = Date.parse("2026-11-26T05:00:00Z");
   const questions = () => questionsIn(configMaps(kube));
-  const answers = (): ReportedAnswer[] =>
+  const answers = (): GivenAnswer[] =>
     questions().map(({ target, port, namespace }) => {
       const answer = namespace === "tenant" ? tenants : "demands-v1";
-      return { target, port, answer, at: new Date(ticks).toISOString() };
+      return { target, port, answer };
     });
   const healthPort = await answeringProxy(t, { answers, listening: () => questions().map(({ target }) => target) });
   const rig = await controllerRig(t, {
@@ -66,7 +65,6 @@ test("the answer of a tenant's Service affects only the tenant's own names", asy
     ["optional", true, undefined],
   ] as const) {
     tenants = answer;
-    ticks += 60_000;
     let own = await of(OWN_NAME);
     for (let tries = 0; tries < 500; tries += 1) {
       if (own.mapped === mapped && own.code === code && lines(rig).includes(SHOP)) break;

@@ -1,4 +1,4 @@
-import type { HeaderAnswer } from "#lib/documents/header-questions.ts";
+import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import { answerOf, isConnected, takenVersions } from "#proxy/detection/ask.ts";
 import type { Seen } from "#proxy/detection/outcome.ts";
 import type { DialResult, ProbeResult } from "./result.ts";

@@ -32,7 +32,7 @@ export function describeFlaw({ path, message }: Flaw): string {
 export const port = integer(1, 65_535);
 
 /** node:net accepts an address with a zone. No Service has such an address. */
-export const address = v.pipe(
+const address = v.pipe(
   v.string(),
   v.check((text) => isIPv4(text) || (isIPv6(text) && !text.includes("%"))),
 );

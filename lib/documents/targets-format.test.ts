@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { OTHER, TARGET } from "#test/fakes/published-targets.ts";
 import { fc } from "#test/property.ts";
-import { listenersOfPublished, parseTargets, renderTargets } from "./targets-format.ts";
+import { listenersOfPublished, parseTargets, questionsOfPublished, renderTargets } from "./targets-format.ts";
 
 test("rendered targets are parsed back, and equal targets give equal texts", () => {
   const { text, targetsRevision } = renderTargets([TARGET, OTHER]);
@@ -14,6 +14,24 @@ test("rendered targets are parsed back, and equal targets give equal texts", () 
 test("listeners match the published ports", () => {
   assert.deepEqual(listenersOfPublished({ targets: [OTHER] }), [
     { target: "other", upstream: TARGET.upstream, port: 80, listenPort: 15_003, upstreamPort: 80, protocol: "none" },
+  ]);
+});
+
+const ASK = { port: 443, speaks: "tls", name: "shop.example.com", upstreamPort: 443, answer: "optional" } as const;
+
+test("the ports to ask are those of relayed and other targets, at their own or a lent address", () => {
+  const lent = { ...ASK, port: 80, speaks: "http", upstreamIPs: ["198.51.100.5"] } as const;
+  const found = { ...TARGET, namespace: "edge", upstreamIPs: ["198.51.100.4"], ask: [ASK, lent] };
+  const undecided = { name: "new", upstream: "lb.example.net", ports: [], clusterIPs: [], ask: [ASK] };
+  const gone = { ...OTHER, upstreamIPs: [], ask: [ASK] };
+  const parsed = parseTargets(renderTargets([found, undecided, gone], 2).text);
+  assert.ok(!("code" in parsed));
+  assert.deepEqual([parsed.targets, parsed.proxies], [[found, undecided, gone], 2]);
+  const at = { target: "edge-lb", namespace: "edge", upstream: TARGET.upstream };
+  assert.deepEqual(questionsOfPublished(parsed), [
+    { ...ASK, ...at, upstreamIPs: ["198.51.100.4"] },
+    { ...lent, ...at },
+    { ...ASK, target: "new", namespace: "", upstream: "lb.example.net" },
   ]);
 });
 
@@ -54,6 +72,8 @@ const BAD: ReadonlyArray<readonly [what: string, text: string, said: RegExp]> = 
   ["a name that no target can have", document({}, { ...TARGET, name: "A b" }), /targets\.0\.name/],
   ["an upstream with a space", document({}, { ...TARGET, upstream: "a b" }), /targets\.0\.upstream/],
   ["a port that is none", document({}, { ...TARGET, ports: [{ ...TARGET.ports[0], listenPort: 0 }] }), /listenPort/],
+  ["a server name with a space", document({}, { ...TARGET, ask: [{ ...ASK, name: "a b" }] }), /ask\.0\.name/],
+  ["an answer that is none", document({}, { ...TARGET, ask: [{ ...ASK, answer: "yes" }] }), /ask\.0\.answer/],
   ["an address that is none", document({}, { ...TARGET, clusterIPs: ["x"] }), /clusterIPs/],
   ["an upstream address that is a name", document({}, { ...TARGET, upstreamIPs: ["lb.edge"] }), /upstreamIPs/],
   ["too much of it", " ".repeat(1_000_001), /bytes/],

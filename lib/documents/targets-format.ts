@@ -2,8 +2,9 @@ import * as v from "valibot";
 import { shortHash } from "#hostmap/hash.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
-import { object } from "#lib/errors/schemas.ts";
+import { integer, object } from "#lib/errors/schemas.ts";
 import { attempt } from "#lib/errors/validation.ts";
+import { HEADER_ANSWERS, type HeaderAnswer } from "./header-answers.ts";
 import type { Listener } from "./listeners.ts";
 import { addresses, describeFlaw, isTime, parseDocument, port, targetName, upstreamName } from "./targets-fields.ts";
 import { TARGETS_KEY } from "./targets-name.ts";
@@ -23,10 +24,20 @@ const portSchema = object({
   protocol: v.picklist(["v1", "v2", "none"]),
   upstreamIPs: v.optional(addresses),
 });
+const askSchema = object({
+  port,
+  speaks: v.picklist(["http", "tls"]),
+  name: v.pipe(v.string(), v.maxLength(253), v.regex(/^[a-z0-9.-]+$/)),
+  upstreamPort: port,
+  upstreamIPs: v.optional(addresses),
+  answer: v.optional(v.picklist(HEADER_ANSWERS)),
+});
 export const targetSchema = object({
   name: targetName,
+  namespace: v.optional(v.pipe(v.string(), v.maxLength(63))),
   upstream: upstreamName,
   ports: v.pipe(v.array(portSchema), v.maxLength(MAX_TARGET_PORTS)),
+  ask: v.optional(v.pipe(v.array(askSchema), v.maxLength(MAX_TARGET_PORTS))),
   upstreamIPs: v.optional(addresses),
   clusterIPs: addresses,
   unusedSince: v.optional(v.pipe(v.string(), v.check(isTime))),
@@ -36,6 +47,7 @@ export const targetSchema = object({
 export const documentSchema = object({
   version: v.literal(VERSION),
   revision: v.string(),
+  proxies: v.optional(integer(0, 100_000)),
   targets: v.array(v.unknown()),
 });
 /** Maximum number of targets that are read. */
@@ -50,9 +62,25 @@ interface PublishedPort extends Pick<Listener, "port" | "listenPort" | "upstream
   readonly upstreamIPs?: readonly string[] | undefined;
 }
 
+/** A port that the proxies ask whether it expects a PROXY header. It may have no listener. */
+export interface PublishedAsk {
+  /** The port that pods call. */
+  readonly port: number;
+  readonly speaks: "http" | "tls";
+  /** A host that claims the target. It is the server name in the ClientHello. */
+  readonly name: string;
+  readonly upstreamPort: number;
+  /** As for a port. */
+  readonly upstreamIPs?: readonly string[] | undefined;
+  /** The answer that decides the port's protocol. Missing: no answer decides yet. */
+  readonly answer?: HeaderAnswer | undefined;
+}
+
 /** One target, as published. */
 export interface PublishedTarget {
   readonly name: string;
+  /** The namespace of the target's Service. Missing: a configured host. */
+  readonly namespace?: string | undefined;
   /** Host name or IP literal. With `upstreamIPs` nobody looks it up, but the doctor shows it. */
   readonly upstream: string;
   /**
@@ -62,9 +90,14 @@ export interface PublishedTarget {
    * target.
    */
   readonly upstreamIPs?: readonly string[] | undefined;
-  /** Empty: nobody relays the target. Its names lead to its own Service. */
+  /** Empty: nobody relays the target. Its names lead to its own Service, or are not mapped yet. */
   readonly ports: readonly PublishedPort[];
-  /** The addresses of its names: the ClusterIPs of its front Service, if known, or of the target's Service. */
+  /** The ports to ask. Missing: the protocols are known without an answer. */
+  readonly ask?: readonly PublishedAsk[] | undefined;
+  /**
+   * The addresses of its names: the ClusterIPs of its front Service, if known, or of the target's Service. Empty: no
+   * name leads to it yet.
+   */
   readonly clusterIPs: readonly string[];
   /** Since when no name has been mapped to it, RFC 3339. Missing while a name is mapped to it. */
   readonly unusedSince?: string | undefined;
@@ -73,17 +106,22 @@ export interface PublishedTarget {
 export interface PublishedTargets {
   readonly revision: string;
   readonly targets: readonly PublishedTarget[];
+  /** The number of ready proxies. They share the limits of what they ask. */
+  readonly proxies?: number | undefined;
   /** Why targets of the document were left out or kept their earlier state. */
   readonly refused?: readonly Reason[];
 }
 
-/** Returns the text of `targets.json`, and its revision. Equal targets give equal texts. */
-export function renderTargets(targets: readonly PublishedTarget[]): {
+/** Returns the text of `targets.json`, and its revision. Equal targets and numbers of proxies give equal texts. */
+export function renderTargets(
+  targets: readonly PublishedTarget[],
+  proxies?: number,
+): {
   readonly text: string;
   readonly targetsRevision: string;
 } {
   const targetsRevision = shortHash(JSON.stringify(targets));
-  const document = { version: VERSION, revision: targetsRevision, targets };
+  const document = { version: VERSION, revision: targetsRevision, ...(proxies !== undefined && { proxies }), targets };
   return { targetsRevision, text: `${JSON.stringify(document, null, 1)}\n` };
 }
 
@@ -152,5 +190,24 @@ export function listenersOfPublished({ targets }: Pick<PublishedTargets, "target
     ports.flatMap(({ upstreamIPs = ofTarget, ...entry }) =>
       upstreamIPs?.length === 0 ? [] : [{ target: name, upstream, ...(upstreamIPs && { upstreamIPs }), ...entry }],
     ),
+  );
+}
+
+/** A port to ask, with the address of its target. */
+export interface HeaderQuestion extends PublishedAsk {
+  readonly target: string;
+  /** Empty for a configured host. Questions of one namespace share a limit. */
+  readonly namespace: string;
+  /** The address to ask, as in `Listener`. */
+  readonly upstream: string;
+}
+
+/** Returns the questions of published targets. */
+export function questionsOfPublished({ targets }: Pick<PublishedTargets, "targets">): HeaderQuestion[] {
+  return targets.flatMap(({ name, namespace = "", upstream, upstreamIPs: ofTarget, ask = [] }) =>
+    ask.flatMap(({ upstreamIPs = ofTarget, ...entry }) => {
+      const addressed = { ...entry, ...(upstreamIPs && { upstreamIPs }) };
+      return upstreamIPs?.length === 0 ? [] : [{ ...addressed, target: name, namespace, upstream }];
+    }),
   );
 }

@@ -9,15 +9,6 @@ import { readTargets } from "./read-targets.ts";
 import { type PublishedTargets, renderTargets } from "./targets-format.ts";
 import { kubeTargetsReader, mountedTargets } from "./targets-reader.ts";
 
-const QUESTION = {
-  port: 80,
-  speaks: "http",
-  upstream: "h",
-  upstreamPort: 80,
-  name: "a.example",
-  namespace: "n",
-  asker: "10.0.0.7",
-};
 const PORTS = [{ port: 80, listenPort: 15_000, upstreamPort: 80, protocol: "v1" }] as const;
 const text = (name: string) => renderTargets([{ name, upstream: "h", ports: PORTS, clusterIPs: [] }]).text;
 
@@ -58,42 +49,6 @@ test("reports the existing document and each change, but no invalid document and
   const [call] = api.calls;
   assert.equal(call?.path, "/api/v1/namespaces/switchback-system/configmaps");
   assert.ok(api.calls.every(({ query }) => query.get("fieldSelector") === "metadata.name=switchback-targets"));
-});
-
-test("reports questions when they change; if they are invalid, the last ones stay", async (t) => {
-  const questions = (...targets: string[]) =>
-    JSON.stringify({ version: 1, questions: targets.map((target) => ({ ...QUESTION, target })) });
-  const data = { "targets.json": text("a") };
-  const api = await fakeApi(
-    collection(
-      list(configMap("2", data)),
-      watch([
-        { type: "MODIFIED", object: configMap("3", { ...data, "questions.json": questions("a", "b") }) },
-        { type: "MODIFIED", object: configMap("4", { ...data, "questions.json": "{" }) },
-        { type: "MODIFIED", object: configMap("5", { ...data, "questions.json": questions("b") }) },
-        { type: "MODIFIED", object: configMap("6", data) },
-        { type: "MODIFIED", object: configMap("7", { "targets.json": text("b"), "questions.json": questions("b") }) },
-      ]),
-    ),
-  );
-  const [found, asked]: [string[], string[]] = [[], []];
-  const reader = kubeTargetsReader({ client: api.client, namespace: "switchback-system", log: new LineLog() });
-  const running = reader.start(
-    (targets) => found.push(targets?.targets[0]?.name ?? "none"),
-    (each) => asked.push(each.map(({ target }) => target).join()),
-  );
-  t.after(async () => {
-    await running.stop();
-    await api.close();
-  });
-  await until(() => found.length === 2, "both documents");
-  assert.deepEqual(
-    [found, asked],
-    [
-      ["a", "b"],
-      ["a,b", "b", "", "b"],
-    ],
-  );
 });
 
 test("reports a missing ConfigMap, but not a refusal", async (t) => {

@@ -3,21 +3,16 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { type HeaderQuestion, parseQuestions } from "./header-questions.ts";
 import { type PublishedTargets, parseTargets } from "./targets-format.ts";
-import { QUESTIONS_KEY, TARGETS_KEY, TARGETS_NAME } from "./targets-name.ts";
+import { TARGETS_KEY, TARGETS_NAME } from "./targets-name.ts";
 
 /** A reader that follows the published targets. */
 export interface TargetsReader {
   /**
    * Calls `found` with each document that parses, and with `undefined` when there is certainly none. A document that
-   * cannot be parsed is only logged, and the last good targets stay. Calls `asked` with the questions after each
-   * change of them, in the same way.
+   * cannot be parsed is only logged, and the last good targets stay.
    */
-  start(
-    found: (targets: PublishedTargets | undefined) => void,
-    asked?: (questions: readonly HeaderQuestion[]) => void,
-  ): { stop(): Promise<void> };
+  start(found: (targets: PublishedTargets | undefined) => void): { stop(): Promise<void> };
 }
 
 interface RawConfigMap {
@@ -33,23 +28,20 @@ export function kubeTargetsReader(deps: {
 }): TargetsReader {
   const { client, namespace, log } = deps;
   return {
-    start(found, asked = () => {}) {
+    start(found) {
       let last: PublishedTargets | undefined;
-      const watcher = watchObjects<Texts, RawConfigMap>({
+      const watcher = watchObjects<string, RawConfigMap>({
         client,
         path: corePath("configmaps", namespace),
         fieldSelector: `metadata.name=${TARGETS_NAME}`,
-        project: ({ data }) => ({ targets: data?.[TARGETS_KEY] ?? "", questions: data?.[QUESTIONS_KEY] }),
+        project: ({ data }) => data?.[TARGETS_KEY] ?? "",
         onChange: ({ before, after }) => {
           // The controller writes a deleted ConfigMap again. The deletion does not mean that the targets are gone.
-          if (after === undefined) return;
-          const targets = after.targets === before?.targets ? undefined : read(after.targets, log, last);
-          if (targets !== undefined) {
-            last = targets;
-            found(targets);
-          }
-          const questions = after.questions === before?.questions ? undefined : readQuestions(after.questions, log);
-          if (questions !== undefined) asked(questions);
+          if (after === undefined || after === before) return;
+          const targets = read(after, log, last);
+          if (targets === undefined) return;
+          last = targets;
+          found(targets);
         },
         onSynced: () => {
           if (watcher.objects().size === 0) found(undefined);
@@ -59,21 +51,6 @@ export function kubeTargetsReader(deps: {
       return watcher;
     },
   };
-}
-
-/** The texts of the ConfigMap. If `questions` is missing, nothing is asked. */
-interface Texts {
-  readonly targets: string;
-  readonly questions: string | undefined;
-}
-
-/** Parses the questions. Returns undefined if they are invalid. */
-function readQuestions(text: string | undefined, log: Logger): readonly HeaderQuestion[] | undefined {
-  if (text === undefined) return [];
-  const questions = parseQuestions(text);
-  if (!("code" in questions)) return questions;
-  log.error({ code: questions.code }, `${questions.text}; the last questions stay`);
-  return undefined;
 }
 
 /**

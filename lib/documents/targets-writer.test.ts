@@ -113,28 +113,13 @@ test("an earlier leader's publication is read, and not written again", async () 
   await store.stop();
 });
 
-test("questions are published beside the targets, and a change of either is written", async () => {
-  const { kube, log, store } = await rig();
-  const question = {
-    target: "edge",
-    port: 80,
-    speaks: "http",
-    upstream: "edge.infra.svc",
-    upstreamPort: 80,
-    name: "shop.example.com",
-    namespace: "infra",
-    asker: "10.0.0.7",
-  } as const;
+test("a change of the number of proxies is written", async () => {
+  const { store } = await rig();
   const written: boolean[] = [];
-  for (const questions of [[], [], [question], [question]]) {
-    written.push(await store.write([TARGET], questions));
+  for (const proxies of [2, 2, 3]) {
+    written.push(await store.write([TARGET], proxies));
     await settle();
   }
-  assert.deepEqual(written, [true, false, true, false]);
-  assert.deepEqual([store.questions, store.published.targets], [[question], [TARGET]]);
-  kube.put(PATH, { data: { "targets.json": renderTargets([TARGET]).text, "questions.json": "{" } });
-  await settle();
-  assert.deepEqual(store.questions, [question], "a spoilt document does not count");
-  assert.match(JSON.stringify(log.lines), /questions-malformed/);
+  assert.deepEqual([written, store.published.proxies], [[true, false, true], 3]);
   await store.stop();
 });

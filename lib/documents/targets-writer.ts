@@ -4,9 +4,8 @@ import { corePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { type HeaderQuestion, parseQuestions, renderQuestions } from "./header-questions.ts";
 import { type PublishedTarget, type PublishedTargets, parseTargets, renderTargets } from "./targets-format.ts";
-import { QUESTIONS_KEY, TARGETS_KEY, TARGETS_NAME } from "./targets-name.ts";
+import { TARGETS_KEY, TARGETS_NAME } from "./targets-name.ts";
 
 interface RawConfigMap {
   readonly metadata: ObjectMeta;
@@ -18,8 +17,6 @@ interface Seen {
   readonly uid: string | undefined;
   readonly resourceVersion: string | undefined;
   readonly text: string;
-  /** Undefined if nothing is asked. */
-  readonly questions: string | undefined;
 }
 
 interface TargetsWriterDeps {
@@ -35,8 +32,6 @@ export class TargetsWriter {
   #watcher: Informer<Seen> | undefined;
   /** The last document that parsed. */
   #good: PublishedTargets = { revision: "", targets: [] };
-  /** The last questions that parsed. */
-  #questions: readonly HeaderQuestion[] = [];
 
   constructor(deps: TargetsWriterDeps) {
     this.#deps = deps;
@@ -71,27 +66,20 @@ export class TargetsWriter {
     return this.#good;
   }
 
-  /** The last published questions of this or an earlier leader, with the answers. */
-  get questions(): readonly HeaderQuestion[] {
-    return this.#questions;
-  }
-
   /**
-   * Writes the targets and the questions, unless they are already published. `questions` is undefined if nothing is
-   * ever asked. Returns whether it wrote. Throws the API server's errors: with status 409 if the document is not the
-   * version that was seen last. Before `start`, nothing is written.
+   * Writes the targets and the number of ready proxies, unless they are already published. Returns whether it wrote.
+   * Throws the API server's errors: with status 409 if the document is not the version that was seen last. Before
+   * `start`, nothing is written.
    */
-  async write(targets: readonly PublishedTarget[], questions?: readonly HeaderQuestion[]): Promise<boolean> {
+  async write(targets: readonly PublishedTarget[], proxies?: number): Promise<boolean> {
     const { client, namespace } = this.#deps;
-    const { text } = renderTargets(targets);
-    const asked = questions && renderQuestions(questions);
+    const { text } = renderTargets(targets, proxies);
     const key = `${namespace}/${TARGETS_NAME}`;
     const seen = this.#watcher?.objects().get(key);
-    if (text === seen?.text && asked === seen.questions) return false;
+    if (text === seen?.text) return false;
     const { uid, resourceVersion = NO_VERSION } = seen ?? {};
     const metadata = { name: TARGETS_NAME, namespace, resourceVersion, ...(uid && { uid }) };
-    const data = { [TARGETS_KEY]: text, ...(asked !== undefined && { [QUESTIONS_KEY]: asked }) };
-    const object = { apiVersion: "v1", kind: "ConfigMap", metadata, data };
+    const object = { apiVersion: "v1", kind: "ConfigMap", metadata, data: { [TARGETS_KEY]: text } };
     const path = corePath("configmaps", namespace, TARGETS_NAME);
     const options = { fieldManager: FIELD_MANAGER, force: true };
     await this.#watcher?.request(key, () => client.apply<RawConfigMap>(path, object, options));
@@ -103,7 +91,6 @@ export class TargetsWriter {
   }
 
   #take(seen: Seen, before: Seen | undefined): void {
-    if (seen.questions !== undefined && seen.questions !== before?.questions) this.#takeQuestions(seen.questions);
     if (seen.text === before?.text) return;
     const parsed = parseTargets(seen.text, this.#good);
     if (!("code" in parsed)) this.#good = parsed;
@@ -111,15 +98,9 @@ export class TargetsWriter {
       this.#deps.log.warn({ code }, problem);
     }
   }
-
-  #takeQuestions(text: string): void {
-    const questions = parseQuestions(text);
-    if ("code" in questions) this.#deps.log.warn({ code: questions.code }, questions.text);
-    else this.#questions = questions;
-  }
 }
 
 function viewTargets({ metadata, data }: RawConfigMap): Seen {
   const { uid, resourceVersion } = metadata;
-  return { uid, resourceVersion, text: data?.[TARGETS_KEY] ?? "", questions: data?.[QUESTIONS_KEY] };
+  return { uid, resourceVersion, text: data?.[TARGETS_KEY] ?? "" };
 }

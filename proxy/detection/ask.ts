@@ -1,4 +1,4 @@
-import type { HeaderAnswer } from "#lib/documents/header-questions.ts";
+import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import { DIAL_LIMITS, type DialLimits, dialOnce } from "./dial.ts";
 import type { Header, Outcome, Seen } from "./outcome.ts";
 

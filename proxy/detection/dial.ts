@@ -1,7 +1,6 @@
 import { connect, type Socket } from "node:net";
 import { encodeHeader } from "../proxy-header.ts";
-import { closed, type Header, type Outcome } from "./outcome.ts";
-import { speakHttp } from "./speak-http.ts";
+import { closed, type Header, type Outcome, settle } from "./outcome.ts";
 import { speakTls } from "./speak-tls.ts";
 
 /** One connection, and the request that it carries. */
@@ -29,6 +28,13 @@ export interface DialLimits {
 }
 
 export const DIAL_LIMITS: DialLimits = { connectMs: 3000, answerMs: 10_000 };
+/** Maximum bytes of an answer that are read. The last chunk may exceed this. */
+const MAX_HEAD_BYTES = 1024;
+/**
+ * Statuses of a server that parses the header as a request line: it is no request (400), its method is
+ * unknown (501), or it names no version of HTTP (505). RFC 9110, 15.5.1, 15.6.2 and 15.6.6.
+ */
+const MISREAD: ReadonlySet<string> = new Set(["400", "501", "505"]);
 
 /**
  * Connects, sends the header and the request in one write, and reads until it knows the outcome. Then closes the
@@ -82,4 +88,24 @@ function headerFor({ header }: Dial, { localAddress, localPort, remoteAddress, r
     source: { address: localAddress ?? "", port: localPort ?? 0 },
     destination: { address: remoteAddress ?? "", port: remotePort ?? 0 },
   });
+}
+
+/** Sends HEAD, which is cheap for a backend, and reads the status line. */
+function speakHttp(socket: Socket, header: Buffer, { name, path, agent }: Dial, answerMs: number): Promise<Outcome> {
+  const request = `HEAD ${path} HTTP/1.1\r\nHost: ${name}\r\nUser-Agent: ${agent}\r\nConnection: close\r\n\r\n`;
+  let head = "";
+  return settle(socket, answerMs, (done) => {
+    socket.on("data", (chunk) => {
+      head += chunk.toString("latin1");
+      if (head.includes("\n") || head.length > MAX_HEAD_BYTES) done(classifyHttp(head));
+    });
+    socket.once("end", () => done(closed("the connection was closed without an answer")));
+    socket.write(Buffer.concat([header, Buffer.from(request)]));
+  });
+}
+
+function classifyHttp(head: string): Outcome {
+  const status = /^HTTP\/1\.[01] ([1-5]\d\d)(?= |\r?\n)/.exec(head)?.[1];
+  if (status === undefined) return { kind: "misread", detail: "an answer that is not HTTP" };
+  return { kind: MISREAD.has(status) ? "misread" : "answered", detail: `HTTP ${status}` };
 }

@@ -1,21 +1,15 @@
-import {
-  type HeaderAnswer,
-  type HeaderQuestion,
-  questionKey,
-  type ReportedAnswer,
-} from "#lib/documents/header-questions.ts";
+import { isIP } from "node:net";
+import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
+import { portKey } from "#lib/documents/listeners.ts";
+import { MAX_ASKED, type ReportedAnswer } from "#lib/documents/proxy-page.ts";
+import type { HeaderQuestion } from "#lib/documents/targets-format.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { normalAddress } from "../address.ts";
 import type { Clock } from "../clock.ts";
-import type { DialReport } from "../engine.ts";
-import type { HostLookup } from "../host-resolver.ts";
-import { Addresses } from "./addresses.ts";
+import { type HostLookup, LOOKUP_TIMEOUT_MS } from "../host-resolver.ts";
 import { askOnce, askRound, type Question, type Round } from "./ask.ts";
 import { AskedPort } from "./asked-port.ts";
 import type { Header, Outcome } from "./outcome.ts";
-import { RecheckOrder, recheckDelay } from "./recheck-order.ts";
-import { RoundBudget } from "./round-budget.ts";
 
 export interface HeaderAskerDeps {
   /** Makes one round. Ends in bounded time. */
@@ -25,8 +19,6 @@ export interface HeaderAskerDeps {
   readonly lookup: HostLookup;
   /** Whether this address and port lead to this proxy. */
   readonly isSelf: (address: string, port: number) => boolean;
-  /** This proxy asks the questions that name one of these addresses. */
-  readonly ownAddresses: readonly string[];
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Logger;
@@ -49,46 +41,51 @@ const NOTHING_REACHED: Round = {
   seen: { none: NO_ADDRESS, v1: NO_ADDRESS, v2: NO_ADDRESS },
 };
 
+/** Minimum intervals between two contacts of this proxy, whatever the number of its ports. */
+const OWN_MS = { round: 1_000, recheck: 6_000 } as const;
+/** Minimum interval between two rounds of all proxies together for one namespace: 20 a minute. */
+const NAMESPACE_ROUND_MS = 3_000;
+/** Contacts that are so long ago limit nothing any more. Multiplied by the number of proxies. */
+const FORGET_MS = 60_000;
+
 /**
- * Asks ingress controllers whether they expect a PROXY header. AskedPort decides when a port is due, and RoundBudget
- * which port is next. Between rounds, a single connection (a recheck) tests from time to time whether the known
- * answer still holds.
+ * Asks ingress controllers whether they expect a PROXY header. Every proxy asks every port, at its fraction of the
+ * limits. AskedPort says when a port is due and how it is asked.
  */
 export class HeaderAsker {
   readonly #deps: HeaderAskerDeps;
-  readonly #own: ReadonlySet<string>;
   readonly #ports = new Map<string, AskedPort>();
-  readonly #budget = new RoundBudget();
-  readonly #rechecks = new RecheckOrder();
+  /** The times of the last contacts of each kind: of a namespace, and of this proxy as "". */
+  readonly #last = { round: new Map<string, number>(), recheck: new Map<string, number>() };
+  #proxies = 1;
   readonly #rounds = new Map<HeaderAnswer, number>();
-  readonly #addresses: Addresses;
+  /** Running lookups. Two lookups of one name share the answer, because each occupies one of libuv's few threads. */
+  readonly #lookups = new Map<string, Promise<readonly string[]>>();
   readonly #abort = new AbortController();
-  #cancelRound = (): void => {};
-  #cancelRecheck: (() => void) | undefined;
+  #cancel = (): void => {};
 
   constructor(deps: HeaderAskerDeps) {
     this.#deps = deps;
-    this.#own = new Set(deps.ownAddresses.map(normalAddress));
-    this.#addresses = new Addresses(deps);
   }
 
-  /** Replaces the questions. Ignores questions for other proxies. */
-  setQuestions(questions: readonly HeaderQuestion[]): void {
+  /** Replaces the questions. `proxies` is the number of proxies that share the limits. */
+  setQuestions(all: readonly HeaderQuestion[], proxies = 1): void {
     if (this.#signal.aborted) return;
     const { clock, random } = this.#deps;
     const now = clock.now();
-    const own = questions.filter(({ asker }) => this.#own.has(normalAddress(asker)));
-    const keys = new Set(own.map(questionKey));
-    for (const key of this.#ports.keys()) if (!keys.has(key)) this.#ports.delete(key);
-    for (const question of own) {
-      const key = questionKey(question);
+    this.#proxies = Math.max(1, proxies);
+    const questions = new Map(all.slice(0, MAX_ASKED).map((each) => [keyOf(each), each]));
+    for (const key of this.#ports.keys()) if (!questions.has(key)) this.#ports.delete(key);
+    for (const [key, question] of questions) {
       const port = this.#ports.get(key);
-      if (port === undefined) this.#ports.set(key, new AskedPort(question, now, random));
-      else port.update(question, now);
+      // What was seen at another upstream does not count.
+      if (port?.asks(question)) port.update(question, this.#proxies, now);
+      else this.#ports.set(key, new AskedPort(question, this.#proxies, now, random));
     }
-    this.#budget.forget(now);
-    this.#startRounds();
-    this.#scheduleRecheck();
+    // A new target must not renew the share of its namespace, so only old times are forgotten.
+    for (const times of Object.values(this.#last))
+      for (const [key, at] of times) if (at + FORGET_MS * this.#proxies < now) times.delete(key);
+    this.#startDue();
   }
 
   answers(): ReportedAnswer[] {
@@ -100,92 +97,87 @@ export class HeaderAsker {
     return this.#rounds;
   }
 
-  /** Handles an engine's report. Asks a port again when its dials begin to fail, or succeed again. */
-  dialled({ listener, connected, failures }: DialReport): void {
-    const result = connected ? "connected" : failures.at(-1)?.cause;
-    if (this.#ports.get(listener)?.dialled(result, this.#deps.clock.now())) this.#startRounds();
-  }
-
   /** Ends the connections and asks nothing more. */
   stop(): void {
     this.#abort.abort();
-    this.#cancelRound();
-    this.#cancelRecheck?.();
+    this.#cancel();
   }
 
-  /** Starts the rounds that are due and allowed, and waits for the next one. */
-  #startRounds(): void {
+  /** Starts the contacts that are due and allowed, and waits for the next one. */
+  #startDue(): void {
     const { clock } = this.#deps;
-    this.#cancelRound();
+    this.#cancel();
     if (this.#signal.aborted) return;
     for (;;) {
       const now = clock.now();
-      const next = this.#budget.next(this.#ports.values(), now);
+      const next = this.#next(now);
       if (typeof next !== "number") {
-        void this.#round(next, now);
+        void this.#contact(next, now);
         continue;
       }
-      if (Number.isFinite(next)) this.#cancelRound = clock.after(next - now, () => this.#startRounds());
+      if (Number.isFinite(next)) this.#cancel = clock.after(next - now, () => this.#startDue());
       return;
     }
   }
 
-  async #round(port: AskedPort, now: number): Promise<void> {
-    const { question } = port;
-    const { ask, clock, log } = this.#deps;
-    port.isBusy = true;
-    this.#budget.start(port, now);
-    const round = (await this.#connect(port, (address) => ask(question, address, this.#signal))) ?? NOTHING_REACHED;
-    port.isBusy = false;
-    this.#budget.end(question.namespace);
-    if (this.#signal.aborted) return;
-    this.#rounds.set(round.answer, (this.#rounds.get(round.answer) ?? 0) + 1);
-    // If the question has changed meanwhile, this answer does not count, and the new question gets its own round.
-    if (this.#isAsked(port, question)) {
-      if (port.conclude(round, clock.now())) {
-        log.info({ ...port.report(), seen: port.seen }, "new answer of a port to a PROXY header");
-      }
-      if (port.isDoubted) this.#askSiblings(question, clock.now());
+  /**
+   * The port to contact now, or the time at which to look again. The namespace that waits longest is first, and in it
+   * the port that has been due longest. Infinity: no port is left.
+   */
+  #next(now: number): AskedPort | number {
+    let earliest = Number.POSITIVE_INFINITY;
+    let best: { readonly port: AskedPort; readonly last: number } | undefined;
+    for (const port of this.#ports.values()) {
+      if (port.isBusy) continue;
+      const { kind, question } = port;
+      const last = this.#lastOf(kind, keyOfNamespace(question));
+      const freeAt = kind === "round" ? last + NAMESPACE_ROUND_MS * this.#proxies : 0;
+      const startAt = Math.max(port.dueAt, freeAt, this.#lastOf(kind, "") + OWN_MS[kind]);
+      earliest = Math.min(earliest, startAt);
+      if (startAt > now) continue;
+      if (best === undefined || last < best.last || (last === best.last && port.dueAt < best.port.dueAt))
+        best = { port, last };
     }
-    this.#startRounds();
+    return best?.port ?? earliest;
+  }
+
+  async #contact(port: AskedPort, now: number): Promise<void> {
+    const { kind, question, header } = port;
+    const { ask, clock, dial } = this.#deps;
+    for (const key of ["", keyOfNamespace(question)]) this.#last[kind].set(key, now);
+    port.isBusy = true;
+    if (kind === "round") {
+      const round = await this.#connect(port, (address) => ask(question, address, this.#signal));
+      if (!this.#signal.aborted) this.#concludeRound(port, round ?? NOTHING_REACHED);
+    } else {
+      const outcome = await this.#connect(port, (address) => dial(question, address, header, this.#signal));
+      port.recheck(outcome?.kind === "answered", clock.now());
+    }
+    port.isBusy = false;
+    this.#startDue();
+  }
+
+  #concludeRound(port: AskedPort, round: Round): void {
+    const { clock, log } = this.#deps;
+    const { answer, seen } = round;
+    this.#rounds.set(answer, (this.#rounds.get(answer) ?? 0) + 1);
+    const { contradicts } = port;
+    if (!port.conclude(round, clock.now())) return;
+    const kinds = (["none", "v1", "v2"] as const).map((header) => `${header}: ${seen[header].kind}`);
+    log.info({ ...port.report(), seen: kinds.join(", ") }, "new answer of a port to a PROXY header");
+    if (!contradicts && port.contradicts) this.#askSiblings(port.question, clock.now());
   }
 
   /** The ports of an ingress controller often change together, because one setting decides for all of them. */
   #askSiblings({ target, port }: HeaderQuestion, now: number): void {
-    for (const sibling of this.#ports.values()) {
-      if (sibling.question.target !== target || sibling.question.port === port || sibling.isDoubted) continue;
-      sibling.askAgain(now);
-    }
-  }
-
-  #scheduleRecheck(): void {
-    if (this.#cancelRecheck !== undefined || this.#ports.size === 0) return;
-    const { clock, random } = this.#deps;
-    this.#cancelRecheck = clock.after(recheckDelay(this.#ports.size, random), () => {
-      this.#cancelRecheck = undefined;
-      if (this.#signal.aborted) return;
-      const port = this.#rechecks.next(this.#ports.values(), clock.now());
-      if (port !== undefined) void this.#recheck(port);
-      this.#scheduleRecheck();
-    });
-  }
-
-  async #recheck(port: AskedPort): Promise<void> {
-    const { question, recheckHeader = "none" } = port;
-    const { dial, clock } = this.#deps;
-    port.contactAt = clock.now();
-    const outcome = await this.#connect(port, (address) => dial(question, address, recheckHeader, this.#signal));
-    if (this.#signal.aborted || outcome?.kind === "answered") return;
-    // If rounds have begun meanwhile, they decide instead of this recheck.
-    if (!this.#isAsked(port, question) || port.recheckHeader === undefined) return;
-    port.askNow(clock.now());
-    this.#startRounds();
+    for (const sibling of this.#ports.values())
+      if (sibling.question.target === target && sibling.question.port !== port) sibling.askNow(now);
   }
 
   /** Undefined if there is no address to connect to, or after an error, which is logged. */
   async #connect<Found>(port: AskedPort, run: (address: string) => Promise<Found>): Promise<Found | undefined> {
     try {
-      const address = port.choose(await this.#addresses.of(port.question));
+      const address = port.choose(await this.#addressesOf(port.question));
       return address === undefined ? undefined : await run(address);
     } catch (err) {
       this.#deps.log.error({ err: describeError(err) }, "PROXY header detection failed");
@@ -193,12 +185,38 @@ export class HeaderAsker {
     }
   }
 
-  /** Whether the answer to this question still counts. */
-  #isAsked(port: AskedPort, question: HeaderQuestion): boolean {
-    return this.#ports.get(questionKey(question)) === port && port.asks(question);
+  /** The upstream's addresses, without those that lead to this proxy. Empty if the name does not resolve in time. */
+  async #addressesOf({ upstream, upstreamIPs, upstreamPort }: HeaderQuestion): Promise<readonly string[]> {
+    const addresses = upstreamIPs ?? (isIP(upstream) === 0 ? await this.#lookUp(upstream) : [upstream]);
+    return addresses.filter((address) => !this.#deps.isSelf(address, upstreamPort));
+  }
+
+  #lookUp(host: string): Promise<readonly string[]> {
+    const { lookup, clock } = this.#deps;
+    const found =
+      this.#lookups.get(host) ??
+      lookup(host)
+        .catch(() => [])
+        .finally(() => this.#lookups.delete(host));
+    this.#lookups.set(host, found);
+    const { promise, resolve } = Promise.withResolvers<readonly string[]>();
+    const cancel = clock.after(LOOKUP_TIMEOUT_MS, () => resolve([]));
+    return Promise.race([found, promise]).finally(cancel);
+  }
+
+  #lastOf(kind: "round" | "recheck", key: string): number {
+    return this.#last[kind].get(key) ?? Number.NEGATIVE_INFINITY;
   }
 
   get #signal(): AbortSignal {
     return this.#abort.signal;
   }
+}
+
+function keyOf({ target, port }: HeaderQuestion): string {
+  return portKey(target, port);
+}
+
+function keyOfNamespace({ namespace }: HeaderQuestion): string {
+  return `of ${namespace}`;
 }

@@ -1,8 +1,7 @@
 import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
 import { connect as connectTls, createSecureContext } from "node:tls";
-import { closed, type Outcome } from "./outcome.ts";
-import { settle } from "./settle.ts";
+import { closed, type Outcome, settle } from "./outcome.ts";
 
 /** Maximum bytes of a handshake that are read. A chain of certificates has a few thousand. */
 const MAX_HANDSHAKE_BYTES = 64 * 1024;

@@ -21,8 +21,8 @@ const PAGES = join(import.meta.dirname, "..", "..", "docs", "trust");
 const READY_S = 120;
 
 /**
- * Time from a change of an ingress controller to the change of its names: 30 s until it is noticed, 20 s of equal
- * answers, and the pauses.
+ * Time from a change of an ingress controller to the change of its names: at most 55 s until one of two proxies notices
+ * it, 30 s of equal answers, and the pauses.
  */
 export const FOLLOWED_S = 120;
 

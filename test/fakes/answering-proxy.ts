@@ -1,23 +1,35 @@
 import { createServer } from "node:http";
 import type { TestContext } from "node:test";
-import { ANSWERS_PATH, type ReportedAnswer, renderAnswers } from "#lib/documents/header-questions.ts";
-import { LISTENING_PATH } from "#lib/documents/proxy-listening-page.ts";
+import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
+import { PROXY_PAGE, renderProxyPage } from "#lib/documents/proxy-page.ts";
 import type { MemoryKube } from "./memory-kube.ts";
 
 /** The address of the proxy. */
-export const PROXY = "127.0.0.1";
+const PROXY = "127.0.0.1";
+
+/** The answer of a port. */
+export interface GivenAnswer {
+  readonly target: string;
+  readonly port: number;
+  readonly answer: HeaderAnswer;
+}
 
 interface ProxyPages {
-  readonly answers: () => readonly ReportedAnswer[];
+  readonly answers: () => readonly GivenAnswer[];
   /** Returns names of targets. */
   readonly listening: () => Iterable<string>;
 }
 
-/** A proxy that serves only the pages that the controller reads. Returns its health port. */
+/**
+ * A proxy that serves only the page that the controller reads. Between two reads it has asked each port again. Returns
+ * its health port.
+ */
 export async function answeringProxy(t: TestContext, { answers, listening }: ProxyPages): Promise<number> {
+  let count = 0;
   const server = createServer(({ url }, response) => {
-    const body = url === ANSWERS_PATH ? renderAnswers(answers()).body : JSON.stringify({ listening: [...listening()] });
-    response.writeHead(url === ANSWERS_PATH || url === LISTENING_PATH ? 200 : 404).end(body);
+    count += 1;
+    const page = { listening: [...listening()], answers: answers().map((each) => ({ ...each, count })) };
+    response.writeHead(url === PROXY_PAGE ? 200 : 404).end(renderProxyPage(page).body);
   });
   await new Promise<void>((resolve) => server.listen(0, PROXY, resolve));
   t.after(() => server.close());

@@ -1,4 +1,4 @@
-import type { HeaderQuestion } from "#lib/documents/header-questions.ts";
+import type { HeaderQuestion } from "#lib/documents/targets-format.ts";
 import { answerOf } from "#proxy/detection/ask.ts";
 import { HeaderAsker, type HeaderAskerDeps } from "#proxy/detection/header-asker.ts";
 import type { Header, Outcome } from "#proxy/detection/outcome.ts";
@@ -19,8 +19,6 @@ const MODES = {
 
 export type Mode = keyof typeof MODES;
 
-const OWN_ADDRESS = "10.0.0.7";
-
 export function question(change: Partial<HeaderQuestion> = {}): HeaderQuestion {
   return {
     target: "edge",
@@ -31,7 +29,6 @@ export function question(change: Partial<HeaderQuestion> = {}): HeaderQuestion {
     upstreamPort: 443,
     name: "shop.example.com",
     namespace: "infra",
-    asker: OWN_ADDRESS,
     ...change,
   };
 }
@@ -49,8 +46,7 @@ interface Made {
  * An asker with ports that answer according to their mode, a clock that only the test moves, and random numbers that
  * are always 0.
  */
-export function askerRig(deps: Partial<HeaderAskerDeps> = {}) {
-  const clock = new FakeClock();
+export function askerRig({ clock = new FakeClock(), ...deps }: Partial<HeaderAskerDeps> & { clock?: FakeClock } = {}) {
   const log = new LineLog();
   const startedAt = clock.now();
   const rig = {
@@ -63,6 +59,8 @@ export function askerRig(deps: Partial<HeaderAskerDeps> = {}) {
     durations: new Map<string, number>(),
     rounds: [] as Made[],
     rechecks: [] as (Made & { header: Header })[],
+    /** The number of proxies that share the limits. */
+    proxies: 1,
     inFlight: 0,
     most: 0,
     /** The first answer, as the proxy's page has it; "none" if there is no answer. */
@@ -71,7 +69,7 @@ export function askerRig(deps: Partial<HeaderAskerDeps> = {}) {
       return first === undefined ? "none" : first.answer;
     },
     roundTimes: (): number[] => rig.rounds.map(({ at }) => at),
-    isoAt: (ms: number): string => new Date(startedAt + ms).toISOString(),
+    setQuestions: (questions: readonly HeaderQuestion[]): void => asker.setQuestions(questions, rig.proxies),
   };
   const outcome = (target: string, header: Header): Outcome => {
     const [none, v1, v2] = MODES[rig.modes.get(target) ?? rig.mode];
@@ -103,7 +101,6 @@ export function askerRig(deps: Partial<HeaderAskerDeps> = {}) {
     },
     lookup: async () => ["192.0.2.1"],
     isSelf: () => false,
-    ownAddresses: [OWN_ADDRESS],
     clock,
     random: () => 0,
     log,

@@ -76,7 +76,7 @@ export async function controllerRig(t: TestContext, setting: Setting = {}) {
     clusterDomain,
     log,
     now: Date.now,
-    askEveryMs: 50,
+    headerTimes: { pollMs: 50, changeMs: 0 },
   });
   let stopping: Promise<void> | undefined;
   const stop = () => {

@@ -97,7 +97,7 @@ export async function frontsRig(t: TestContext, setting: Setting = {}) {
     log,
     notify: (...note) => void notes.push(note),
     now: () => Date.now() + state.jumpedMs,
-    askProxy: async (address) => ({ listening: bound.get(address) ?? [] }),
+    askProxy: async (address) => ({ listening: bound.get(address) ?? [], answers: [] }),
   });
   fronts.start(() => {
     state.changes += 1;

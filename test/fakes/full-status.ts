@@ -60,11 +60,7 @@ export const ASKED_TARGET: FullStatus["targets"][number] = {
   upstream: "edge/web",
   ports: [
     { port: 80, protocol: "v1" },
-    {
-      port: 443,
-      protocol: "v1",
-      asked: { answer: "demands-v1", at: "2026-01-02T03:04:05Z", asker: "10.0.0.7" },
-    },
+    { port: 443, protocol: "v1", asked: { answer: "demands-v1" } },
   ],
 };
 

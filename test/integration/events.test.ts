@@ -122,14 +122,6 @@ describe("the controller's token", () => {
     assertDenied(await own("theirs"));
   });
 
-  it("writes an Event about others' Services only for what was seen at their ports", async () => {
-    const service = about("v1", "Service");
-    for (const reason of ["HeaderContradicted", "HeaderAnswersDiffer"])
-      assertPasses(await write({ reason, ...service }));
-    assertDenied(await write({ reason: "PortLost", ...service }));
-    assertDenied(await write({ reason: "HeaderContradicted", ...about("v1", "Secret") }));
-  });
-
   const named = { name: "switchback-a" };
   const ownerReferences = [{ apiVersion: "v1", kind: "Pod", name: "p", uid: "u" }];
   for (const [what, changes, metadata] of [

@@ -1,4 +1,4 @@
-import { askedTexts } from "#lib/documents/asked-text.ts";
+import { askedTexts } from "#lib/documents/header-answers.ts";
 import { isStuck } from "#lib/workloads/workload-words.ts";
 import type { Summary } from "../server/messages.ts";
 import { levelOf, type Notice, noticesOf, onlyWrongName } from "./notices.ts";
@@ -109,7 +109,7 @@ function Targets({ view: { summary } }: { readonly view: View }) {
 
 function Target({ target }: { readonly target: Summary["targets"][number] }) {
   const { name, relayed, clusterIPs, upstream, ports } = target;
-  const asked = askedTexts(ports, Date.now());
+  const asked = askedTexts(ports);
   return (
     <li aria-label={`Target ${plain(name)}`}>
       <h3>{plain(name)}</h3>

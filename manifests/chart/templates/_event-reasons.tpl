@@ -100,7 +100,6 @@
  "ProxyNotListening",
  "PublicIpv6",
  "PublishFailed",
- "QuestionsMalformed",
  "RemovalHeld",
  "RestartNotPermitted",
  "RestartRightsMissing",

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import type { HeaderAnswer } from "#lib/documents/header-questions.ts";
+import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import { askRound } from "#proxy/detection/ask.ts";
 import { readyBinary } from "../../cluster/binaries.ts";
 import { whyNoDebian } from "../../cluster/debian.ts";

@@ -103,15 +103,10 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
     assert.equal(await page.getByText("No problems found").count(), 0);
   });
 
-  test("a target shows what was seen at its asked ports, when, and from which proxy", async () => {
-    const at = new Date(Date.now() - 190_000).toISOString();
-    const ports = ASKED_TARGET.ports.map(({ asked, ...port }) => ({
-      ...port,
-      ...(asked && { asked: { ...asked, at } }),
-    }));
-    shown.status = async () => fullStatus({ targets: [{ ...ASKED_TARGET, ports }] });
+  test("a target shows what was seen at its asked ports", async () => {
+    shown.status = async () => fullStatus({ targets: [ASKED_TARGET] });
     await go("now");
-    await page.getByText("443 demands v1, 3 min ago, from 10.0.0.7", { exact: true }).waitFor();
+    await page.getByText("443 demands v1", { exact: true }).waitFor();
   });
 
   test("text of tenants stays text: no markup, no script, no hidden or direction-changing characters", async () => {

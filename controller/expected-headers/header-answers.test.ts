@@ -1,0 +1,149 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
+import { HeaderAnswers } from "./header-answers.ts";
+
+const SECOND = 1_000;
+
+/** The answers of port 443 of target `a`, as proxies report them. */
+function rig(published?: HeaderAnswer) {
+  const answers = new HeaderAnswers();
+  const learn = (answer: HeaderAnswer | undefined, leads = true) => {
+    const asked = { port: 443, speaks: "tls", name: "a.example.com", upstreamPort: 443 } as const;
+    const ask = [{ ...asked, ...(answer && { answer }) }];
+    answers.learn([{ name: "a", upstream: "a", ports: [], clusterIPs: [], ask }], leads);
+  };
+  learn(published);
+  let count = 0;
+  return {
+    answers,
+    learn,
+    /** A proxy has asked the port again. Returns whether that has changed the answer. */
+    saw(second: number, answer: HeaderAnswer, proxy = "one"): boolean {
+      count += 1;
+      return answers.take(proxy, [{ target: "a", port: 443, answer, count }], second * SECOND);
+    },
+    get decided() {
+      return answers.answerOf("a", 443);
+    },
+  };
+}
+
+test("the first clear answer counts at once, but only for a published port", () => {
+  const port = rig();
+  assert.deepEqual([port.saw(0, "unknown"), port.decided, port.answers.isWaiting], [false, undefined, true]);
+  assert.deepEqual([port.saw(1, "optional"), port.decided, port.answers.isWaiting], [true, "optional", false]);
+  const report = { target: "b", port: 443, answer: "optional", count: 1 } as const;
+  assert.equal(port.answers.take("one", [report, { ...report, target: "a", port: 80 }], 0), false);
+  assert.deepEqual([port.answers.answerOf("b", 443), port.answers.answerOf("a", 80)], [undefined, undefined]);
+});
+
+const REFUSES = "refuses-header";
+/** What proxies see of a port whose known answer is `optional`: `SECOND ANSWER PROXY`. Only the last one may count. */
+const SERIES: ReadonlyArray<readonly [what: string, counts: boolean, ...(readonly [number, HeaderAnswer, string])[]]> =
+  [
+    [
+      "four equal answers over 30 s",
+      true,
+      [0, REFUSES, "a"],
+      [9, REFUSES, "a"],
+      [20, REFUSES, "a"],
+      [30, REFUSES, "a"],
+    ],
+    ["four of any proxies", true, [0, REFUSES, "a"], [9, REFUSES, "b"], [20, REFUSES, "a"], [30, REFUSES, "c"]],
+    ["four in less than 30 s", false, [0, REFUSES, "a"], [9, REFUSES, "a"], [20, REFUSES, "a"], [29.9, REFUSES, "a"]],
+    ["three over an hour", false, [0, REFUSES, "a"], [1_800, REFUSES, "a"], [3_600, REFUSES, "a"]],
+    [
+      "the known answer of another proxy in between",
+      false,
+      ...([
+        [0, REFUSES, "a"],
+        [9, REFUSES, "a"],
+        [20, REFUSES, "a"],
+        [25, "optional", "b"],
+        [30, REFUSES, "a"],
+      ] as const),
+    ],
+    [
+      "a third answer in between",
+      false,
+      ...([
+        [0, REFUSES, "a"],
+        [9, REFUSES, "a"],
+        [20, REFUSES, "a"],
+        [25, "demands-v1", "b"],
+        [30, REFUSES, "a"],
+      ] as const),
+    ],
+    [
+      "no answer in between",
+      true,
+      ...([
+        [0, REFUSES, "a"],
+        [9, REFUSES, "a"],
+        [20, REFUSES, "a"],
+        [25, "unknown", "b"],
+        [30, REFUSES, "a"],
+      ] as const),
+    ],
+  ];
+for (const [what, counts, ...series] of SERIES) {
+  test(`a known answer ${counts ? "changes" : "does not change"} after: ${what}`, () => {
+    const port = rig("optional");
+    const changed = series.map(([second, answer, proxy]) => port.saw(second, answer, proxy));
+    assert.deepEqual(
+      changed,
+      series.map((_, index) => counts && index === series.length - 1),
+    );
+    assert.deepEqual([port.decided, port.answers.isWaiting], counts ? [REFUSES, false] : ["optional", true]);
+  });
+}
+
+test("a page that is read again has no new answers", () => {
+  const { answers, decided } = rig("optional");
+  const page = [{ target: "a", port: 443, answer: REFUSES, count: 7 } as const];
+  for (const second of [0, 12, 24, 36, 48]) answers.take("one", page, second * SECOND);
+  assert.equal(decided, "optional");
+});
+
+test("an answer changes in 30 s twice within an hour, then in a minute, then in two", () => {
+  const port = rig("optional");
+  let second = 0;
+  const secondsUntil = (answer: HeaderAnswer) => {
+    const from = second;
+    while (!port.saw(second, answer) && second < from + 1_000) second += 10;
+    return second - from;
+  };
+  assert.deepEqual(
+    [REFUSES, "optional", REFUSES, "optional"].map((each) => secondsUntil(each as HeaderAnswer)),
+    [30, 30, 60, 120],
+  );
+  second += 3_600;
+  assert.equal(secondsUntil(REFUSES), 30);
+});
+
+test("a leader starts with the published answer and then decides itself; other replicas use the published one", () => {
+  const port = rig("demands-v2");
+  assert.deepEqual([port.decided, port.saw(0, REFUSES), port.decided], ["demands-v2", false, "demands-v2"]);
+  const fresh = rig();
+  fresh.saw(0, "optional");
+  fresh.learn(undefined);
+  assert.equal(fresh.decided, "optional", "a decision that is not published yet");
+  fresh.learn("demands-v1", false);
+  assert.equal(fresh.decided, "demands-v1");
+});
+
+test("an answer stays when all proxies are gone; what they reported goes", () => {
+  const port = rig();
+  port.saw(0, "optional", "one");
+  port.saw(1, REFUSES, "two");
+  const seen = () => [...port.answers.seenAt("a", 443)];
+  assert.deepEqual(seen(), [
+    ["optional", ["one"]],
+    [REFUSES, ["two"]],
+  ]);
+  port.answers.keep(["one"]);
+  assert.deepEqual(seen(), [["optional", ["one"]]]);
+  port.answers.keep([]);
+  assert.deepEqual([port.decided, seen()], ["optional", []]);
+});
