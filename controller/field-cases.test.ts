@@ -71,6 +71,8 @@ function withCode(where: string, code: string | undefined): string {
 async function mappedNames(t: TestContext, given: Case, objects: readonly Item[]): Promise<Record<string, string>> {
   const policy = given.dns && { verifyDns: "auto", dnsServers: [await dnsServer(t, given.dns)] };
   const kube = new MemoryKube();
+  // No case has these addresses.
+  kube.serviceRange = "10.111.222";
   const healthPort = await answeringProxy(t, {
     answers: () => questionsIn(configMaps(kube)).map((question) => answerTo(question, given)),
     listening: () => questionsIn(configMaps(kube)).map(({ target }) => target),

@@ -38,6 +38,8 @@ const AT_ONCE: Deliver = (send) => send();
  */
 export class MemoryKube {
   readonly writes: Write[] = [];
+  /** The first three bytes of ClusterIPs. */
+  serviceRange = "198.51.100";
   /** Called before each write. If it throws, the error is the answer. The write waits for a returned promise. */
   onWrite: (write: Write) => void | Promise<void> = () => {};
   /** Paths of objects and collections that clients have read, in order. */
@@ -310,7 +312,7 @@ export class MemoryKube {
   #allocate(service: KubeObject, before: KubeObject | undefined): void {
     const spec = (service.spec ?? {}) as { clusterIPs?: readonly string[] };
     const had = (before?.spec as typeof spec | undefined)?.clusterIPs;
-    service.spec = { ...spec, clusterIPs: spec.clusterIPs ?? had ?? [`198.51.100.${++this.#addresses}`] };
+    service.spec = { ...spec, clusterIPs: spec.clusterIPs ?? had ?? [`${this.serviceRange}.${++this.#addresses}`] };
   }
 }
 
