@@ -3,6 +3,7 @@ import { cpSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { statusSecretData } from "#lib/documents/status-page.ts";
 import { runTool } from "#test/cluster/tools.ts";
 import { captured, clusterFlags, componentFlags, connectFlags, helpOf, switchback, useFiles } from "#test/fakes/cli.ts";
 import { fakeApi, json, refuse } from "#test/fakes/kube-api.ts";
@@ -131,7 +132,7 @@ describe("a command gets its arguments and flags:", () => {
   for (const [name, args, path] of [
     ["status", [], `/api/v1/namespaces/ours/secrets/${OBJECTS.statusKey}`],
     ["restart", ["shop", "--yes"], `/api/v1/namespaces/ours/secrets/${OBJECTS.statusKey}`],
-    ["uninstall", ["--check"], "/apis/apps/v1/namespaces/ours/deployments/switchback-controller"],
+    ["uninstall", ["--check"], "/api/v1/namespaces/ours/configmaps/switchback-config"],
     ["uninstall", ["--remains"], "/api/v1/namespaces/ours/pods?limit=500"],
     ["inject", ["-f", "/dev/null"], "/api/v1/namespaces/ours/configmaps?limit=500"],
   ] as const) {
@@ -172,9 +173,11 @@ describe("a command gets its arguments and flags:", () => {
       names: [],
       running: { workloads: [workload] },
     };
-    const api = await fakeApi((call) =>
-      (call.path.endsWith("/proxy/status") ? json(status) : refuse(403, "Forbidden"))(call),
-    );
+    const key = { data: statusSecretData("k".repeat(40)) };
+    const api = await fakeApi((call) => {
+      if (call.path.endsWith(`/${OBJECTS.statusKey}`)) return json(key)(call);
+      return (call.path.endsWith("/proxy/status") ? json(status) : refuse(403, "Forbidden"))(call);
+    });
     try {
       const kubeconfig = await files.kubeconfig(api.url);
       const { code, stderr } = await switchback(["restart", "shop/web", "--yes", "--kubeconfig", kubeconfig]);

@@ -99,10 +99,12 @@ for (const answer of ["demands-v2", "refuses-header"] as const) {
     await rig.untilAsked(1);
     rig.answer(FOUND, answer, 443);
     await until(() => rig.questions()[0]?.known?.answer === answer, "the answer to be published");
+    const reason = answer === "demands-v2" ? undefined : "header-not-expected";
+    await rig.untilReason(reason);
     await rig.stop();
     const before = lines(rig);
     const next = await headerRig(t, { ...found, kube: rig.kube });
-    await next.untilReason(answer === "demands-v2" ? undefined : "header-not-expected");
+    await next.untilReason(reason);
     assert.deepEqual([next.questions()[0]?.known?.answer, lines(next)], [answer, before]);
   });
 }

@@ -124,7 +124,7 @@ describe("switchback restart", () => {
   it("refuses a user who may not query the controller", async () => {
     const { code, stdout, stderr } = await restart(await somebody("stranger"), NS);
     assert.deepEqual([code, stdout], [1, ""]);
-    assert.match(stderr, /^switchback: .*forbidden: User "stranger" cannot get resource "services\/proxy"/);
+    assert.match(stderr, /^switchback: .*forbidden: User "stranger" cannot get resource "secrets"/);
   });
 
   it("refuses each workload that the operator may not patch, and changes nothing", async () => {

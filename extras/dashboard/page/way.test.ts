@@ -56,7 +56,7 @@ test("a warning is shown at the address, and does not end the way", () => {
   assert.equal(wayOf({ ...NAME, warning }, fullStatus(), NOTHING)[2]?.reason, warning);
 });
 
-test("the way of a target without a relay has no proxy, and a claim in a file shows the file", () => {
+test("the way of a target without a relay has no proxy", () => {
   const [target] = fullStatus().targets;
   assert.ok(target);
   const direct = { targets: [{ ...target, relayed: false, ports: [] }] };
@@ -66,8 +66,6 @@ test("the way of a target without a relay has no proxy, and a claim in a file sh
       .join(),
     "Ingress,Target,Address,Ingress controller",
   );
-  const [source] = wayOf({ ...NAME, from: { ...NAME.from, file: "a.yaml" } }, direct, NOTHING);
-  assert.deepEqual(source?.values, ["a.yaml"]);
 });
 
 for (const [what, observed, end, code] of [
