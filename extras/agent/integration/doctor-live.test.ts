@@ -20,8 +20,8 @@ let follow: Following;
 before(async () => {
   system = await startSystem({
     before: namespaceYaml(NS, "enabled") + namespaceYaml(AGENTS),
-    // The leader reads workloads only in this namespace. It restarts none, because no webhook is known to be ready.
-    values: { config: { restart: { namespaces: [NS] } } },
+    // The leader reads workloads only in this namespace.
+    values: { config: { restart: { namespaces: [NS], dryRun: true } } },
   });
   await system.showController();
   follow = new Following(system, NS);
@@ -55,10 +55,10 @@ it("the pod of a Deployment with `live` is in step if its node's agent is, and s
   deployment.metadata.annotations = { "switchback.dev/on-change": "live" };
   await system.apply(JSON.stringify(deployment));
   await follow.rolledOut("Deployment", "web");
-  await until("the leader to know how it follows", async () => (await follow.statusOf("web"))?.mode === "live");
   const before = await system.map();
   await beat(before.revision);
   await follow.addName("new.example.com");
+  await until("the leader to know how it follows", async () => (await follow.statusOf("web"))?.mode === "live");
   assert.deepEqual(await aboutPods(), ["warning pod-stale"]);
   const { revision } = await system.map();
   assert.notEqual(revision, before.revision);
