@@ -1,7 +1,7 @@
 import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { Claim, Reason } from "#hostmap/types.ts";
 import type { RoutingHints } from "./sources/types.ts";
-import { type FindDeps, type Found, findTarget } from "./targets/find-target.ts";
+import { type FindDeps, type Found, findTarget, type Holding } from "./targets/find-target.ts";
 import type { TargetHeaders, TargetLocations } from "./targets/resolver.ts";
 
 interface PassDeps extends Omit<FindDeps, "headers"> {
@@ -26,11 +26,11 @@ export class Pass {
     this.#before = before;
   }
 
-  find(hints: RoutingHints, namespace: string, held: string | undefined): Found {
-    const [text, key] = [textOf(hints), `${namespace} ${held}`];
+  find(hints: RoutingHints, namespace: string, holding: Holding): Found {
+    const [text, key] = [textOf(hints), `${namespace} ${holding.held} ${holding.likely}`];
     const ofHints = getOrAdd(this.#found, text, () => new Map<string, Found>());
     return getOrAdd(ofHints, key, () => {
-      const found = findTarget(hints, held, this.#deps);
+      const found = findTarget(hints, holding, this.#deps);
       const before = this.#before?.foundBefore(text, key);
       return before !== undefined && isAlike(before, found) ? before : found;
     });
@@ -65,7 +65,7 @@ export class Pass {
 const TEXTS = new WeakMap<object, string>();
 
 /** A text that is equal for equal hints. */
-function textOf(hints: object): string {
+export function textOf(hints: object): string {
   const text = TEXTS.get(hints) ?? JSON.stringify(hints);
   TEXTS.set(hints, text);
   return text;

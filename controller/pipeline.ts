@@ -7,10 +7,10 @@ import { Reconciler } from "#lib/kube/reconciler.ts";
 import { steadyNow, timeSlices } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { DnsSweep } from "./dnscheck/sweep.ts";
-import { isAlike, Pass } from "./pass.ts";
+import { isAlike, Pass, textOf } from "./pass.ts";
 import type { ClaimBudget } from "./sources/claim-budget.ts";
 import type { ApiResource, ClaimSink, Prerequisite, Published, Source, SourceState, View } from "./sources/types.ts";
-import type { FindDeps, Found } from "./targets/find-target.ts";
+import type { FindDeps, Found, Holding } from "./targets/find-target.ts";
 import type { TargetHeaders, TargetLocations, TargetResolver } from "./targets/resolver.ts";
 import { SteadyTargets } from "./targets/steady-targets.ts";
 import { type Witnesses, witness } from "./witness.ts";
@@ -66,6 +66,8 @@ export class Pipeline {
   /** By place of the source and key of the object, so that two kinds never share a key. */
   readonly #objects = new Map<string, Viewed>();
   readonly #byName = new Map<string, Set<string>>();
+  /** By namespace and hints: a name that was published when it was decided last. */
+  readonly #publishedAlike = new Map<string, string>();
   readonly #due = new Set<string>();
   /** Whether Services or answers of ingress controllers have changed. */
   #isAllDue = false;
@@ -200,8 +202,9 @@ export class Pipeline {
     const { hints, ...view } = seen.view;
     if ("code" in hints) return { ...view, target: hints };
     const { addresses, chosen, ports } = hints;
-    const held = this.#heldBy(seen);
-    const found = pass.find(hints, view.from.namespace, held);
+    const holding = this.#holdingOf(seen);
+    const { held } = holding;
+    const found = pass.find(hints, view.from.namespace, holding);
     const claim: Claim = {
       ...view,
       ...found,
@@ -224,13 +227,19 @@ export class Pipeline {
       const claim = claims?.[index];
       if (claim === undefined || claim.lacking !== undefined) return false;
       if ("code" in view.hints) return true;
-      if (held !== this.#heldBy(one) || found !== pass.find(view.hints, view.from.namespace, held)) return false;
+      const holding = this.#holdingOf(one);
+      if (held !== holding.held || found !== pass.find(view.hints, view.from.namespace, holding)) return false;
       return one.facts === pass.factsOf(found && aimOf(found), aimOf(claim));
     });
   }
 
-  #heldBy({ name, view }: Seen): string | undefined {
-    return name === undefined ? undefined : this.#deps.plan().heldTarget(name, view.from.namespace);
+  /** The evidence of one namespace counts for its own names only. */
+  #holdingOf({ name, view }: Seen): Holding {
+    const { namespace } = view.from;
+    const heldBy = (one: string | undefined) => one && this.#deps.plan().heldTarget(one, namespace);
+    const held = heldBy(name);
+    if (held !== undefined && name !== undefined) this.#publishedAlike.set(keyOf({ view }), name);
+    return { held, likely: held ?? heldBy(this.#publishedAlike.get(keyOf({ view }))) };
   }
 
   /**
@@ -248,7 +257,10 @@ export class Pipeline {
   }
 
   #see(object: string, views: readonly View[]): void {
-    const before = namesOf(this.#objects.get(object)?.seen ?? []);
+    const former = this.#objects.get(object)?.seen ?? [];
+    for (const one of former)
+      if (this.#publishedAlike.get(keyOf(one)) === one.name) this.#publishedAlike.delete(keyOf(one));
+    const before = namesOf(former);
     const seen = views.map((view) => ({ view, name: nameOf(view) }));
     const after = namesOf(seen);
     if (seen.length === 0) this.#objects.delete(object);
@@ -290,6 +302,11 @@ export class Pipeline {
     }
     return undefined;
   }
+}
+
+/** Equal for views of a namespace with equal hints. */
+function keyOf({ view: { from, hints } }: Pick<Seen, "view">): string {
+  return `${from.namespace} ${textOf(hints)}`;
 }
 
 function namesOf(seen: readonly Seen[]): Set<string> {
