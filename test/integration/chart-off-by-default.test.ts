@@ -62,7 +62,7 @@ describe("what is off by default", () => {
       to: [{ podSelector: selector(component) }],
     });
     const egress: Readonly<Record<string, object[]>> = {
-      controller: [api, dns, health("proxy", 8082), health("webhook", 8081)],
+      controller: [api, dns, health("proxy", 8082)],
       webhook: [api],
       proxy: [api, dns, { ports: any, to: values.networkPolicy.ingressControllers }],
       agent: [api],
@@ -91,7 +91,7 @@ describe("what is off by default", () => {
       [53, 53, 5353, 5353],
     );
     const silent = render(values, ["--set", "config.policy.verifyDns=off"]);
-    const withoutDns = [api, health("proxy", 8082), health("webhook", 8081)];
+    const withoutDns = [api, health("proxy", 8082)];
     assert.deepEqual(named(silent, "NetworkPolicy", "switchback-controller").spec.egress, withoutDns);
   });
 
@@ -110,7 +110,6 @@ describe("what is off by default", () => {
     assert.deepEqual(ingressOf("agent"), [[[8083], health]]);
     assert.deepEqual(ingressOf("webhook"), [
       [[8081], health],
-      [[8081], controllers],
       [[8443], webhook],
     ]);
     assert.deepEqual(ingressOf("proxy"), [
