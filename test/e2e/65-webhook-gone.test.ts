@@ -42,9 +42,9 @@ test("without the webhook's pods, a pod is created and runs without names, and t
   assert.notDeepEqual(await admissionCounts(cluster), countsBefore, "the fail-open count rises");
 });
 
-test("the controller reports the pod as not injected", async () => {
+test("the status of its namespace reports the pod as not injected", async () => {
   const client = await cluster.until("the pod is reported", 30, async () => {
-    const { running } = await leaderStatus(cluster);
+    const { running } = await leaderStatus(cluster, "--in", OPTED_IN);
     return running?.workloads.find(({ namespace, notInjected }) => namespace === OPTED_IN && notInjected > 0);
   });
   assert.deepEqual([client.kind, client.name, client.notInjected, client.stale], ["Deployment", "client", 1, 1]);

@@ -126,10 +126,10 @@ export async function secretData(cluster: Cluster, which: "serving" | "ca"): Pro
  * The status of the leading controller. The API server's proxy picks any replica, so this asks until a leader
  * answers.
  */
-export async function leaderStatus(cluster: Cluster): Promise<FullStatus> {
+export async function leaderStatus(cluster: Cluster, ...flags: string[]): Promise<FullStatus> {
   return await cluster.until("a controller that leads", 30, async () => {
     // Exit code 1 means that a workload is stuck, which is fine here.
-    const { stdout, stderr } = await cluster.switchback("status", "-o", "json", "--namespace", SYSTEM);
+    const { stdout, stderr } = await cluster.switchback("status", "-o", "json", "--namespace", SYSTEM, ...flags);
     if (stdout === "") throw new Error(stderr);
     const status = JSON.parse(stdout) as FullStatus;
     return status.leader ? status : undefined;
