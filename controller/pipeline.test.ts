@@ -147,6 +147,18 @@ test("a new leader decides the objects with published names first, with the publ
   );
 });
 
+test("if several targets are possible, that of a published name of the same namespace and hints counts", async (t) => {
+  const { set, sync, plan, likely } = pipelineRig(t, WITHOUT_DNS);
+  const line = { name: "shop.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "old" };
+  plan.setPublished((name) => (name === line.name ? line : undefined), [line.name]);
+  set("published", "one");
+  set("alike", "one", ["new.example.com"]);
+  set("another", "two", ["other.example.com"]);
+  set("neighbour", "one", ["near.example.com"], { from: { kind: "Ingress", namespace: "other", name: "web" } });
+  await sync();
+  assert.deepEqual(likely, ["old", "old", undefined, undefined]);
+});
+
 test("two objects of a namespace want different targets all the time: that is a conflict, and no instability", async (t) => {
   const { set, sync, pass, plan, results, servicesChanged } = pipelineRig(t, WITHOUT_DNS);
   const line = { name: "shop.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "one" };

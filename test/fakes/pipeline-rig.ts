@@ -85,6 +85,7 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
   const dns = new DnsSweep({ lookup, locations, ownAddresses, isReady, clusterDomain, mode, known, now, log });
   const answers = new Map<string, string | Reason | LackingEvidence>();
   const resolved: RoutingHints[] = [];
+  const likely: (string | undefined)[] = [];
   const rules = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: quota };
   const plan: Plan = new Plan(createClaimPolicy(rules, undefined), quota);
   let see: ViewSink = () => {};
@@ -95,8 +96,9 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
     start(onChange, onSynced) {
       [servicesChanged, resolverSynced] = [onChange, onSynced];
     },
-    resolve(hints) {
+    resolve(hints, expected) {
       resolved.push(hints);
+      likely.push(expected);
       return answers.get(hints.className ?? "") ?? hints.className ?? NO_SERVICE;
     },
     named: (target) => target,
@@ -163,6 +165,8 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
       records,
       reported,
       resolved,
+    /** By element of `resolved`: the target that takes precedence. */
+    likely,
       state,
       stopped,
     },
