@@ -165,8 +165,8 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
       records,
       reported,
       resolved,
-    /** By element of `resolved`: the target that takes precedence. */
-    likely,
+      /** By element of `resolved`: the target that takes precedence. */
+      likely,
       state,
       stopped,
     },
