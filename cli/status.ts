@@ -42,8 +42,7 @@ export async function status(flags: StatusFlags, context: CliContext): Promise<n
     const [full, publishers] = await Promise.all([status, readPublishers(client, flags.namespace, signal)]);
     return { ...(flags.in === undefined ? full : await withUnwatched(client, full, flags.in)), publishers };
   };
-  const read = (signal: AbortSignal) =>
-    withPublishers(leaderStatus(client, flags.namespace, wanted, signal), signal);
+  const read = (signal: AbortSignal) => withPublishers(leaderStatus(client, flags.namespace, wanted, signal), signal);
   const show = async (full: WholeStatus): Promise<Shown> => {
     const report = statusReport(full, flags, columns);
     return { ...(await render(flags.output, report)), isStuck: report.isStuck };
