@@ -110,7 +110,7 @@ function leafFault({ leaf, offered }: Facts, signer: CertFacts, isSpread: boolea
   return isSpread && offered.some(({ id }) => id !== signer.id) ? "has former CAs in ca.crt" : undefined;
 }
 
-/** Whether the stored leaf has to stay for now: another CA signed it, and some API server accepts it, as far as known. */
+/** Whether the stored leaf has to stay for now: another CA signed it, and some API server may accept it. */
 function mustStay({ signer, leaf, entries }: Facts, others: readonly CertFacts[], now: number): boolean {
   if (leaf === undefined || !leaf.coversNames || !isValid(leaf, now)) return false;
   // A new leaf of the same CA is as trusted as the old one.

@@ -156,7 +156,7 @@ test("a server serves the new certificate to the next connection, and keeps old 
   second.socket.destroy();
 });
 
-test("files: a pair that appears later is found, replaced files are read again, and deleted ones stay in use", async (t) => {
+test("files: a later pair is found, replaced files are read again, and deleted ones stay in use", async (t) => {
   const pass = stopTime(t, 10_000);
   const late = join(folder, "late");
   const [certFile, keyFile] = [join(late, "tls.crt"), join(late, "tls.key")];

@@ -87,8 +87,8 @@ async function statusFrom(file: string, flags: StatusFlags, { stdout, stderr, pr
 
 /**
  * The status in all formats. `columns` is the width of the terminal; without it nothing is left out, shortened or
- * wrapped. Ages are relative to `now`, milliseconds since 1970. Throws `kube-unreachable` if only stuck workloads are requested while the workloads are unknown: for a
- * script, an empty answer would mean that all is well.
+ * wrapped. Ages are relative to `now`, milliseconds since 1970. Throws `kube-unreachable` if only stuck workloads are
+ * requested while the workloads are unknown: for a script, an empty answer would mean that all is well.
  */
 export function statusReport(
   { publishers = {}, ...full }: WholeStatus,

@@ -119,8 +119,8 @@ export class FrontServices {
   }
 
   /**
-   * Writes the front Service if it differs. Throws the API server's errors: with status 409 if it is not the Service that
-   * was seen last. Throws when `signal` aborts. Before `start`, nothing is written.
+   * Writes the front Service if it differs. Throws the API server's errors: with status 409 if it is not the Service
+   * that was seen last. Throws when `signal` aborts. Before `start`, nothing is written.
    */
   async ensure(target: PublishedTarget, signal: AbortSignal): Promise<void> {
     if (this.#seen(target.name)?.managedSpec === this.#managedSpecOf(target)) return;

@@ -7,7 +7,7 @@ import type { RoutingHints } from "./sources/types.ts";
 
 const WITHOUT_DNS = { asksDns: false };
 
-test("nothing is decided before Services and our own addresses are known; synced is reported once at the end", async (t) => {
+test("nothing is decided before Services and our own addresses are known; synced is reported once", async (t) => {
   const { set, sourceSynced, resolverSynced, pass, reported, results, state } = pipelineRig(t, WITHOUT_DNS);
   state.isReady = false;
   set("a");
@@ -32,7 +32,7 @@ test("a source that is not read yet delays no claims of another one, but it is n
   assert.deepEqual([results("a"), state.synced], [["edge"], 0]);
 });
 
-test("equal hints of a namespace are resolved once in a pass, and only objects with a new answer are reported", async (t) => {
+test("equal hints of a namespace are resolved once in a pass; objects with a new answer are reported", async (t) => {
   const { set, sync, pass, answers, resolved, reported, results, servicesChanged } = pipelineRig(t, WITHOUT_DNS);
   answers.set("nginx", NO_SERVICE);
   await sync();
@@ -89,7 +89,7 @@ test("hints that cannot be resolved, and views that cannot be read, affect only 
   assert.deepEqual(log.lines.at(-1)?.fields, { code: "object-failed", object: '"0/broken"' });
 });
 
-test("a claim has the fields of its view, its target and the addresses of its object; a deleted object has none", async (t) => {
+test("a claim has the fields of its view, its target and addresses; a deleted object has none", async (t) => {
   const { see, set, sync, pass, claims, reported, servicesChanged } = pipelineRig(t, WITHOUT_DNS);
   await sync();
   const refused = { code: "ignored", text: "why" };
@@ -159,7 +159,7 @@ test("if several targets are possible, that of a published name of the same name
   assert.deepEqual(likely, ["old", "old", undefined, undefined]);
 });
 
-test("two objects of a namespace want different targets all the time: that is a conflict, and no instability", async (t) => {
+test("two objects of a namespace want different targets: that is a conflict, and no instability", async (t) => {
   const { set, sync, pass, plan, results, servicesChanged } = pipelineRig(t, WITHOUT_DNS);
   const line = { name: "shop.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "one" };
   plan.setPublished((name) => (name === line.name ? line : undefined), [line.name]);

@@ -40,8 +40,9 @@ const CALM_MS = 5_000;
 const MAX_WAIT_MS = 15_000;
 
 /**
- * Reads the pages of the proxies: which targets they listen on, and what the ports answer that they ask. A name must not be mapped to a front Service before every ready proxy has
- * bound that target's ports: kube-proxy spreads connections over all of them. If no proxy is ready, nothing waits.
+ * Reads the pages of the proxies: which targets they listen on, and what the ports answer that they ask. A name must
+ * not be mapped to a front Service before every ready proxy has bound that target's ports: kube-proxy spreads
+ * connections over all of them. If no proxy is ready, nothing waits.
  */
 export class ProxyReadiness {
   readonly #deps: ListeningDeps;

@@ -255,7 +255,7 @@ test("a name whose target DNS chose has that target's warning, and follows its i
   assert.deepEqual([results("a"), claims.get("a")?.[0]?.warning], [["internal!"], lost]);
 });
 
-test("a header that is not expected refuses a claim, one that is not known leaves it undecided; DNS is not asked", async (t) => {
+test("a header that is not expected refuses a claim, an unknown one leaves it undecided", async (t) => {
   const {
     records,
     set,

@@ -28,7 +28,7 @@ async function outcomeOf(text: string, silenceMs: number): Promise<{ failed: str
   return JSON.parse(stderr.slice(stderr.lastIndexOf("{")));
 }
 
-test("if a process that a test started stays and holds its output, the runner names the file, and the run ends", async () => {
+test("if a process of a test stays and holds its output, the runner names the file, and the run ends", async () => {
   const { failed } = await outcomeOf(
     `import { spawn } from "node:child_process";
      import { test } from "node:test";

@@ -50,7 +50,7 @@ test("at most 8 look-ups run at once, two of one namespace, and about a hundred 
   assert.ok(asked.length >= 50 && asked.length <= 110, `${asked.length}`);
 });
 
-test("600 names of a tenant that fail slowly delay a neighbour's new name by no more than its own look-up", async (t) => {
+test("600 slow names of a tenant delay a neighbour's new name by no more than its own look-up", async (t) => {
   const { set, sync, pass, state, results, records } = pipelineRig(t, { addresses: addresses() });
   await sync();
   for (const name of namesOf("bad", 600)) records.set(name, new Error("ESERVFAIL"));
@@ -95,7 +95,7 @@ test("a name that fails keeps its decision and waits alone for the next sweep", 
   assert.deepEqual([count("a.example.com"), count("b.example.com")], [5, 5]);
 });
 
-test("everything pauses while DNS does not answer for the cluster itself; new names are mapped after 2 s", async (t) => {
+test("everything pauses while DNS does not answer for the cluster; new names are mapped after 2 s", async (t) => {
   const before = { [CLUSTER]: new Error("ETIMEOUT") };
   const setting = { addresses: addresses(), clusterDomain: "cluster.local", before };
   const { set, sync, pass, records, asked, results, log } = pipelineRig(t, setting);

@@ -76,8 +76,8 @@ test("the text names the annotation and its value, the answers and their proxies
       "annotation decides",
   ]);
   assert.deepEqual(textOf({}, "refuses-header", "demands-v1"), [
-    "Service edge/web, port 443: it refuses a header (seen from 10.0.0.7), and it demands v1 (seen from 10.0.0.6): it " +
-      "was just changed, or it trusts only some of the proxies",
+    "Service edge/web, port 443: it refuses a header (seen from 10.0.0.7), and it demands v1 (seen from 10.0.0.6): " +
+      "it was just changed, or it trusts only some of the proxies",
   ]);
 });
 

@@ -34,7 +34,7 @@ export class HeaderAnswers {
   }
 
   /**
-   * Takes over the published questions. A leader decides their answers itself, and starts with the published ones. Other
+   * Takes over the published questions. A leader starts with the published answers, and then decides itself. Other
    * replicas use the published ones.
    */
   learn(targets: readonly PublishedTarget[], leads: boolean): void {

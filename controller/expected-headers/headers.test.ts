@@ -113,7 +113,7 @@ for (const [what, setting, name, protocols] of [
   ["discovered", found, FOUND, "443 v2"],
   ["configured", configured, NAMED, "80 v2, 443 v2"],
 ] as const) {
-  test(`names of a ${what} target that were mapped before the first question stay until there is an answer`, async (t) => {
+  test(`names of a ${what} target, mapped before the first question, stay until there is an answer`, async (t) => {
     const config = {
       ...("config" in setting && setting.config),
       discovery: { detect: false },

@@ -127,7 +127,7 @@ function rolloutFailed(subject: Case): Decision | undefined {
 
 /** A pod proves something about a restart only if it was created within this time of it. */
 const OF_RESTART_MS = 600_000;
-/** By then, every webhook replica has the published map. A restart that has to prove something waits a little longer. */
+/** By then, every webhook replica has the published map. A restart that has to prove something waits longer. */
 const LOADED_MS = 60_000;
 const MARGIN_MS = 5_000;
 
@@ -175,7 +175,8 @@ function allowance({ restarts, rules, now, state, workload, published }: Case, {
   const isUndone = spent.length > 0 && state.restartedAt !== stamp(spent.at(-1)?.at ?? 0);
   const budgetSpent = (until: number, whose = ""): Decision => {
     const undone = isUndone ? "; somebody put the template back after the last one" : "";
-    const text = `${spent.length} restarts in 24 hours${whose}: no further restart for ${inMinutes(until - now)}${undone}`;
+    const wait = inMinutes(until - now);
+    const text = `${spent.length} restarts in 24 hours${whose}: no further restart for ${wait}${undone}`;
     return waiting("budget-spent", text, until);
   };
   const returns = spent[spent.length - dailyBudget];

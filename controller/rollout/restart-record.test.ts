@@ -68,7 +68,7 @@ test("the first look at a time fixes its age, whatever the wall clock does; a ti
   pass(1);
 });
 
-test("a later restart by somebody else starts the record anew, once; an earlier or forged stamp changes nothing", () => {
+test("a later restart by somebody else starts a new record, once; an earlier or forged stamp changes nothing", () => {
   const { of, pass } = leader();
   const text = recorded([10 * MINUTE, "a"]);
   const own = [[-10 * MINUTE, -10 * MINUTE, "a"]];

@@ -78,7 +78,7 @@ export class RestartRecords {
     this.#wallClock = wallClock;
   }
 
-  /** The restarts of a workload that was read, oldest first. A later restart by somebody else starts the record anew. */
+  /** The restarts of a workload that was read, oldest first. A later restart by somebody else starts a new record. */
   of({ uid, restarts: text, restartedAt }: Pick<WorkloadState, "uid" | "restarts" | "restartedAt">) {
     const recorded = decodeRecord(text);
     if (!Array.isArray(recorded)) return recorded as Reason;

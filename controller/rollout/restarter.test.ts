@@ -323,7 +323,7 @@ describe("a leader", () => {
     assert.deepEqual([running.status().unknown, running.counts()?.workloads], [undefined, 1]);
   });
 
-  test("leaves out a workload that the API server cannot read, and retries a turn that it does not answer", async (t) => {
+  test("leaves out a workload that cannot be read, and retries a turn that has no answer", async (t) => {
     const rig = await inStep(t);
     rig.deploy("other");
     await rig.pass(1_000);

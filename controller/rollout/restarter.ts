@@ -76,7 +76,7 @@ const REFUSED_MS = 30_000;
 const SAME_MS = 3_600_000;
 const WEBHOOK_MS = 2_000;
 /**
- * Restarts the workloads of stale pods: the leader's work for one term, until `signal` aborts. One loop does everything:
+ * Restarts the workloads of stale pods: the leader's work for one term, until `signal` aborts. One loop does all of it:
  * the workload that has waited longest comes first, and the next one waits until the restart of the last is complete.
  */
 export class Restarter {
@@ -168,7 +168,7 @@ export class Restarter {
     return { requeueAfter: this.#sleepMs() };
   }
 
-  /** Decides about a sorted queue, up to the first workload that may be restarted now. The others wait for their turn. */
+  /** Decides about a sorted queue, up to the first workload that may be restarted now. The others wait. */
   async #decideAll(queue: readonly Workload[], held: Decision | undefined): Promise<Ready | undefined> {
     let before = this.#rollouts.underWay === undefined ? 0 : 1;
     let ready: Ready | undefined;
@@ -304,7 +304,7 @@ export class Restarter {
   }
 
   /**
-   * Why a new pod would not be injected. For the dry run, which changes nothing, the API server calls the webhook by the
+   * Why a new pod would not be injected. For a dry run, which changes nothing, the API server calls the webhook by the
    * chart's entry `reachable.switchback.dev`, on its own route (kube-proxy, a firewall) and with its own copy of
    * caBundle: entries for pods fail open. Without the configuration, for example during an uninstall, it calls nothing.
    */

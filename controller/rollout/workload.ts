@@ -36,7 +36,7 @@ export interface Workload {
   overCap: { readonly total: number; readonly cap: number } | undefined;
   /** Why nobody knows whether some pods are stale. */
   unfollowed: Reason | undefined;
-  /** The revisions that new pods would get, and those with the stale pods' revisions. A change starts a new decision. */
+  /** The revisions that new pods would get, and those of the stale pods. A change starts a new decision. */
   to: string;
   signature: string;
   /** When `to` last changed, when it stopped being stable, and when the first pod became stale. */

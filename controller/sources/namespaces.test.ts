@@ -41,7 +41,7 @@ test("each change of a namespace is reported, with its annotation and labels", a
   assert.deepEqual([source.has("shop"), source.domainsOf("shop")], [false, undefined]);
 });
 
-test("synced is reported once, after the namespaces were listed; stopping waits for the end of the watch", async (t) => {
+test("synced is reported once, after the list of namespaces; stopping waits for the end of the watch", async (t) => {
   const { api, source, start, calls } = rig(t);
   const release = api.hold(NAMESPACES);
   start();

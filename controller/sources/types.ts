@@ -51,7 +51,7 @@ export interface ChosenTarget {
   readonly namespace: string;
 }
 
-/** What a source sees of an object's claim to a public hostname. The pipeline finds the target that serves the object. */
+/** What a source sees of an object's claim to a public hostname. The pipeline finds the object's target. */
 export interface View {
   /** As written in the object: untrusted input. */
   readonly hostname: string;

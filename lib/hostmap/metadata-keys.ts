@@ -34,7 +34,7 @@ export const PROXY_PROTOCOL_KEY = "switchback.dev/proxy-protocol";
  */
 export const RESTARTED_KEY = "switchback.dev/restartedAt";
 /**
- * Written on a workload that the controller restarts: the times of its restarts in the last 24 hours, and the namespaces
+ * Written on a workload that the controller restarts: the times of its restarts in the last 24 hours, and namespaces
  * whose names caused them, as JSON.
  */
 export const RESTARTS_KEY = "switchback.dev/restarts";

@@ -55,7 +55,7 @@ export interface EventRecorder {
 const NOTE_BYTES = 1024;
 const FIELD_BYTES = 128;
 
-/** A namespace has a burst, then one Event per interval, so that none uses another's. etcd keeps an Event for an hour. */
+/** A namespace has a burst, then one Event per interval, so that none uses another's. etcd keeps Events for an hour. */
 const BURST = 25;
 const INTERVAL_MS = 5_000;
 /** At this many namespaces, those that have their whole burst again are forgotten. */

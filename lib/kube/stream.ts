@@ -19,7 +19,7 @@ export interface StreamOptions {
   /** Ends the stream as `closed` after this long, even if the server does not. */
   maxMs?: number;
   onOpen?: () => void;
-  /** Called for every complete line. If it throws, the stream ends and the call rejects with this error or its cause. */
+  /** Called for every complete line. If it throws, the stream ends, and the call rejects with this error. */
   onLine: (line: string) => void;
 }
 

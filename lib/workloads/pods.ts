@@ -83,8 +83,8 @@ interface PodsDeps {
 }
 
 /**
- * Watches the pods of a selection that have not ended. Without nodes, metadata is enough, which has a tenth of the bytes
- * of a pod. The phase is not metadata, so the API server selects by it.
+ * Watches the pods of a selection that have not ended. Without nodes, metadata is enough, with a tenth of the bytes of
+ * a pod. The phase is not metadata, so the API server selects by it.
  */
 export function watchPods(deps: PodsDeps): Informer<PodFacts> {
   const { client, log, namespace, labelSelector, withNodes, keep, onChange, onSynced } = deps;

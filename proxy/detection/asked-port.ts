@@ -151,7 +151,7 @@ export class AskedPort {
     this.#compare(now, CONTACT_MS * this.#proxies * (1 + CONTACT_JITTER * this.#random()));
   }
 
-  /** Compares what the proxy saw with the published answer, and plans the next contact: in `calmMs` if they are equal. */
+  /** Compares what the proxy saw with the published answer, and plans the next contact: after `calmMs` if equal. */
   #compare(now: number, calmMs: number): void {
     const isClear = this.#answer !== undefined && this.#answer !== "unknown";
     if (isClear && this.#answer !== this.#known) {

@@ -56,7 +56,7 @@ test("the first address that connects is the upstream's", async (t) => {
   );
 });
 
-test("at most three addresses are tried, never this proxy itself; each failure is counted and remembered", async (t) => {
+test("at most three addresses are tried, never this proxy; each failure is counted and remembered", async (t) => {
   const all = ["127.0.0.2", SELF, "127.0.0.3", "127.0.0.1"];
   const { port, order, stats, results, asked, dial, outcome } = await start(t, all);
   dial();

@@ -84,8 +84,8 @@ export async function until(
 }
 
 /**
- * Starts programs whose output goes to `<logs>/<name>.log`, and ends them by their own process ids when asked. On Linux,
- * they also end if this process dies first; then `folder` stays.
+ * Starts programs whose output goes to `<logs>/<name>.log`, and ends them by their own process ids. On Linux, they
+ * also end if this process dies first; then `folder` stays.
  */
 export class Processes {
   readonly #logs: string;

@@ -30,7 +30,8 @@ import { leftOut, type Need, programsFor } from "./needs.ts";
 // --arm64: needs no cluster (arm64.ts).
 
 const USAGE =
-  "usage: npm run e2e -- [--all | --arm64 | --dual-stack | --ipv6 | --nodes 2] [--kubernetes MINOR] [--keep] [FILTER...]";
+  "usage: npm run e2e -- [--all | --arm64 | --dual-stack | --ipv6 | --nodes 2] [--kubernetes MINOR] [--keep] " +
+  "[FILTER...]";
 
 /** After a signal, a run ends its tests and then cleans up as usual. */
 const stop = new AbortController();

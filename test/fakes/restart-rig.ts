@@ -40,9 +40,9 @@ interface Deployment {
 }
 
 /**
- * The leader's work on running pods, against an API server in memory, with a Deployment controller and a webhook. Timers
- * and clocks are mocked, so that time passes only in `pass`. The cluster has the namespace `shop`, which opted in and is
- * listed.
+ * The leader's work on running pods, against an API server in memory, with a Deployment controller and a webhook.
+ * Timers and clocks are mocked, so that time passes only in `pass`. The cluster has the namespace `shop`, which opted
+ * in and is listed.
  */
 export function restartRig(
   t: TestContext,
