@@ -40,7 +40,6 @@ export function Workloads({ view }: { readonly view: View }) {
   return (
     <>
       {running.unknown !== undefined && <p class="note bad">Unknown: {plain(running.unknown)}</p>}
-      {running.notice && <p class="note">{plain(running.notice.text)}</p>}
       <p>
         Restarting now: <b>{plain(running.underWay ?? "none")}</b>; waiting: <b>{count(running.waiting)}</b>; restarts
         in the last hour: <b>{count(running.restartsLastHour)}</b>, today: <b>{count(running.restartsToday)}</b>

@@ -125,7 +125,7 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
               addresses: [evil],
               reason: { code, text: evil },
             },
-            { ...NAME, name: "x".repeat(5_000), from: { ...from, file: evil } },
+            { ...NAME, name: "x".repeat(5_000), from },
           ],
           warnings: [{ code: "constructor", text: evil }],
           identity: evil,
