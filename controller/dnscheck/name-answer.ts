@@ -3,8 +3,6 @@ import type { DnsDecision, ExpectedClaim } from "./dns-decision.ts";
 /** Decides on a claim of a name, given the answers of DNS. */
 export type Decide = (claim: ExpectedClaim, answers: readonly string[] | undefined) => DnsDecision;
 
-/** How many sweeps in a row must have an answer before it changes a decision. */
-const SWEEPS = 3;
 /** Maximum number of addresses that are kept of an answer. The decisions are made before. */
 const MAX_KEPT = 16;
 /** Maximum number of objects with a claim of the name whose decisions are kept. Most names have one. */
@@ -25,8 +23,12 @@ export class NameAnswer {
   /** Another answer than the accepted one, and how many sweeps in a row had it. */
   #other: { readonly answers: readonly string[]; readonly same: number } | undefined;
 
-  constructor(addedAt: number) {
+  /** How many sweeps in a row must have an answer before it changes a decision. */
+  readonly #sweeps: number;
+
+  constructor(addedAt: number, sweeps: number) {
     this.addedAt = addedAt;
+    this.#sweeps = sweeps;
   }
 
   /** The first addresses of the accepted answer. */
@@ -44,7 +46,7 @@ export class NameAnswer {
 
   /** Whether enough sweeps had the accepted answer. One sweep is not enough to take a mapping away. */
   get settled(): boolean {
-    return this.#same >= SWEEPS;
+    return this.#same >= this.#sweeps;
   }
 
   /** The decision on a claim. It stays when targets get other addresses, until DNS has answered often enough. */
@@ -67,7 +69,7 @@ export class NameAnswer {
   /** Accepts an answer that is final. */
   know(answers: readonly string[]): void {
     this.#answers = answers;
-    this.#same = SWEEPS;
+    this.#same = this.#sweeps;
     this.tried = true;
   }
 
@@ -88,13 +90,13 @@ export class NameAnswer {
     const other = this.#other && meaningOf(this.claims.map((claim) => decide(claim, this.#other?.answers)));
     const same = other === meaning ? (this.#other?.same ?? 0) + 1 : 1;
     this.#other = { answers: all.slice(0, MAX_KEPT), same };
-    if (same >= SWEEPS) this.#accept(all, decide, same);
-    return same >= SWEEPS;
+    if (same >= this.#sweeps) this.#accept(all, decide, same);
+    return same >= this.#sweeps;
   }
 
   #accept(all: readonly string[], decide: Decide, same: number): void {
     this.#answers = all.slice(0, MAX_KEPT);
-    this.#same = Math.min(same, SWEEPS);
+    this.#same = Math.min(same, this.#sweeps);
     this.#other = undefined;
     for (const [key, { claim }] of this.#decided) this.#decided.set(key, { claim, decision: decide(claim, all) });
   }

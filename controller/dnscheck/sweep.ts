@@ -40,6 +40,8 @@ interface SweepDeps {
 /** A namespace that claims a name and whose quota has room for it. Undefined: the name is not looked up. */
 type NamespaceOf = (name: string) => string | undefined;
 
+/** How many sweeps in a row must have an answer before it changes a decision. Without `auto`, each answer counts. */
+const SWEEPS = 3;
 /** How long a sweep takes at least, milliseconds. */
 const SWEEP_MS = 60_000;
 /** Delay of the next sweep if the cluster's DNS does not answer. */
@@ -195,8 +197,8 @@ export class DnsSweep implements NameDecisions {
   }
 
   #add(name: string): NameAnswer {
-    const { known, now } = this.#deps;
-    const answer = new NameAnswer(now());
+    const { known, now, mode } = this.#deps;
+    const answer = new NameAnswer(now(), mode === "auto" ? SWEEPS : 1);
     this.#names.set(name, answer);
     if (known !== undefined) {
       const addresses = known.get(name)?.map(canonicalIp);
