@@ -194,12 +194,15 @@ describe("a pod is stale", () => {
     publish("a.example.com");
     for (const name of ["shop", "far"])
       putPod(kube, name, "web-1", { labels: { [INJECTED]: "true" }, annotations: { [REVISION]: "old" } });
+    // A pod without an owner has no workload that could be read.
+    putPod(kube, "shop", "bare", { annotations: { [REVISION]: "old" }, metadata: { ownerReferences: [] } });
     await refreshed();
     assert.deepEqual(
       briefs(pods).map(([key, , , , code]) => [key, code]),
       [
         ["far/Deployment/web", "in-step"],
         ["shop/Deployment/web", "its-turn"],
+        ["shop/Pod/bare", "in-step"],
       ],
     );
     const [workload] = [...pods.queue];

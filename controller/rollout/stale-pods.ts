@@ -274,8 +274,9 @@ export class StalePods {
   }
 
   /** Whether the annotation of a listed workload may end the mode `live` of its pods. */
-  #isUnread({ listed, liveByDefault, read }: Workload): boolean {
-    return listed && liveByDefault && (read === undefined || this.#deps.now() > read.at + READ_MS);
+  #isUnread({ owner, listed, liveByDefault, read }: Workload): boolean {
+    if (!listed || !liveByDefault || owner.unrestartable !== undefined) return false;
+    return read === undefined || this.#deps.now() > read.at + READ_MS;
   }
 
   /** Whether a pod lacks what a new pod would get. A pod in mode `live` is current if its agent is alive. */
