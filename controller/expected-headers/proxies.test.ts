@@ -174,7 +174,7 @@ describe("proxies that differ", () => {
 describe("backends of one Service that differ, so that each connection may reach another one", () => {
   for (const [from, to, last] of [
     ["demands", "refuses", ["refuses-header"]],
-    // With either answer, rechecks send a header. Only the next round, after half an hour, tells the two apart.
+    // With either answer, rechecks send a header. Only the next round, after half an hour, can distinguish them.
     ["refuses", "demands", ["demands-either", "optional"]],
   ] as const) {
     it(`a rollout from one that ${from} to one that ${to} a header: the last answer is right`, async () => {

@@ -6,7 +6,7 @@ import type { WorkloadState } from "#lib/workloads/workload-state.ts";
 import type { Difference } from "./difference.ts";
 import { type Case, checkDebounce, checkFacts, checkNeed, checkState, isDecision, proves } from "./may-restart.ts";
 import { DAY_MS, type Restart, stamp } from "./restart-record.ts";
-import { NOT_DECIDED, type Workload } from "./workload.ts";
+import { newWorkload, type Workload } from "./workload.ts";
 
 // Each check by itself, and the order of those that hold at the same time. restarter.test.ts has whole restarts.
 
@@ -26,23 +26,12 @@ function workload(more: Partial<Workload> = {}): Workload {
     unrestartable: undefined,
   };
   return {
-    owner,
-    listed: true,
-    pods: new Map(),
+    ...newWorkload(owner, true, "restart"),
     stale: [pod()],
-    notInjected: 0,
-    onChange: { mode: "restart", from: "install", problems: [] },
-    liveByDefault: false,
-    agent: undefined,
-    overCap: undefined,
-    unfollowed: undefined,
     to: "new",
-    signature: "",
     since: NOW - DAY_MS,
     changingSince: NOW - DAY_MS,
     staleSince: NOW - DAY_MS,
-    read: undefined,
-    decision: NOT_DECIDED,
     ...more,
   };
 }

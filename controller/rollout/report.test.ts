@@ -13,7 +13,7 @@ import {
   type WorkloadQuery,
   workloadQuery,
 } from "./report.ts";
-import { type Decision, inStep, stuck, type Workload, waiting } from "./workload.ts";
+import { type Decision, inStep, newWorkload, stuck, type Workload, waiting } from "./workload.ts";
 
 const STUCK = stuck("paused", "why");
 
@@ -27,22 +27,11 @@ function workload(
   const [namespace = "", kind = "", name = ""] = key.split("/");
   const pods = ["a", "b"].map((pod) => podFacts({ metadata: { namespace, name: pod, uid: `uid-${pod}` } }));
   return {
-    owner: { namespace, kind, name, key, unrestartable: undefined },
-    listed: true,
+    ...newWorkload({ namespace, kind, name, key, unrestartable: undefined }, true, "restart"),
     pods: new Map(pods.map((pod) => [`${namespace}/${pod.name}`, pod])),
     stale: pods.slice(0, staleCount),
     notInjected: 1,
-    onChange: { mode: "restart", from: "install", problems: [] },
-    liveByDefault: false,
-    agent: undefined,
-    overCap: undefined,
-    unfollowed: undefined,
     to: "new",
-    signature: "",
-    since: 0,
-    changingSince: 0,
-    staleSince: 0,
-    read: undefined,
     decision,
     ...rest,
   };

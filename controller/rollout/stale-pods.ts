@@ -19,7 +19,7 @@ import type { PodFacts } from "#lib/workloads/pods.ts";
 import { WatchedPods } from "#lib/workloads/watched-pods.ts";
 import { type Agents, countAgents, type ObserveAgents } from "./live.ts";
 import { checkFacts } from "./may-restart.ts";
-import { NOT_DECIDED, type RestartConfig, type Workload } from "./workload.ts";
+import { NOT_DECIDED, newWorkload, type RestartConfig, type Workload } from "./workload.ts";
 
 interface StalePodsDeps {
   readonly client: KubeClient;
@@ -214,25 +214,7 @@ export class StalePods {
   }
 
   #add(owner: Workload["owner"]): Workload {
-    const workload: Workload = {
-      owner,
-      listed: this.#listed.has(owner.namespace),
-      pods: new Map(),
-      stale: [],
-      notInjected: 0,
-      onChange: { mode: this.#deps.config.pods.onChange, from: "install", problems: [] },
-      liveByDefault: false,
-      agent: undefined,
-      overCap: undefined,
-      unfollowed: undefined,
-      to: "",
-      signature: "",
-      since: 0,
-      changingSince: 0,
-      staleSince: 0,
-      read: undefined,
-      decision: NOT_DECIDED,
-    };
+    const workload = newWorkload(owner, this.#listed.has(owner.namespace), this.#deps.config.pods.onChange);
     this.#workloads.set(owner.key, workload);
     return workload;
   }

@@ -68,3 +68,26 @@ export function stuck(code: string, text: string): Decision {
 
 /** The decision about a workload that was not looked at yet. */
 export const NOT_DECIDED = waiting("its-turn", "one workload at a time");
+
+/** A workload whose pods are not known yet. `mode`: how pods follow the map by the configuration. */
+export function newWorkload(owner: Owner, listed: boolean, mode: EffectiveOnChange["mode"]): Workload {
+  return {
+    owner,
+    listed,
+    pods: new Map(),
+    stale: [],
+    notInjected: 0,
+    onChange: { mode, from: "install", problems: [] },
+    liveByDefault: false,
+    agent: undefined,
+    overCap: undefined,
+    unfollowed: undefined,
+    to: "",
+    signature: "",
+    since: 0,
+    changingSince: 0,
+    staleSince: 0,
+    read: undefined,
+    decision: NOT_DECIDED,
+  };
+}
