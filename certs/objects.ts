@@ -1,4 +1,4 @@
-import { statusOf } from "#lib/errors/errors.ts";
+import { ifFound } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { NO_VERSION } from "#lib/kube/leader-client.ts";
 import { corePath, resourcePath } from "#lib/kube/paths.ts";
@@ -62,15 +62,6 @@ export function secretTextOf({ data = {} }: RawSecret): Record<string, string> {
 export function certObjects(client: KubeClient, namespace: string, signal: AbortSignal) {
   const secretPath = (name?: SecretName) => corePath("secrets", namespace, name);
 
-  const read = async <T>(path: string): Promise<T | undefined> => {
-    try {
-      return await client.get<T>(path);
-    } catch (error) {
-      if (statusOf(error) === 404) return undefined;
-      throw error;
-    }
-  };
-
   /** The version makes the patch fail (409) if anything has changed, so that positions in lists are still correct. */
   const patch = async (path: string, version: string, fieldManager: string, operations: JsonPatchOperation[]) => {
     signal.throwIfAborted();
@@ -80,12 +71,12 @@ export function certObjects(client: KubeClient, namespace: string, signal: Abort
 
   return {
     async readSecret(name: SecretName): Promise<SecretContent | undefined> {
-      const found = await read<RawSecret>(secretPath(name));
+      const found = await ifFound(client.get<RawSecret>(secretPath(name)));
       return found && { data: secretTextOf(found), version: found.metadata.resourceVersion };
     },
 
     async readBundle(): Promise<BundleView | undefined> {
-      const found = await read<RawConfiguration>(CONFIGURATION);
+      const found = await ifFound(client.get<RawConfiguration>(CONFIGURATION));
       const bundles = (found?.webhooks ?? []).map(({ clientConfig }) => decoded(clientConfig?.caBundle ?? ""));
       return found && { bundles, version: found.metadata.resourceVersion };
     },

@@ -1,6 +1,6 @@
 import { parse } from "yaml";
 import { readConfigText } from "#lib/documents/installed-config.ts";
-import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
+import { ifFound, SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
@@ -100,21 +100,11 @@ async function read(flags: VersionFlags, env: CliContext["env"]): Promise<Compon
 
 /** The components outside the namespace of Switchback: the agents, if they exist. */
 async function readElsewhere(client: KubeClient, installed: string): Promise<ComponentVersion[]> {
-  const text = (await ifThere(() => readConfigText(client, installed))) ?? "";
+  const text = (await ifFound(readConfigText(client, installed))) ?? "";
   const { agentWorkload } = await import("#extras/agent/installed.ts");
   const { kind, namespace, name } = agentWorkload(parse(text) ?? {});
-  const agents = await ifThere(() => client.get<RawWorkload>(workloadPath(namespace, kind, name)));
+  const agents = await ifFound(client.get<RawWorkload>(workloadPath(namespace, kind, name)));
   return agents === undefined ? [] : [componentOf(kind, agents)];
-}
-
-/** Undefined if the object does not exist. */
-async function ifThere<T>(read: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await read();
-  } catch (error) {
-    if (statusOf(error) === 404) return undefined;
-    throw error;
-  }
 }
 
 function componentOf(kind: string, { metadata, spec, status }: RawWorkload): ComponentVersion {

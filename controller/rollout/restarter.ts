@@ -13,7 +13,7 @@
 import { compareNames } from "#hostmap/hostnames.ts";
 import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
 import { TARGETS_NAME } from "#lib/documents/targets-name.ts";
-import { describeError, statusOf } from "#lib/errors/errors.ts";
+import { describeError, ifFound, statusOf } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath, resourcePath } from "#lib/kube/paths.ts";
@@ -295,12 +295,9 @@ export class Restarter {
   }
 
   async #readPod(namespace: string, name: string): Promise<RawPod | undefined> {
-    try {
-      return await this.#deps.client.get<RawPod>(corePath("pods", namespace, name), {}, { signal: this.#signal });
-    } catch (error) {
-      if (statusOf(error) !== 404) throw error;
-      return undefined;
-    }
+    return await ifFound(
+      this.#deps.client.get<RawPod>(corePath("pods", namespace, name), {}, { signal: this.#signal }),
+    );
   }
 
   /**

@@ -1,5 +1,5 @@
 import type { Reason } from "#hostmap/types.ts";
-import { describeError, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
+import { describeError, ifFound, SwitchbackError } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
@@ -101,7 +101,7 @@ async function look(get: Get, group: string, wanted: readonly string[]): Promise
   for (const version of wanted.filter((each) => versions.includes(each))) {
     const path = group === "" ? `/api/${version}` : `/apis/${group}/${version}`;
     // A version that was removed between the two requests serves no resources.
-    const list = await found(get(path));
+    const list = await ifFound(get(path));
     for (const resource of entriesOf(list, "resources", path)) {
       const name = textOf(resource.name);
       if (name === undefined) continue;
@@ -113,7 +113,7 @@ async function look(get: Get, group: string, wanted: readonly string[]): Promise
 }
 
 async function versionsOf(get: Get, group: string): Promise<string[]> {
-  const answer = await found(get(`/apis/${group}`));
+  const answer = await ifFound(get(`/apis/${group}`));
   return entriesOf(answer, "versions", `/apis/${group}`).map(({ version }) => String(version));
 }
 
@@ -123,14 +123,4 @@ function entriesOf(document: Raw | undefined, key: string, path: string): Raw[] 
   if (!Array.isArray(document[key]))
     throw new SwitchbackError("data-corrupt", `GET ${path}: the response has no ${key}`);
   return listOf(document[key]).map(mapOf);
-}
-
-/** Undefined for a 404: the object does not exist. */
-async function found<T>(answer: Promise<T>): Promise<T | undefined> {
-  try {
-    return await answer;
-  } catch (error) {
-    if (statusOf(error) === 404) return undefined;
-    throw error;
-  }
 }

@@ -1,6 +1,6 @@
 import { ON_CHANGE_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
-import { describeError, statusOf } from "#lib/errors/errors.ts";
+import { describeError, ifFound } from "#lib/errors/errors.ts";
 import { METADATA_WATCH } from "#lib/kube/accept.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
@@ -152,8 +152,5 @@ async function readReplicaSetOwner(
 }
 
 async function getIfThere(client: Pick<KubeClient, "get">, path: string): Promise<ApiObject | undefined> {
-  return await client.get<ApiObject>(path, {}, { accept: METADATA_WATCH }).catch((error) => {
-    if (statusOf(error) === 404) return undefined;
-    throw error;
-  });
+  return await ifFound(client.get<ApiObject>(path, {}, { accept: METADATA_WATCH }));
 }

@@ -1,5 +1,5 @@
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
-import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
+import { ifFound, SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
@@ -90,10 +90,7 @@ export function readAs<M>(maps: MapReader, form: (map: PublishedMap) => M): MapR
  */
 export async function readMap(client: Pick<KubeClient, "get">, namespace: string): Promise<PublishedMap | Reason> {
   const path = corePath("configmaps", namespace, MAP_NAME);
-  const object = await client.get<Partial<MapObject> | null>(path).catch((error: unknown) => {
-    if (statusOf(error) !== 404) throw error;
-    return undefined;
-  });
+  const object = await ifFound(client.get<Partial<MapObject> | null>(path));
   if (object === undefined) return await parseMap(undefined);
   if (object?.metadata?.name !== MAP_NAME)
     throw new SwitchbackError("data-corrupt", `GET ${path}: the response is not the ConfigMap ${MAP_NAME}`);

@@ -1,4 +1,4 @@
-import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
+import { ifFound, SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath, type Query, serviceProxyPath } from "#lib/kube/paths.ts";
 import { statusError } from "#lib/kube/status.ts";
@@ -48,13 +48,9 @@ export async function readStatusKey(
   namespace: string,
   signal?: AbortSignal,
 ): Promise<string | undefined> {
-  try {
-    const path = corePath("secrets", namespace, STATUS_SECRET);
-    return statusKeyIn(await client.get<StatusSecret>(path, {}, signal && { signal }));
-  } catch (error) {
-    if (statusOf(error) === 404) return undefined;
-    throw error;
-  }
+  const path = corePath("secrets", namespace, STATUS_SECRET);
+  const secret = await ifFound(client.get<StatusSecret>(path, {}, signal && { signal }));
+  return secret && statusKeyIn(secret);
 }
 
 interface ReadOptions<T> {

@@ -53,6 +53,16 @@ export function statusOf(error: unknown): number | undefined {
   return error instanceof SwitchbackError ? error.status : undefined;
 }
 
+/** The API server's answer, or undefined if what was asked for does not exist (404). Rejects with other errors. */
+export async function ifFound<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (statusOf(error) === 404) return undefined;
+    throw error;
+  }
+}
+
 /** Maximum number of causes in a description. A chain of causes may be cyclic. */
 const MAX_CAUSES = 8;
 
