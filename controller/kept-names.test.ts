@@ -149,6 +149,16 @@ test("an object with evidence takes a kept name of its namespace, but not one of
   put(rig.kube, "shop/new", { status, created: "2026-03-01T00:00:00Z" });
   await becomes(rig, "shop/web", [null, "another-controller", null]);
   assert.match((await nameOf(rig, "shop/new"))?.target ?? "", /^edge-lb-/);
+  // All objects are decided again when a Service changes, now with the other target.
+  const far = { loadBalancer: { ingress: [{ ip: "203.0.113.99" }] } };
+  rig.kube.put("/api/v1/namespaces/far/services/lb", {
+    metadata: { creationTimestamp: "2026-01-01T00:00:00Z" },
+    spec: { type: "LoadBalancer", clusterIPs: ["198.51.100.82"], ports: [{ port: 80 }, { port: 443 }] },
+    status: far,
+  });
+  put(rig.kube, "far/web", { host: "far.example.com", className: "nobody", status: far });
+  await untilPublished(rig, "far.example.com");
+  assert.equal((await nameOf(rig, "shop/web"))?.reason?.code, "another-controller");
 });
 
 test("a Service at an object's second address takes no name, also after a restart", async (t) => {

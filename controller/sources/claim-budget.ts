@@ -1,7 +1,7 @@
 import { getHeapStatistics } from "node:v8";
+import { sameObject } from "#hostmap/conflict.ts";
 import { compareNames, foldCase } from "#hostmap/hostnames.ts";
 import { getOrAdd } from "#hostmap/multi-map.ts";
-import { sameObject } from "#hostmap/plan.ts";
 import type { ObjectRef, Reason } from "#hostmap/types.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
 import type { Published, View, ViewSink } from "./types.ts";

@@ -1,7 +1,7 @@
 import type { EvaluatedClaim } from "./claim-policy.ts";
 import { compareNames } from "./hostnames.ts";
 import type { PublishedLine } from "./published-names.ts";
-import type { Claim, Reason } from "./types.ts";
+import type { Claim, ObjectRef, Reason } from "./types.ts";
 
 /**
  * The part of a claim in the decision on its name. `wants`: it may get the name. `undecided`: what is published for its
@@ -167,6 +167,11 @@ export function compareClaims(a: IndexedClaim, b: IndexedClaim): number {
     compareNames(a.claim.from.name, b.claim.from.name) ||
     compareNames(a.object, b.object)
   );
+}
+
+/** Whether two references are to the same object. */
+export function sameObject(a: ObjectRef, b: ObjectRef): boolean {
+  return a.namespace === b.namespace && a.name === b.name && a.kind === b.kind;
 }
 
 /** Code of the warning about a name that stays mapped although its object has no evidence of the target any more. */

@@ -7,6 +7,7 @@ import {
   LOST,
   oldestOfTwo,
   partOf,
+  sameObject,
   undecidedWarning,
   winnerOf,
 } from "./conflict.ts";
@@ -395,18 +396,24 @@ export class Plan {
     const { target, from } = claim;
     if (part === "undecided" && !this.#isWithinQuota(indexed))
       return { mapped: false, reason: this.#quotas.reasonFor(from.namespace) };
-    const held = this.#stays(indexed) ? this.heldTarget(name, from.namespace) : undefined;
+    // If another object has evidence, the name is not kept: it has that object's target.
+    const isKept = claim.lacking === undefined || this.#winnerOf(name)?.part !== "wants";
+    const held = isKept && this.#stays(indexed) ? this.heldTarget(name, from.namespace) : undefined;
     if (held !== undefined) return { mapped: true, target: held };
     const reason = refused ?? this.#conflictOrQuota(indexed);
     if (reason !== undefined) return { mapped: false, reason };
     return typeof target === "string" ? { mapped: true, target } : { mapped: false, reason: target };
   }
 
+  #winnerOf(name: string): IndexedClaim | undefined {
+    const known = this.#dirtyNames.has(name) ? undefined : this.#contested.get(name);
+    return known === undefined ? this.#winner(name) : (known ?? undefined);
+  }
+
   #conflictOrQuota(indexed: IndexedClaim): Reason | undefined {
     const { name, claim } = indexed;
     if (!this.#isWithinQuota(indexed)) return this.#quotas.reasonFor(claim.from.namespace);
-    const known = this.#dirtyNames.has(name) ? undefined : this.#contested.get(name);
-    const winner = known === undefined ? this.#winner(name) : (known ?? undefined);
+    const winner = this.#winnerOf(name);
     if (winner?.claim.target === claim.target) return undefined;
     if (winner === undefined && this.#lostUntil !== undefined && indexed.part === "wants") return LOST;
     return conflictOf(indexed, winner, { claims: this.#rivalsFor(name), line: this.#published(name) });
@@ -417,9 +424,4 @@ function samePlan(a: PlannedName | undefined, b: PlannedName | undefined): boole
   if (a === undefined || b === undefined) return a === b;
   const isSame = a.target === b.target && a.anyDepth === b.anyDepth && a.holder === b.holder;
   return isSame && sameObject(a.from, b.from);
-}
-
-/** Whether two references are to the same object. */
-export function sameObject(a: ObjectRef, b: ObjectRef): boolean {
-  return a.namespace === b.namespace && a.name === b.name && a.kind === b.kind;
 }
