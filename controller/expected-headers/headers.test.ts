@@ -101,6 +101,8 @@ for (const answer of ["demands-v2", "refuses-header"] as const) {
     await until(() => rig.questions()[0]?.known?.answer === answer, "the answer to be published");
     const reason = answer === "demands-v2" ? undefined : "header-not-expected";
     await rig.untilReason(reason);
+    // The status may be ahead of the map, and the next leader starts from the map.
+    await until(() => lines(rig).includes(NAME) === (reason === undefined), "the map to be published");
     await rig.stop();
     const before = lines(rig);
     const next = await headerRig(t, { ...found, kube: rig.kube });
