@@ -15,8 +15,8 @@ interface WorkloadsRead {
 }
 
 /**
- * Reads the leading controller's status through the API server. If no leader answers, for example just after one has
- * stopped, returns a follower's status, which has names and no workloads. Throws `input-invalid` if the controller is
+ * Reads the leading controller's status through the API server. Throws `kube-unreachable` if no leader answers, for
+ * example just after one has stopped: a follower knows nothing about names. Throws `input-invalid` if the controller is
  * missing, `kube-status` 403 without permission to read the page or its key, and `status-refused` while the key is
  * missing.
  */
@@ -28,13 +28,12 @@ export async function leaderStatus(
 ): Promise<FullStatus> {
   const key = await readStatusKey(client, namespace, signal);
   try {
-    const read = (after?: string) =>
-      readLeaderStatus(client, namespace, {
-        key,
-        parse: statusFrom,
-        query: { in: only, stuck: stuck || undefined, after },
-        signal,
-      });
+    const read = async (after?: string) => {
+      const query = { in: only, stuck: stuck || undefined, after };
+      const status = await readLeaderStatus(client, namespace, { key, parse: statusFrom, query, signal });
+      if (!status.leader) throw new SwitchbackError("kube-unreachable", "no controller is the leader at the moment");
+      return status;
+    };
     return await withAllPages(await read(all ? FIRST_PAGE : undefined), read);
   } catch (error) {
     if (statusOf(error) === 404) throw new SwitchbackError("input-invalid", noController(namespace));
@@ -50,9 +49,7 @@ async function withAllPages(first: FullStatus, read: (after: string) => Promise<
   const workloads = [...running.workloads];
   for (let next: string | undefined = running.next; next !== undefined; ) {
     const page: FullStatus["running"] = (await read(next)).running;
-    if (page === undefined) {
-      throw new SwitchbackError("kube-unreachable", "another controller became the leader while its status was read");
-    }
+    if (page === undefined) break;
     workloads.push(...page.workloads);
     // Pages are in the order of keys. A page whose `next` does not advance is the last one.
     next = page.next !== undefined && page.next > next ? page.next : undefined;

@@ -2,18 +2,15 @@ import type { Config } from "#lib/config/schema.ts";
 import { FIRST_PAGE, STATUS_PATH } from "#lib/documents/status-page.ts";
 import { type HealthServer, livenessOf, type Probes, startHealthServer } from "#lib/http/listen.ts";
 import type { MetricsRegistry } from "#lib/telemetry/metrics.ts";
-import type { LeaderTasks } from "./leader-tasks.ts";
-import type { MapReconciler } from "./map-reconciler.ts";
+import type { Term } from "./replica.ts";
 import { workloadQuery } from "./rollout/report.ts";
-import type { ClaimSource } from "./sources/types.ts";
 import type { StatusDocument } from "./status.ts";
 import type { StatusKey } from "./status-key.ts";
 
 interface HealthDeps {
   readonly registry: MetricsRegistry;
-  readonly map: Pick<MapReconciler, "synced" | "inactiveMs">;
-  readonly source: Pick<ClaimSource, "state">;
-  readonly tasks: Pick<LeaderTasks, "certificates" | "rollouts">;
+  /** Undefined: this replica does not lead. */
+  readonly term: () => Term | undefined;
   readonly status: (options: { readonly withNames: boolean }) => StatusDocument;
   readonly statusKey: Pick<StatusKey, "refusal">;
   /**
@@ -45,23 +42,25 @@ export function serveHealth(
   });
 }
 
-function probesOf({ map, source, tasks }: HealthDeps): Probes {
+function probesOf({ term }: HealthDeps): Probes {
   return {
-    live: () => livenessOf(Math.max(map.inactiveMs, tasks.rollouts?.inactiveMs ?? 0)),
+    live: () => livenessOf(Math.max(term()?.loop.inactiveMs ?? 0, term()?.rollouts.inactiveMs ?? 0)),
     ready: () => {
-      if (map.synced) return { ok: true, text: "ok" };
-      const waiting = source.state().filter(({ synced }) => !synced);
+      const { loop, source } = term() ?? {};
+      // A follower waits for the Lease, and is ready for it.
+      if (loop === undefined || loop.synced) return { ok: true, text: "ok" };
+      const waiting = source?.state().filter(({ synced }) => !synced) ?? [];
       return { ok: false, text: `not synced: ${waiting.map(({ name }) => name).join(", ") || "own objects"}` };
     },
   };
 }
 
-function fullStatus(query: URLSearchParams, { tasks, status }: HealthDeps) {
+function fullStatus(query: URLSearchParams, { term, status }: HealthDeps) {
   const workloads = workloadQuery(query);
   return {
     // A client that requests a later page of workloads already has the names.
     ...status({ withNames: (workloads.after ?? FIRST_PAGE) === FIRST_PAGE }),
-    certificates: tasks.certificates?.status(),
-    running: tasks.rollouts?.status(workloads),
+    certificates: term()?.certificates.status(),
+    running: term()?.rollouts.status(workloads),
   };
 }

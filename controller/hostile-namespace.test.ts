@@ -8,8 +8,7 @@ import { parseConfig } from "#lib/config/parse.ts";
 import { parseLines } from "#lib/documents/map-format.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { claimOf } from "#test/arbitraries.ts";
-import { LeaderMap } from "./leader-map.ts";
-import { removalRules } from "./removal-rules.ts";
+import { LeaderMap, removalRules } from "./leader-map.ts";
 
 // One Ingress claims 500 hosts whose names sort before all others, and a pod selects all names.
 
@@ -25,15 +24,13 @@ async function controllers(store = { text: "" }, { quota = config.policy.maxName
   let map: LeaderMap;
   const restart = async () => {
     plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), quota);
+    map = new LeaderMap(removalRules(config.map), plan, await parseLines(store.text), TARGETS);
     for (const [object, claims] of objects) plan.set(object, claims);
-    map = new LeaderMap(removalRules(config), plan, await parseLines(store.text), TARGETS);
-    plan.takeChanges(now);
-    map.releaseUnplanned(now);
   };
   await restart();
   const publish = async () => {
     now += 1_000;
-    map.update(plan.takeChanges(now), TARGETS, now);
+    map.update(plan.takeChanges(now), TARGETS, now, true);
     map.settle(now);
     store.text = (await map.render()).data?.hosts ?? "";
   };

@@ -11,8 +11,7 @@ test("an object that cannot be evaluated affects only itself: it is logged, and 
     if (isOdd && object === "shop/odd") throw new Error("odd");
     set(object, claims);
   };
-  loop.start();
-  loop.lead(leadership.signal);
+  loop.start(leadership.signal);
   source.sync();
   source.set("shop/odd", "odd.example.com");
   isOdd = true;

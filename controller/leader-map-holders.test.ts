@@ -22,7 +22,7 @@ const UNDECIDED = {
   maybe: "edge",
 };
 
-/** A follower's plan of these claims, which then becomes that of a leader whose map has these names of `shop`. */
+/** A leader that finds a map with these names of `shop`, and these claims. */
 function leading({ before = {}, names = [] }: { before?: Claims; names?: readonly string[] } = {}) {
   const plan = new Plan(createClaimPolicy(RULES, undefined), RULES.maxNamesPerNamespace);
   const put = (object: string, ...claims: ReadonlyArray<readonly [name: string, more: Partial<Claim>]>) =>
@@ -30,15 +30,12 @@ function leading({ before = {}, names = [] }: { before?: Claims; names?: readonl
       object,
       claims.map(([name, more]) => claimOf(name, object, more)),
     );
-  for (const [object, claim] of Object.entries(before)) put(object, claim);
-  plan.takeChanges(0);
   const lines = new Map(names.map((name) => [name, { name, addresses: [A], holder: "shop" }]));
   const map = new LeaderMap(REMOVAL, plan, lines, TARGETS);
-  plan.takeChanges(0);
-  map.releaseUnplanned(0);
+  for (const [object, claim] of Object.entries(before)) put(object, claim);
   /** Publishes, and returns the holder and the address of a name. */
   const publish = (name: string, now = 0, targets: Parameters<LeaderMap["update"]>[1] = TARGETS) => {
-    map.update(plan.takeChanges(now), targets, now);
+    map.update(plan.takeChanges(now), targets, now, true);
     map.settle(now);
     const line = map.names.lineOf(name);
     return line && `${line.holder} ${line.addresses.join()}`;
@@ -48,7 +45,7 @@ function leading({ before = {}, names = [] }: { before?: Claims; names?: readonl
 
 type Claims = Readonly<Record<string, readonly [name: string, more: Partial<Claim>]>>;
 
-test("a tenant's older claim is in a follower's plan: it takes no undecided name when the follower leads", () => {
+test("a tenant's older claim takes no undecided name of the holder", () => {
   const { publish } = leading({
     before: {
       "tenant/web": ["a.com", { target: "of-tenant", created: LONG_AGO }],
@@ -138,7 +135,7 @@ test("the holder is back in time, with a target that has no address yet: an olde
   assert.equal(publish("a.com", 160), `shop ${A}`);
 });
 
-test("a new leader: a name whose holder lost its evidence stays, though a follower gave it to a tenant", () => {
+test("a name whose holder lost its evidence stays, though a tenant's object is older", () => {
   const kept = { code: "no-address", text: "its status is empty" };
   const { put, publish } = leading({
     before: {

@@ -18,8 +18,8 @@ function rig(published: Readonly<Record<string, string>> = {}) {
   const map = new LeaderMap(REMOVAL, plan, lines, []);
   const claim = (name: string, target = "edge") =>
     plan.set(name, target === "none" ? [] : [claimOf(name, `shop/${name}`, { target })]);
-  const update = (targets: Parameters<LeaderMap["update"]>[1], now = 0) =>
-    map.update(plan.takeChanges(now), targets, now);
+  const update = (targets: Parameters<LeaderMap["update"]>[1], now = 0, isComplete = true) =>
+    map.update(plan.takeChanges(now), targets, now, isComplete);
   /** The published lines, in order, without holders. */
   const text = (now = 0) => {
     map.settle(now);
@@ -40,20 +40,18 @@ test("a term begins with the published names; a planned name is published once i
 });
 
 test("published names that are not planned leave after vanishMs, planned ones stay", () => {
-  const { map, claim, update, text } = rig({ "gone.com": A, "kept.com": A });
+  const { claim, update, text } = rig({ "gone.com": A, "kept.com": A });
   claim("kept.com");
-  update(EDGE(A));
-  map.releaseUnplanned(1_000);
+  update(EDGE(A), 1_000);
   assert.deepEqual(text(1_059), [`${A} gone.com`, `${A} kept.com`]);
   assert.deepEqual(text(1_060), [`${A} kept.com`]);
 });
 
 test("a published name stays until its claim is decided; then it leaves, or moves to its target", () => {
-  const { plan, lines, map, claim, update, text } = rig({ "gone.com": A, "kept.com": A });
+  const { plan, lines, claim, update, text } = rig({ "gone.com": A, "kept.com": A });
   const pending = { target: { code: "dns-pending", text: "waits" }, undecided: true as const, maybe: "edge" };
   for (const name of lines.keys()) plan.set(name, [claimOf(name, `shop/${name}`, pending)]);
   update(EDGE(B));
-  map.releaseUnplanned(0);
   const both = [`${A} gone.com`, `${A} kept.com`];
   assert.deepEqual(text(1_000), both);
   claim("gone.com", "none");
@@ -110,7 +108,6 @@ test("a new term keeps a planned wildcard at any depth, and releases the others"
   plan.set("route", [claimOf("*.a.com", "shop/route", { target: "edge", anyDepth: true })]);
   plan.set("ingress", [claimOf("*.b.com", "shop/ingress", { target: "edge" })]);
   update(EDGE(A));
-  map.releaseUnplanned(0);
   text(60);
   assert.deepEqual(
     [...lines.keys()].filter((name) => map.names.lineOf(name)?.addresses !== undefined),
@@ -156,10 +153,22 @@ test("a claim of another namespace keeps the line of an absent holder, and becom
 test("a name whose target is not known stays while its namespace is back with an undecided claim", () => {
   const { plan, map, update, text } = rig({ "back.com": A });
   map.names.load([{ name: "held.com", addresses: [A], holder: "shop", target: undefined }]);
-  map.releaseUnplanned(1_000);
+  update(EDGE(B), 1_000);
   const pending = { target: { code: "dns-pending", text: "waits" }, undecided: true as const, maybe: "edge" };
   plan.set("held.com", [claimOf("held.com", "shop/held.com", pending)]);
   update(EDGE(B), 1_010);
   assert.deepEqual(text(1_010), [`${A} back.com`, `${A} held.com`]);
   assert.deepEqual(text(2_000), [`${A} held.com`]);
+});
+
+test("until every source has been read, a published name stays as it is, and a new one is added", () => {
+  const { claim, update, text } = rig({ "gone.com": A, "moved.com": A });
+  claim("moved.com", "other");
+  claim("new.com");
+  const targets = [...EDGE(B), { name: "other", clusterIPs: ["198.51.100.9"] }];
+  update(targets, 0, false);
+  assert.deepEqual(text(1_000), [`${A} gone.com`, `${A} moved.com`, `${B} new.com`]);
+  update(targets, 1_000);
+  assert.deepEqual(text(1_059), [`${A} gone.com`, "198.51.100.9 moved.com", `${B} new.com`]);
+  assert.deepEqual(text(1_060), ["198.51.100.9 moved.com", `${B} new.com`]);
 });

@@ -3,17 +3,20 @@ import type { Plan, PlannedName } from "#hostmap/plan.ts";
 import { PublishedNames, type RemovalRules, type Wanted } from "#hostmap/published-names.ts";
 import type { HostLine, TargetAddress } from "#hostmap/types.ts";
 import { anyDepthOf, isWildcard, plannedNameOf } from "#hostmap/wildcards.ts";
+import type { Config } from "#lib/config/schema.ts";
 import { type RenderedMap, renderMap } from "#lib/documents/map-format.ts";
 
 /** The published lines, by name. */
 type Lines = ReadonlyMap<string, HostLine>;
 
-/** The map of one leader's term: the published names, and the addresses of their targets. */
+/** The map of one leader's term: the published names, and the addresses of their targets. Times are milliseconds. */
 export class LeaderMap {
   readonly names: PublishedNames;
   readonly #plan: Plan;
   /** The map as last rendered. Undefined: a line has changed since. */
   #rendered: Promise<RenderedMap> | undefined;
+  /** Whether every source has been read. */
+  #isComplete = false;
   /** By target, as of the last update. */
   readonly #addresses = new Map<string, readonly string[]>();
 
@@ -28,27 +31,26 @@ export class LeaderMap {
     plan.setPublished((name) => this.names.lineOf(name), published.keys());
   }
 
-  /** Releases the published names that are neither planned nor undecided. `now` is in milliseconds, here and below. */
-  releaseUnplanned(now: number): void {
-    for (const name of this.names.lines.keys()) {
-      if (this.#plan.isUndecided(plannedNameOf(name))) continue;
-      const each = this.#plan.planned.get(plannedNameOf(name));
-      if (each === undefined || (name !== each.name && !each.anyDepth)) this.names.release(name, now);
-    }
-  }
-
-  /** Applies changes of the plan (undefined: a name is no longer planned) and of the targets' addresses. */
-  update(changes: ReadonlyMap<string, PlannedName | undefined>, targets: readonly TargetAddress[], now: number): void {
-    const moved = this.#learnAddresses(targets);
-    if (moved.size > 0) {
-      for (const each of this.#plan.planned.values()) if (moved.has(each.target)) this.#want(each, now);
-    }
+  /**
+   * Applies changes of the plan (undefined: a name is no longer planned) and of the targets' addresses. `isComplete`:
+   * every source has been read. Until then, no published name leaves, moves or gets another holder.
+   */
+  update(
+    changes: ReadonlyMap<string, PlannedName | undefined>,
+    targets: readonly TargetAddress[],
+    now: number,
+    isComplete: boolean,
+  ): void {
+    const isFirst = isComplete && !this.#isComplete;
+    this.#isComplete = isComplete;
+    for (const each of this.#plannedAgain(this.#learnAddresses(targets), isFirst)) this.#want(each, now);
     // Names that are published together come in name order.
     for (const [name, each] of [...changes].sort(([a], [b]) => compareNames(a, b))) {
-      if (each === undefined) this.names.release(name, now);
+      if (each === undefined) this.#release(name, now);
       else this.#want(each, now);
-      if (isWildcard(name) && !each?.anyDepth) this.names.release(anyDepthOf(name), now);
+      if (isWildcard(name) && !each?.anyDepth) this.#release(anyDepthOf(name), now);
     }
+    if (isFirst) this.#releaseUnplanned(now);
     this.#keepUndecided();
   }
 
@@ -68,6 +70,19 @@ export class LeaderMap {
     return new Set([...this.names.lines.values()].flatMap(({ target }) => target ?? []));
   }
 
+  /** Releases the published names that are neither planned nor undecided. */
+  #releaseUnplanned(now: number): void {
+    for (const name of this.names.lines.keys()) {
+      if (this.#plan.isUndecided(plannedNameOf(name))) continue;
+      const each = this.#plan.planned.get(plannedNameOf(name));
+      if (each === undefined || (name !== each.name && !each.anyDepth)) this.names.release(name, now);
+    }
+  }
+
+  #release(name: string, now: number): void {
+    if (this.#isComplete) this.names.release(name, now);
+  }
+
   /** A name stops leaving if its holder is back with a claim that is not decided yet. */
   #keepUndecided(): void {
     for (const name of this.names.leaving.keys()) {
@@ -79,6 +94,9 @@ export class LeaderMap {
 
   #want(planned: PlannedName, now: number): void {
     const wanted = this.#wantedBy(planned);
+    const line = this.names.lineOf(planned.name);
+    const isSame = line === undefined || (line.target === wanted.target && line.holder === wanted.holder);
+    if (!this.#isComplete && !isSame) return;
     this.names.want(planned.name, wanted, now);
     if (planned.anyDepth) this.names.want(anyDepthOf(planned.name), wanted, now);
   }
@@ -97,6 +115,13 @@ export class LeaderMap {
     return wanted;
   }
 
+  /** The planned names of these targets, or all of them. */
+  #plannedAgain(moved: ReadonlySet<string>, isAll: boolean): Iterable<PlannedName> {
+    const all = this.#plan.planned.values();
+    if (isAll) return all;
+    return moved.size === 0 ? [] : all.filter(({ target }) => moved.has(target));
+  }
+
   /** Returns the targets whose addresses changed since the last update. The caller has to update all their names. */
   #learnAddresses(targets: readonly TargetAddress[]): ReadonlySet<string> {
     const moved = new Set<string>();
@@ -107,6 +132,11 @@ export class LeaderMap {
     }
     return moved;
   }
+}
+
+/** The removal rules of a configuration, in milliseconds. */
+export function removalRules({ vanishSeconds, guardNames, guardHoldSeconds }: Config["map"]): RemovalRules {
+  return { vanishMs: vanishSeconds * 1000, guardNames, holdMs: guardHoldSeconds * 1000 };
 }
 
 /** The published lines with their targets, which are found by their addresses. */

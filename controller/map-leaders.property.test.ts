@@ -20,38 +20,47 @@ const RIVAL_IP = "198.51.100.66";
 /** The namespace `shop` has this name. A tenant claims it for another target with an older object. */
 const HELD = "held.example.com";
 
-/** A replica: a loop with its own watch of the map, which writes only while it has the Lease. */
+/** A replica: it has a loop for each of its terms, which writes only while the replica has the Lease. */
 function replica(kube: MemoryKube, lease: { holder: string | undefined }, identity: string) {
   const client = leaderClient(kube.client, () => lease.holder === identity);
-  const writer = new KubeMapWriter({ client, namespace: NAMESPACE, log: silentLogger, now: () => 0 });
   const removal = { vanishMs: 60_000, guardNames: 1_000 };
-  const rig = loopRig(writer, { removal, pace: { publicationsPerSecond: 10 } });
   const targets = [
     { name: "ingress-nginx", clusterIPs: [IP] },
     { name: "rival", clusterIPs: [RIVAL_IP] },
   ];
-  Object.assign(rig.addresses, { list: targets, earlier: targets });
-  rig.loop.start();
-  rig.source.sync();
-  let term = new AbortController();
+  const objects = new Map<string, readonly string[]>();
+  const rigs: ReturnType<typeof loopRig<KubeMapWriter>>[] = [];
+  const see = (object: string, names: readonly string[]) => {
+    const created = object.startsWith("tenant") ? "2020-01-01T00:00:00Z" : "2026-01-01T00:00:00Z";
+    const target = object.startsWith("tenant") ? "rival" : "ingress-nginx";
+    rigs.at(-1)?.source.sink(
+      object,
+      names.map((name) => claimOf(name, object, { target, created })),
+    );
+  };
   return {
     observe(object: string, names: readonly string[]) {
-      const created = object.startsWith("tenant") ? "2020-01-01T00:00:00Z" : "2026-01-01T00:00:00Z";
-      const target = object.startsWith("tenant") ? "rival" : "ingress-nginx";
-      rig.source.sink(
-        object,
-        names.map((name) => claimOf(name, object, { target, created })),
-      );
+      objects.set(object, names);
+      see(object, names);
     },
     lead() {
       lease.holder = identity;
-      term = new AbortController();
-      rig.loop.lead(term.signal);
+      const writer = new KubeMapWriter({ client, namespace: NAMESPACE, log: silentLogger, now: () => 0 });
+      const rig = loopRig(writer, { removal, pace: { publicationsPerSecond: 10 } });
+      Object.assign(rig.addresses, { list: targets, earlier: targets });
+      rig.loop.start(rig.leadership.signal);
+      rigs.push(rig);
+      for (const [object, names] of objects) see(object, names);
+      rig.source.sync();
     },
     /** The replica notices that its Lease is over. */
-    end: () => term.abort(),
-    stop: () => rig.loop.stop(),
-    hasTakenOver: () => rig.loop.publishedNames !== undefined,
+    end() {
+      const rig = rigs.at(-1);
+      rig?.leadership.abort();
+      void rig?.loop.stop();
+    },
+    stop: () => Promise.all(rigs.map(({ loop }) => loop.stop())),
+    hasTakenOver: () => rigs.at(-1)?.loop.publishedNames !== undefined,
   };
 }
 

@@ -10,11 +10,10 @@ function leadWithDispute(store: TestStore) {
   const next = loopRig(store);
   next.addresses.earlier = next.addresses.list;
   next.addresses.list = [...next.addresses.list, { name: "other", clusterIPs: ["198.51.100.7"] }];
-  next.loop.start();
+  next.loop.start(next.leadership.signal);
   for (const name of names(3)) next.source.set(`shop/${name}`, name);
   next.source.sink("edge/n0", [claimOf("n0.example.com", "edge/n0", { target: "other" })]);
   next.source.sync();
-  next.loop.lead(next.leadership.signal);
   return next;
 }
 

@@ -308,7 +308,7 @@ test("a tenant squats names of others with `ignore`: it takes no name that is pu
     putTenant(kube);
     putIngress(kube, "shop/web", { ip: EDGE });
   };
-  const rig = await started(t, new MemoryKube(), prepare, { policy: { maxNamesPerNamespace: 3 } });
+  const rig = await started(t, new MemoryKube(), prepare, { policy: { maxNamesPerNamespace: 4 } });
   await untilPublished(rig);
   putIngress(rig.kube, "tenant/squat", { hosts: [...hosts, "d.example.com"], created: LONG_AGO, ...ignored });
   putIngress(rig.kube, "tenant/young", { hosts: ["older.example.com"], created: LATER, ...ignored });

@@ -47,25 +47,22 @@ export async function observe(config: Config, options: ObserveOptions): Promise<
     reporters: {},
     mapReaders: () => 0,
   });
-  const { map, plan, source, addresses, status } = replica;
-  map.start();
+  const { loop, status } = replica;
+  loop.start();
   try {
     await untilKnown(replica, options);
-    await map.observe();
     // The last objects may be evidence for others. Discovery resolves those at the next turn.
     await pause(POLL_MS);
-    if (map.synced) await source.idle();
-    settle(plan, addresses);
     return status();
   } finally {
-    await map.stop();
+    await loop.stop();
   }
 }
 
-async function untilKnown({ map, source }: Replica, { withinMs, stuckMs }: ObserveOptions): Promise<void> {
+async function untilKnown({ loop, source }: Replica, { withinMs, stuckMs }: ObserveOptions): Promise<void> {
   const end = steadyNow() + withinMs;
   let stuckSince: number | undefined;
-  while (!map.synced && steadyNow() < end) {
+  while (!(loop.synced && loop.isRead) && steadyNow() < end) {
     // A source that has not started waits for another one.
     const isStuck = source
       .state()
@@ -74,10 +71,4 @@ async function untilKnown({ map, source }: Replica, { withinMs, stuckMs }: Obser
     if (stuckSince !== undefined && steadyNow() - stuckSince >= stuckMs) return;
     await pause(POLL_MS);
   }
-}
-
-/** Brings the plan up to date with everything that was read, and sets the targets that it uses. */
-function settle(plan: Replica["plan"], addresses: Replica["addresses"]): void {
-  plan.takeChanges();
-  addresses.use(plan.targets);
 }

@@ -7,30 +7,33 @@ import type { RoutingHints } from "./sources/types.ts";
 
 const WITHOUT_DNS = { asksDns: false };
 
-test("nothing is decided before Services and our own addresses are known; synced is reported once", async (t) => {
-  const { set, sourceSynced, resolverSynced, pass, reported, results, state } = pipelineRig(t, WITHOUT_DNS);
-  state.isReady = false;
+test("nothing is decided before Services are known", async (t) => {
+  const { set, sourceSynced, resolverSynced, pass, reported, results, pipeline } = pipelineRig(t, WITHOUT_DNS);
   set("a");
   sourceSynced();
   await pass(100);
+  assert.deepEqual([reported, pipeline.isRead, pipeline.synced], [[], false, false]);
   resolverSynced();
   await pass(100);
-  assert.deepEqual([reported, state.synced], [[], 0]);
-  state.isReady = true;
-  await pass(100);
-  assert.deepEqual([results("a"), state.synced], [["edge"], 1]);
-  sourceSynced();
-  await pass(100);
-  assert.equal(state.synced, 1);
+  assert.deepEqual([results("a"), pipeline.isRead, pipeline.synced], [["edge"], true, true]);
 });
 
-test("a source that is not read yet delays no claims of another one, but it is not synced", async (t) => {
-  const { set, resolverSynced, pass, results, state } = pipelineRig(t, WITHOUT_DNS);
-  set("a");
-  resolverSynced();
-  await pass(100);
-  assert.deepEqual([results("a"), state.synced], [["edge"], 0]);
-});
+for (const what of ["fails", "neither answers nor fails for a minute"] as const) {
+  test(`claims are undecided until each source has been read; one ${what}: the others wait no longer`, async (t) => {
+    const { set, resolverSynced, pass, results, pipeline, state, plan } = pipelineRig(t, WITHOUT_DNS);
+    const line = { name: "shop.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "edge" };
+    plan.setPublished((name) => (name === line.name ? line : undefined), [line.name]);
+    set("a", "other");
+    resolverSynced();
+    await pass(59_000, 500);
+    assert.deepEqual([results("a"), pipeline.isRead], [["sources-not-read?"], false]);
+    assert.ok(plan.isUndecided(line.name), "it stays published");
+    if (what === "fails") state.fails = true;
+    else await pass(2_000);
+    await pass(200);
+    assert.deepEqual([results("a"), pipeline.isRead, pipeline.synced], [["other"], true, false]);
+  });
+}
 
 test("equal hints of a namespace are resolved once in a pass; objects with a new answer are reported", async (t) => {
   const { set, sync, pass, answers, resolved, reported, results, servicesChanged } = pipelineRig(t, WITHOUT_DNS);
@@ -130,29 +133,12 @@ test("a name keeps its target without evidence while it may; a name without a ta
   assert.deepEqual([results("a"), plan.planned.size], [["no-service"], 0]);
 });
 
-test("a new leader decides the objects with published names first, with the published targets", async (t) => {
-  const setting = { addresses: { targets: { edge: [], old: [] } }, ...WITHOUT_DNS };
-  const { set, sync, plan, pipeline, resolved, results } = pipelineRig(t, setting);
-  set("new", "one", ["new.example.com"]);
-  set("kept", "two", ["kept.example.com"]);
-  await sync();
-  const line = { name: "kept.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "old" };
-  plan.setPublished((name) => (name === line.name ? line : undefined), [line.name]);
-  resolved.length = 0;
-  await pipeline.keep([[line.name, line]]);
-  assert.deepEqual(
-    [resolved.map(({ className }) => className), results("kept")],
-    [["two", "one"], ["two"]],
-    "with evidence, another target is no news",
-  );
-});
-
 test("if several targets are possible, that of a published name of the same namespace and hints counts", async (t) => {
   const { set, sync, plan, likely } = pipelineRig(t, WITHOUT_DNS);
   const line = { name: "shop.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "old" };
   plan.setPublished((name) => (name === line.name ? line : undefined), [line.name]);
-  set("published", "one");
   set("alike", "one", ["new.example.com"]);
+  set("published", "one");
   set("another", "two", ["other.example.com"]);
   set("neighbour", "one", ["near.example.com"], { from: { kind: "Ingress", namespace: "other", name: "web" } });
   await sync();

@@ -1,15 +1,23 @@
 import { parseHostname, show } from "#hostmap/hostnames.ts";
 import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { Plan } from "#hostmap/plan.ts";
-import type { Claim } from "#hostmap/types.ts";
+import type { Claim, Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
-import { Reconciler } from "#lib/kube/reconciler.ts";
 import { steadyNow, timeSlices } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { DnsSweep } from "./dnscheck/sweep.ts";
 import { isAlike, Pass, textOf } from "./pass.ts";
 import type { ClaimBudget } from "./sources/claim-budget.ts";
-import type { ApiResource, ClaimSink, Prerequisite, Published, Source, SourceState, View } from "./sources/types.ts";
+import type {
+  ApiResource,
+  ClaimSink,
+  ClaimSource,
+  Prerequisite,
+  Published,
+  Source,
+  SourceState,
+  View,
+} from "./sources/types.ts";
 import type { FindDeps, Found, Holding } from "./targets/find-target.ts";
 import type { TargetHeaders, TargetLocations, TargetResolver } from "./targets/resolver.ts";
 import { SteadyTargets } from "./targets/steady-targets.ts";
@@ -20,16 +28,14 @@ interface PipelineDeps extends Omit<FindDeps, "headers">, Omit<Witnesses, "heade
   readonly resolver: TargetResolver;
   /** What has to be known, besides targets, before any claim is decided. */
   readonly prerequisites?: readonly Prerequisite[];
-  /** Whether our own addresses are known. Default: there are none. */
-  readonly isReady?: () => boolean;
   readonly headers?: TargetHeaders | undefined;
   readonly locations: TargetLocations;
   readonly dns?: DnsSweep | undefined;
   readonly budget?: ClaimBudget | undefined;
   /** It ends with the pipeline. */
   readonly names?: Pick<Prerequisite, "state" | "stop"> | undefined;
-  /** The plan that the claims go to. It may be created later. */
-  readonly plan: () => Pick<Plan, "heldTarget" | "lineOf" | "isWithinQuota">;
+  /** The plan that the claims go to. */
+  readonly plan: Pick<Plan, "heldTarget" | "lineOf" | "isWithinQuota">;
   readonly log: Logger;
 }
 
@@ -50,18 +56,24 @@ interface Viewed {
   claims: readonly Claim[] | undefined;
 }
 
-/** How often it is checked whether our own addresses are known, milliseconds. */
-const POLL_MS = 10;
+/** How often it is checked whether the sources have been read, milliseconds. */
+const POLL_MS = 50;
+/** How long the claims of other sources wait for one that neither was read nor has failed, milliseconds. */
+const READ_MS = 60_000;
+const NOT_READ: Reason = {
+  code: "sources-not-read",
+  text: "waits until every source has been read once or has failed, at most a minute after the start",
+};
 
 /**
- * The way of a name, from the views of the sources to the claims of the plan:
+ * The first stages of a name, from the views of the sources to the claims of the plan:
  *
- *   view ──> findTarget ──> witness (header, DNS) ──> steady ──> plan: policy, conflict and quota ──> publish
+ *   view ──> findTarget ──> witness (header, DNS) ──> steady
  *
  * An object is decided again when it changes, when DNS says something else about one of its names, and, like all
- * objects, when Services or answers of ingress controllers change. `Plan` and `MapReconciler` do the rest.
+ * objects, when Services or answers of ingress controllers change. `Loop` calls it, and does the rest.
  */
-export class Pipeline {
+export class Pipeline implements ClaimSource {
   readonly #deps: PipelineDeps;
   /** By place of the source and key of the object, so that two kinds never share a key. */
   readonly #objects = new Map<string, Viewed>();
@@ -77,23 +89,27 @@ export class Pipeline {
   #last: Pass | undefined;
   readonly #steady = new SteadyTargets();
   readonly #waitingFor: Set<object>;
-  readonly #reconciler = new Reconciler({ reconcile: () => this.#run() });
   #sink: ClaimSink = () => {};
-  #onSynced: (() => void) | undefined;
+  #onDue: () => void = () => {};
+  #startedAt = 0;
+  /** Whether all sources that can be read have been read. */
+  #areRead = false;
+  /** Whether everything has been decided since then. */
+  #isRead = false;
 
   constructor(deps: PipelineDeps) {
     this.#deps = deps;
     this.#waitingFor = new Set([...deps.sources, deps.resolver, ...(deps.prerequisites ?? [])]);
   }
 
-  /** `sink` receives the claims of each object whose claims have changed. `onSynced` is called once. */
-  start(sink: ClaimSink, onSynced: () => void): void {
+  start(sink: ClaimSink, onDue: () => void): void {
     this.#sink = sink;
-    this.#onSynced = onSynced;
+    this.#onDue = onDue;
+    this.#startedAt = steadyNow();
     const { sources, resolver, prerequisites = [], headers, dns } = this.#deps;
     const synced = (one: object) => () => {
       this.#waitingFor.delete(one);
-      this.#reconciler.enqueue();
+      onDue();
     };
     headers?.follow(() => void this.#allDecided());
     dns?.start(
@@ -104,7 +120,27 @@ export class Pipeline {
     for (const one of prerequisites) one.start(synced(one));
     for (const [place, source] of sources.entries())
       source.start((key, views) => this.#see(`${place}/${key}`, views), synced(source));
-    this.#reconciler.enqueue();
+  }
+
+  /** Decides what is due, once it is known what decides about all claims. */
+  async decide(): Promise<number | undefined> {
+    if (this.#hasMissing()) return undefined;
+    if (!this.#areRead && this.#areSourcesRead()) await this.#beginDeciding();
+    for (const key of this.#steady.takeDue(steadyNow())) this.#due.add(key.slice(key.indexOf(" ") + 1));
+    await this.#decideDue();
+    if (!this.#areRead) return POLL_MS;
+    if (this.#due.size === 0 && !this.#isAllDue) this.#isRead = true;
+    this.#deps.dns?.endStart();
+    const next = this.#steady.nextDeadline();
+    return next === undefined ? undefined : next - steadyNow();
+  }
+
+  get isRead(): boolean {
+    return this.#isRead;
+  }
+
+  get synced(): boolean {
+    return this.#waitingFor.size === 0;
   }
 
   state(): SourceState[] {
@@ -118,48 +154,41 @@ export class Pipeline {
     return this.#deps.sources[place]?.resourceOf?.(object.slice(object.indexOf("/") + 1));
   }
 
-  /** Called for a new leader: decides all objects with what is published, those with published names first. */
-  async keep(published: Published): Promise<void> {
-    const lines = [...published];
-    this.#deps.budget?.keep(lines);
-    this.#due.clear();
-    for (const [name] of lines) for (const object of this.#byName.get(name) ?? []) this.#due.add(object);
-    for (const object of this.#objects.keys()) this.#due.add(object);
-    if (!this.#hasMissing()) await this.#decideDue();
-  }
-
-  /** Resolves when nothing is left to decide. */
-  async idle(): Promise<void> {
-    while (this.#due.size > 0 || this.#isAllDue || this.#onSynced !== undefined)
-      await new Promise((done) => setTimeout(done, POLL_MS));
+  keep(published: Published): void {
+    this.#deps.budget?.keep(published);
   }
 
   async stop(): Promise<void> {
     const { sources, resolver, prerequisites = [], names, dns, budget } = this.#deps;
     dns?.stop();
     this.#passEnd?.resolve();
-    const parts = [this.#reconciler, budget, names, resolver, ...prerequisites, ...sources];
-    await Promise.all(parts.map((part) => part?.stop()));
-  }
-
-  async #run() {
-    if (this.#hasMissing()) return undefined;
-    if (this.#deps.isReady?.() === false) return { requeueAfter: POLL_MS };
-    for (const key of this.#steady.takeDue(steadyNow())) this.#due.add(key.slice(key.indexOf(" ") + 1));
-    await this.#decideDue();
-    if (this.#waitingFor.size === 0 && this.#due.size === 0 && !this.#isAllDue) {
-      this.#deps.dns?.endStart();
-      this.#onSynced?.();
-      this.#onSynced = undefined;
-    }
-    const next = this.#steady.nextDeadline();
-    return next === undefined ? undefined : { requeueAfter: next - steadyNow() };
+    await Promise.all([budget, names, resolver, ...prerequisites, ...sources].map((part) => part?.stop()));
   }
 
   /** Whether something is missing that decides about all claims. Other sources do not. */
   #hasMissing(): boolean {
     const { sources } = this.#deps;
     return [...this.#waitingFor].some((one) => !sources.includes(one as Source));
+  }
+
+  /** Whether each source has been read or has failed once, or took too long. */
+  #areSourcesRead(): boolean {
+    const waiting = this.#deps.sources.filter((one) => this.#waitingFor.has(one));
+    const haveFailed = waiting.every((one) =>
+      one.state().some(({ synced, problems }) => !synced && problems.length > 0),
+    );
+    return haveFailed || steadyNow() - this.#startedAt >= READ_MS;
+  }
+
+  /** Finds the published names first: they decide about other names with the same hints. */
+  async #beginDeciding(): Promise<void> {
+    const slice = timeSlices();
+    for (const { seen } of this.#objects.values()) {
+      for (const one of seen) this.#holdingOf(one);
+      await slice();
+    }
+    this.#areRead = true;
+    this.#isAllDue = true;
   }
 
   async #decideDue(): Promise<void> {
@@ -204,6 +233,9 @@ export class Pipeline {
     const { addresses, chosen, ports } = hints;
     const holding = this.#holdingOf(seen);
     const { held } = holding;
+    // An object of a source that is not read yet may be older, or have the name.
+    if (!this.#areRead)
+      return { ...view, target: NOT_READ, undecided: true, ...(held !== undefined && { maybe: held }) };
     const found = pass.find(hints, view.from.namespace, holding);
     const claim: Claim = {
       ...view,
@@ -236,7 +268,7 @@ export class Pipeline {
   /** The evidence of one namespace counts for its own names only. */
   #holdingOf({ name, view }: Seen): Holding {
     const { namespace } = view.from;
-    const heldBy = (one: string | undefined) => one && this.#deps.plan().heldTarget(one, namespace);
+    const heldBy = (one: string | undefined) => one && this.#deps.plan.heldTarget(one, namespace);
     const held = heldBy(name);
     if (held !== undefined && name !== undefined) this.#publishedAlike.set(keyOf({ view }), name);
     return { held, likely: held ?? heldBy(this.#publishedAlike.get(keyOf({ view }))) };
@@ -249,10 +281,10 @@ export class Pipeline {
   #steadied(claim: Claim, key: string, held: string | undefined): Claim {
     const { target, verified } = claim;
     if (held === undefined || typeof target !== "string" || verified) return claim;
-    if (this.#deps.plan().lineOf(key.slice(0, key.indexOf(" ")))?.target === undefined) return claim;
+    if (this.#deps.plan.lineOf(key.slice(0, key.indexOf(" ")))?.target === undefined) return claim;
     const unsteady = this.#steady.check(key, held, target, steadyNow());
     if (unsteady === undefined) return claim;
-    this.#reconciler.enqueue();
+    this.#onDue();
     return { ...claim, target: unsteady, undecided: true, maybe: held };
   }
 
@@ -282,14 +314,14 @@ export class Pipeline {
 
   #decideObjects(objects: Iterable<string>): void {
     for (const object of objects) this.#due.add(object);
-    this.#reconciler.enqueue();
+    this.#onDue();
   }
 
   /** Decides all objects again. Resolves when that is done, or if nothing can be decided yet. */
   async #allDecided(): Promise<void> {
     this.#isAllDue = true;
-    this.#reconciler.enqueue();
-    if (this.#hasMissing() || this.#deps.isReady?.() === false) return;
+    this.#onDue();
+    if (!this.#areRead) return;
     this.#passEnd ??= Promise.withResolvers();
     await this.#passEnd.promise;
   }
@@ -298,7 +330,7 @@ export class Pipeline {
   #namespaceOf(name: string): string | undefined {
     for (const object of this.#byName.get(name) ?? []) {
       const namespace = this.#objects.get(object)?.seen[0]?.view.from.namespace;
-      if (namespace !== undefined && this.#deps.plan().isWithinQuota(namespace, name)) return namespace;
+      if (namespace !== undefined && this.#deps.plan.isWithinQuota(namespace, name)) return namespace;
     }
     return undefined;
   }

@@ -1,3 +1,4 @@
+import type { CertManager } from "#certs/manager.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import type { Config } from "#lib/config/schema.ts";
@@ -7,16 +8,27 @@ import type { EventRecorder } from "#lib/kube/events.ts";
 import { steadyNow } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { ClaimEvents } from "./claim-events/reporter.ts";
-import { claimsOf, targetsOf } from "./claims.ts";
-import type { DnsAnswers } from "./dnscheck/sweep.ts";
+import { clusterLookup } from "./dnscheck/lookup.ts";
+import { type DnsAnswers, DnsSweep } from "./dnscheck/sweep.ts";
 import { HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import { FrontReconciler } from "./front-reconciler.ts";
-import { MapReconciler } from "./map-reconciler.ts";
+import { removalRules } from "./leader-map.ts";
+import { Loop } from "./loop.ts";
+import { Pipeline } from "./pipeline.ts";
 import type { AskProxy } from "./proxy-readiness.ts";
 import { PublishPacer } from "./publish-pacer.ts";
-import { removalRules } from "./removal-rules.ts";
+import type { Restarter } from "./rollout/restarter.ts";
+import { ClaimBudget } from "./sources/claim-budget.ts";
+import { customSource } from "./sources/custom.ts";
+import { gatewaySource } from "./sources/gateway.ts";
+import { InClusterNames } from "./sources/in-cluster-names.ts";
+import { ingressSource } from "./sources/ingress-hosts.ts";
+import { istioSource } from "./sources/istio.ts";
+import { Namespaces } from "./sources/namespaces.ts";
+import type { Source } from "./sources/types.ts";
 import { type StatusDocument, statusDocument } from "./status.ts";
-import type { TargetCatalog, TargetLocations } from "./targets/resolver.ts";
+import { TargetDiscovery } from "./targets/discovery.ts";
+import { classCatalog, classResolver, UNKNOWN_LOCATIONS } from "./targets/resolver.ts";
 
 /** How often the pages of proxies are read, and how long a new answer must last, in milliseconds. */
 export interface HeaderTimes {
@@ -42,72 +54,110 @@ interface ReplicaDeps {
   readonly wildcardPods?: string | undefined;
   /** Reports the loss of an address that pods hold. */
   readonly onFrontLost: (code: string, note: string, service: string) => void;
-  /** Reports what the map's reconciler does. */
-  readonly reporters: Pick<ConstructorParameters<typeof MapReconciler>[0], "onPublished" | "onFailed" | "onHeld">;
+  /** Reports what the loop does. */
+  readonly reporters: Pick<ConstructorParameters<typeof Loop>[0], "onPublished" | "onFailed" | "onHeld">;
   /** Undefined: no Event is written. */
   readonly events?: Pick<EventRecorder, "record" | "waitMs">;
   /** How many processes read each version of the map. */
   readonly mapReaders: () => number;
 }
 
-/** What every replica does, as leader or follower: it observes and plans. */
+/** Everything that decides about names, for one leader's term or one observation. */
 export interface Replica {
-  readonly source: ReturnType<typeof claimsOf>["source"];
-  readonly plan: Plan;
-  readonly addresses: FrontReconciler;
-  readonly map: MapReconciler;
+  readonly loop: Loop;
+  readonly source: Pipeline;
   /** Claims that were left out since the start, because there are too many. */
   readonly leftOut: () => number;
   readonly status: (options?: { readonly withNames: boolean }) => StatusDocument;
 }
 
-/** Starts nothing yet: `map.start()` does. */
-export function createReplica(config: Config, deps: ReplicaDeps): Replica {
-  const { client, identity, clusterDomain, log, now, askProxy, wildcardPods, onFrontLost: notify } = deps;
-  const { namespace, policy } = config;
-  const { resolver, catalog: defined, locations } = targetsOf(config, client, log, deps.nodes);
-  const { events, headerTimes } = deps;
-  const headers = headerDecisions(config, defined, locations, headerTimes?.changeMs);
-  const catalog = headers ?? defined;
-  const fronts = { client, config, clusterDomain, catalog, headers, log, notify, now, askProxy };
-  const eventsOf = events && { events, client, log, wallClock: now };
-  const addresses = new FrontReconciler({ ...fronts, pollMs: headerTimes?.pollMs });
-  const { answers } = deps;
-  const facts = { client, log, resolver, locations, headers, fronts: addresses, clusterDomain, answers };
-  const claims = claimsOf(config, { ...facts, plan: () => plan });
-  const { source, inCluster, verifier } = claims;
-  const permitted = createClaimPolicy(policy, clusterDomain, claims.domainsOf);
-  const plan: Plan = new Plan(permitted, policy.maxNamesPerNamespace, inCluster);
-  const store = new KubeMapWriter({ client, namespace, log, now });
-  const claimEvents = eventsOf && new ClaimEvents({ plan, source, ...eventsOf });
-  const map = new MapReconciler({
-    source,
-    plan,
-    addresses,
-    store,
-    removal: removalRules(config),
-    pacer: new PublishPacer(config.map, deps.mapReaders),
-    // With a steady clock, a jump of the wall clock neither removes names early nor holds them longer.
-    now: steadyNow,
-    log,
-    claimEvents,
-    ...deps.reporters,
-  });
-  claims.follow(map);
-  const shown = { identity, source, plan, addresses, catalog, headers, verifier, config, wildcardPods, map };
-  const status: Replica["status"] = (options) => statusDocument({ ...shown, ...options });
-  return { source, plan, addresses, map, leftOut: claims.leftOut, status };
+/** What a leader does, from its election to the end of its term. */
+export interface Term extends Replica {
+  readonly certificates: CertManager;
+  readonly rollouts: Restarter;
 }
 
-/** Undefined: no ingress controller is asked. */
-function headerDecisions(
-  { discovery, proxy }: Config,
-  catalog: TargetCatalog,
-  locations: TargetLocations,
-  changeMs: number | undefined,
-): HeaderDecisions | undefined {
-  if (!discovery.detect) return undefined;
-  // Only version 2 supports TLVs.
-  const preferred = proxy.v2Checksum || proxy.v2UniqueId ? "v2" : "v1";
-  return new HeaderDecisions({ catalog, mapsAlways: (target) => locations.mapsAlways(target), preferred, changeMs });
+/** Starts nothing yet: `loop.start()` does. */
+export function createReplica(config: Config, deps: ReplicaDeps): Replica {
+  const { client, identity, clusterDomain, log, now, askProxy, wildcardPods, onFrontLost: notify, events } = deps;
+  const { namespace, policy, map: rules } = config;
+
+  // Targets: by class alone, or also by the cluster's Services.
+  const discovery = config.discovery.enabled
+    ? new TargetDiscovery({ client, config, log, nodes: deps.nodes })
+    : undefined;
+  const resolver = discovery ?? classResolver(config.targets);
+  const locations = discovery ?? UNKNOWN_LOCATIONS;
+  const defined = discovery ?? classCatalog(config);
+  const headers = config.discovery.detect
+    ? new HeaderDecisions({
+        catalog: defined,
+        mapsAlways: (target) => locations.mapsAlways(target),
+        // Only version 2 supports TLVs.
+        preferred: config.proxy.v2Checksum || config.proxy.v2UniqueId ? "v2" : "v1",
+        changeMs: deps.headerTimes?.changeMs,
+      })
+    : undefined;
+  const catalog = headers ?? defined;
+  const fronts = { client, config, clusterDomain, catalog, headers, log, notify, now, askProxy };
+  const addresses = new FrontReconciler({ ...fronts, pollMs: deps.headerTimes?.pollMs });
+
+  // Which names a namespace may have.
+  const namespaces = new Namespaces({ client, log });
+  const names = new InClusterNames({ client, namespaces, log, mayListServices: config.discovery.enabled });
+  const domainsOf = policy.namespaceAnnotation ? (one: string) => namespaces.domainsOf(one) : undefined;
+  const permitted = createClaimPolicy(policy, clusterDomain, domainsOf);
+  const plan = new Plan(permitted, policy.maxNamesPerNamespace, (name) => names.reasonOf(name));
+
+  // The way of a name.
+  const holderOf = (name: string) => plan.planned.get(name)?.from;
+  const budget = new ClaimBudget({ maxNamesPerNamespace: policy.maxNamesPerNamespace, holderOf });
+  const mode = policy.verifyDns === "off" ? "auto" : policy.verifyDns;
+  const dns =
+    policy.verifyDns === "off"
+      ? undefined
+      : new DnsSweep({
+          ...{ locations, clusterDomain, mode, known: deps.answers, log },
+          lookup: clusterLookup(policy.dnsServers),
+          ownAddresses: () => addresses.ownAddresses(),
+          isReady: () => addresses.synced,
+          now: () => performance.now(),
+        });
+  const sources = configuredSources(config.sources, { client, log, clusterDomain, budget, namespaces });
+  const stages = { config, resolver, headers, locations, dns, mode, budget, names, plan, log } as const;
+  const source = new Pipeline({ ...stages, sources, prerequisites: [namespaces] });
+  const loop = new Loop({
+    ...{ source, plan, addresses, log, removal: removalRules(rules) },
+    store: new KubeMapWriter({ client, namespace, log, now }),
+    pacer: new PublishPacer(rules, deps.mapReaders),
+    // With a steady clock, a jump of the wall clock neither removes names early nor holds them longer.
+    now: steadyNow,
+    claimEvents: events && new ClaimEvents({ plan, source, events, client, log, wallClock: now }),
+    ...deps.reporters,
+  });
+  namespaces.follow((namespace, before, after) => {
+    if (policy.namespaceAnnotation && before?.domains !== after?.domains) loop.reevaluate(namespace);
+  });
+  names.follow(() => loop.reevaluateServiceNames());
+
+  const shown = { identity, source, plan, addresses, catalog, headers, verifier: dns, config, wildcardPods, map: loop };
+  const status: Replica["status"] = (options) => statusDocument({ ...shown, ...options });
+  return { loop, source, leftOut: () => budget.leftOut, status };
+}
+
+function configuredSources(
+  config: Config["sources"],
+  deps: Pick<ReplicaDeps, "client" | "log" | "clusterDomain"> & {
+    readonly budget: ClaimBudget;
+    readonly namespaces: Namespaces;
+  },
+): Source[] {
+  const { client, budget, namespaces, log, clusterDomain } = deps;
+  const sources = [
+    config.ingress.enabled && ingressSource({ client, budget, log }),
+    config.gateway.enabled && gatewaySource({ client, config, budget, namespaces, log, clusterDomain }),
+    customSource({ client, config, budget, log }),
+    istioSource({ client, config, budget, log }),
+  ];
+  return sources.filter((source) => typeof source === "object");
 }

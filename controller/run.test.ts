@@ -115,7 +115,7 @@ for (const [what, path, text] of [
   });
 }
 
-test("a controller neither leads nor writes while another holds the Lease, and leads again afterwards", async (t) => {
+test("a controller neither reads nor writes while another holds the Lease, and leads again afterwards", async (t) => {
   const rig = await controllerRig(t, { config: { restart: { namespaces: ["shop"] } } });
   await untilPublished(rig);
   await until(() => rig.kube.watched.includes("/api/v1/pods"), "the leader's watches");
@@ -129,10 +129,13 @@ test("a controller neither leads nor writes while another holds the Lease, and l
   assert.equal(status.leader, false);
   assert.equal(status.certificates, undefined);
   assert.equal(metric((await rig.page("/metrics")).text, "switchback_controller_leader"), 0);
+  assert.deepEqual([status.names, status.sources], [[], []], "a follower knows nothing about names");
+  assert.equal((await rig.page("/readyz")).status, 200);
   const writes = rig.kube.writes.length;
   putIngress(rig.kube, [NAME, "new.example.com"]);
   rig.kube.remove(FRONT);
-  while ((await rig.status()).names.length < 2);
+  await until(() => !rig.kube.watched.includes(INGRESSES), "the end of its watches");
+  assert.deepEqual(rig.kube.watched, [`${OWN}/secrets`]);
   assert.deepEqual(
     rig.kube.writes.slice(writes).filter(({ path }) => path.startsWith(OWN)),
     [],
@@ -311,6 +314,7 @@ test("auto: a name is mapped unless DNS leads elsewhere, even if DNS does not kn
 test("the controller reads every configured source, and no other", async (t) => {
   const sourceNames = async (sources: object) => {
     const rig = await controllerRig(t, { config: { sources } });
+    await until(() => isPublished(rig), "a map");
     return (await rig.status()).sources.map(({ name }) => name);
   };
   const services = ["services"];

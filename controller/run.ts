@@ -1,4 +1,5 @@
-import { registerCertMetrics } from "#certs/manager.ts";
+import { servingNames } from "#certs/issue.ts";
+import { CertManager, registerCertMetrics } from "#certs/manager.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { MAP_NAME } from "#lib/documents/map-format.ts";
 import type { Probes } from "#lib/http/listen.ts";
@@ -6,17 +7,19 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { createEventRecorder, type EventRecorder, eventReason } from "#lib/kube/events.ts";
 import { leaderClient } from "#lib/kube/leader-client.ts";
 import { type Election, runElection } from "#lib/kube/lease.ts";
+import { steadyNow } from "#lib/kube/time.ts";
 import { createCompactor } from "#lib/process/heap-compactor.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import { serveHealth } from "./health.ts";
-import { LeaderTasks } from "./leader-tasks.ts";
-import type { MapReconciler } from "./map-reconciler.ts";
+import type { Loop } from "./loop.ts";
 import { addClaimCounter, addStatusGauges, type PublicationMetrics, publicationMetrics } from "./metrics.ts";
 import { askByHttp } from "./proxy-readiness.ts";
-import { createReplica, type HeaderTimes } from "./replica.ts";
+import { createReplica, type HeaderTimes, type Replica, type Term } from "./replica.ts";
 import type { ObserveAgents } from "./rollout/live.ts";
 import { addRolloutGauges, restartCounters } from "./rollout/report.ts";
+import { Restarter } from "./rollout/restarter.ts";
+import { followerStatus } from "./status.ts";
 import { StatusKey } from "./status-key.ts";
 
 /** The dependencies of a controller. */
@@ -50,14 +53,21 @@ interface RunningController {
 
 const LEASE_NAME = "switchback-controller";
 const COMPACT_AFTER_MS = 3_000;
+const WEBHOOK_SERVICE = "switchback-webhook";
+/**
+ * Default for the serving certificate if the cluster's domain is not known. The API server always calls
+ * `<service>.<namespace>.svc`.
+ */
+const DEFAULT_DOMAIN = "cluster.local";
 
 /**
- * Runs one controller replica. Every replica observes and plans. The leader also publishes the map, and writes front
- * Services and certificates.
+ * Runs one controller replica. The leader decides about names, publishes the map, writes front Services and
+ * certificates, and restarts workloads. A follower waits for the Lease, and serves its health.
  */
 export async function runController(config: Config, deps: ControllerDeps): Promise<RunningController> {
-  const { client: anyTime, identity, log, observeAgents, now } = deps;
+  const { client: anyTime, identity, log, observeAgents, now, headerTimes, wildcardPods, probes } = deps;
   let election: Election | undefined;
+  let term: Term | undefined;
   const client = leaderClient(anyTime, () => election?.leading ?? false);
   const { namespace } = config;
   const clusterDomain = config.clusterDomain ?? deps.clusterDomain;
@@ -66,65 +76,69 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   const component = "switchback-controller";
   const events = createEventRecorder({ client: anyTime, component, instance: identity, namespace, log });
   const counters = restartCounters(registry);
-  const tasks = new LeaderTasks({ client, config, clusterDomain, log, events, counters, observeAgents, now });
-  const { source, map, leftOut, status } = createReplica(config, {
-    client,
-    identity,
-    clusterDomain,
-    log,
-    now,
-    askProxy: askByHttp(config.proxy.healthPort),
-    headerTimes: deps.headerTimes,
-    wildcardPods: deps.wildcardPods,
-    onFrontLost: (code, note, service) => reportFront(events, { code, note, service, namespace }),
-    reporters: reporters(metrics, events, { namespace, log }),
-    events,
-    mapReaders: () => tasks.rollouts?.mapReaders ?? 0,
-  });
+  const lead = (signal: AbortSignal): Term => {
+    const replica = createReplica(config, {
+      ...{ client, identity, clusterDomain, log, now, headerTimes, wildcardPods, events },
+      askProxy: askByHttp(config.proxy.healthPort),
+      onFrontLost: (code, note, service) => reportFront(events, { code, note, service, namespace }),
+      reporters: reporters(metrics, events, { namespace, log }),
+      mapReaders: () => term?.rollouts.mapReaders ?? 0,
+    });
+    const certificates = new CertManager({
+      ...{ client, namespace, now, log, signal, config: config.certs },
+      names: servingNames(WEBHOOK_SERVICE, namespace, clusterDomain ?? DEFAULT_DOMAIN),
+    });
+    const times = { now: steadyNow, wallClock: now };
+    const rollouts = new Restarter({ client, config, log, events, counters, observeAgents, ...times }, signal);
+    replica.loop.start(signal);
+    return { ...replica, certificates, rollouts };
+  };
+  const status: Replica["status"] = (options) => term?.status(options) ?? followerStatus(identity);
   addStatusGauges(registry, status);
-  addClaimCounter(registry, leftOut);
-  registerCertMetrics(registry, () => tasks.certificates?.status());
-  addRolloutGauges(registry, () => tasks.rollouts?.counts());
+  addClaimCounter(registry, () => term?.leftOut() ?? 0);
+  registerCertMetrics(registry, () => term?.certificates.status());
+  addRolloutGauges(registry, () => term?.rollouts.counts());
   const statusKey = new StatusKey({ client: anyTime, namespace, log });
-  const parts = { registry, map, source, tasks, status, statusKey, probes: deps.probes };
-  const health = await serveHealth(config.controller, parts);
+  const health = await serveHealth(config.controller, { registry, term: () => term, status, statusKey, probes });
   log.info({ port: health.port, namespace }, "listening");
-  map.start();
-  const compacting = compactOnceSynced(map);
+  const compacting = compactOnceSynced(() => term?.loop);
   statusKey.start();
-  const lease = { client: anyTime, namespace, name: LEASE_NAME, identity, ...leaseTimes(config.controller), log };
   election = runElection({
-    ...lease,
+    ...{ client: anyTime, namespace, name: LEASE_NAME, identity, ...leaseTimes(config.controller), log },
     onStartedLeading: async (signal) => {
-      map.lead(signal);
-      await tasks.run(signal);
+      term = lead(signal);
+      await Promise.all([term.certificates.done, term.rollouts.done]);
+      // From now on the next leader reports.
+      const { loop } = term;
+      term = undefined;
+      await loop.stop();
     },
   });
   const stop = async (): Promise<void> => {
     clearInterval(compacting);
     // Waits for the leader's work to end.
     await election?.stop();
-    await Promise.all([map.stop(), statusKey.stop(), health.close()]);
+    await Promise.all([statusKey.stop(), health.close()]);
   };
   return { healthPort: health.port, stop };
 }
 
 /** The first lists leave much garbage. Collects it once they are read and the first map is published. */
-function compactOnceSynced(map: Pick<MapReconciler, "synced">): NodeJS.Timeout {
+function compactOnceSynced(loop: () => Loop | undefined): NodeJS.Timeout {
   const compactor = createCompactor(globalThis.gc);
   compactor.recordActivity();
   return setInterval(() => {
-    if (!map.synced) compactor.recordActivity();
+    if (!loop()?.synced) compactor.recordActivity();
     compactor.collectIfIdle();
   }, COMPACT_AFTER_MS).unref();
 }
 
-/** Reports what the map's reconciler does: in metrics, in the log and as Events. */
+/** Reports what the loop does: in metrics, in the log and as Events. */
 function reporters(
   metrics: PublicationMetrics,
   events: Pick<EventRecorder, "record">,
   { namespace, log }: { readonly namespace: string; readonly log: Logger },
-): Pick<ConstructorParameters<typeof MapReconciler>[0], "onPublished" | "onFailed" | "onHeld"> {
+): Pick<ConstructorParameters<typeof Loop>[0], "onPublished" | "onFailed" | "onHeld"> {
   return {
     onPublished: (publication, lagMs) => {
       metrics.publications.inc();

@@ -14,6 +14,9 @@ import type { FoundTarget } from "./targets/service-view.ts";
 const RULES = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 2 };
 const SOURCE: ClaimSource = {
   start() {},
+  decide: async () => undefined,
+  isRead: true,
+  synced: true,
   state: () => [{ name: "ingresses", synced: true, problems: [] }],
   stop: async () => {},
 };

@@ -99,6 +99,20 @@ export interface StatusDeps {
   };
 }
 
+/** The status of a replica that waits for the Lease: it knows nothing about names. */
+export function followerStatus(identity: string): StatusDocument {
+  const unknown = {
+    revision: undefined,
+    hold: undefined,
+    sources: [],
+    targets: [],
+    warnings: [],
+    leaving: [],
+    names: [],
+  };
+  return { leader: false, identity, synced: false, ...unknown };
+}
+
 /**
  * Builds the status, with the reason for each refusal. It iterates over all claims, so use it for requests and
  * scrapes, not for each run.

@@ -1,9 +1,9 @@
 import { type AddressInfo, createServer } from "node:net";
 import { issueAuthority, issueLeaf, servingNames } from "#certs/issue.ts";
-import { MapReconciler } from "#controller/map-reconciler.ts";
+import { removalRules } from "#controller/leader-map.ts";
+import { Loop } from "#controller/loop.ts";
 import { Pipeline } from "#controller/pipeline.ts";
 import { PublishPacer } from "#controller/publish-pacer.ts";
-import { removalRules } from "#controller/removal-rules.ts";
 import { type StatusDocument, statusDocument } from "#controller/status.ts";
 import { fixedTargetAddresses } from "#controller/target-addresses.ts";
 import { classCatalog, classResolver, UNKNOWN_LOCATIONS } from "#controller/targets/resolver.ts";
@@ -52,23 +52,23 @@ export async function startSystem(
   const config = demoConfig(ingressPort, await freePort());
   const store = new MemoryMap();
   const sources = directories.map(yamlFiles);
+  const plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), config.policy.maxNamesPerNamespace);
   const source = new Pipeline({
     sources,
     resolver: classResolver(config.targets),
     locations: UNKNOWN_LOCATIONS,
     mode: "auto",
     config,
-    plan: () => plan,
+    plan,
     log,
   });
-  const plan: Plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), config.policy.maxNamesPerNamespace);
   const addresses = fixedTargetAddresses([{ name: TARGET, clusterIPs: [LOOPBACK] }]);
-  const loop = new MapReconciler({
+  const loop = new Loop({
     source,
     plan,
     addresses,
     store,
-    removal: removalRules(config),
+    removal: removalRules(config.map),
     pacer: new PublishPacer(config.map),
     now: Date.now,
     log,
@@ -77,8 +77,7 @@ export async function startSystem(
   const webhook = await startWebhook(config, store, log);
   const map = () => webhook.running.state.map;
   const proxy = await runProxy(config, { log, interfaceAddresses: [] });
-  loop.start();
-  loop.lead(leading.signal);
+  loop.start(leading.signal);
   const [first] = sources;
   if (first === undefined) throw new RangeError("the demo needs a directory");
   const status = () =>

@@ -1,197 +1,187 @@
 import { show } from "#hostmap/hostnames.ts";
 import type { Plan } from "#hostmap/plan.ts";
+import type { ObjectRef, ReportedClaim } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { listSome } from "#lib/errors/printable.ts";
+import { METADATA_LIST } from "#lib/kube/accept.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
-import { eventReason } from "#lib/kube/events.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { type EventRecorder, eventReason } from "#lib/kube/events.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
-import { steadyNow, timeSlices } from "#lib/kube/time.ts";
+import { type StartTimer, steadyNow, timeSlices } from "#lib/kube/time.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import { Turns } from "../dnscheck/turns.ts";
 import type { ClaimSource } from "../sources/types.ts";
 import { adviceOn } from "./advice.ts";
-import { type ObjectEventsDeps, RETRY_MS, uidOf, YOUNG_MS } from "./object-events.ts";
-import { EventQueue } from "./queue.ts";
-import { KnownRefusals, type Refusals, type RefusedObject, refusedOf } from "./refusals.ts";
 
-interface ClaimEventsDeps extends ObjectEventsDeps {
-  readonly plan: Pick<Plan, "decisionsOf" | "objects" | "planned">;
+interface ClaimEventsDeps {
+  readonly plan: Pick<Plan, "decisionsOf" | "planned">;
   readonly source: Pick<ClaimSource, "resourceOf">;
+  readonly events: Pick<EventRecorder, "record" | "waitMs">;
+  readonly client: Pick<KubeClient, "get">;
+  readonly log: Logger;
+  /** Milliseconds since 1970. */
+  readonly wallClock: () => number;
+  /** A monotonic clock, milliseconds. */
+  readonly now?: () => number;
+  /** Only tests set it. */
+  readonly startTimer?: StartTimer;
 }
 
-/** A refusal must last this long, because most objects have no address in their first seconds. */
+/** How long a refusal must last, because most objects have no address in their first seconds. Also between tries. */
 const SETTLE_MS = 10_000;
+/**
+ * How long a new leader reports only young objects, because earlier leaders had the time to report the others. The API
+ * server still has the Events of young objects, and refuses a repetition.
+ */
+const START_MS = 60_000;
+const YOUNG_MS = 10 * 60_000;
+/** How often namespaces without a budget are tried again. */
+const AGAIN_MS = 1_000;
 /** Maximum number of names in an Event; the others are counted. */
 const LISTED = 5;
+/** The reason code of a name that the owner chose to ignore. */
+const CHOSEN = "ignored";
 
 /**
- * Writes an Event on each object whose names are not mapped: one per reason, after a name has had it for some time.
- * Only the leader does so. An object may have to wait for its namespace's budget. Then it is evaluated when its turn
- * comes. So a budget only delays an Event, and an outdated Event is never written.
+ * Writes Events on objects whose names are not mapped, or lose a port: one for each object and reason. The API server
+ * refuses a repetition, so nothing is remembered. An object is evaluated when its turn comes, so no Event is outdated.
  *
- *   plan ──> touched objects ──> compared with what is known ──> queue by namespace ──> Event
+ *   plan ──> touched objects ──(10 s)──> turns of namespaces with a budget ──> Event
  */
 export class ClaimEvents {
   readonly #deps: ClaimEventsDeps;
   readonly #now: () => number;
-  #term: Term | undefined;
+  readonly #reconciler: Reconciler;
+  readonly #startedAt: number;
+  /** Objects whose decisions may have changed, with the time when they are evaluated, earliest first. */
+  readonly #touched = new Map<string, number>();
+  /** Objects that wait for the budget of their namespace. */
+  readonly #turns = new Turns();
 
   constructor(deps: ClaimEventsDeps) {
     this.#deps = deps;
     this.#now = deps.now ?? steadyNow;
+    this.#startedAt = this.#now();
+    this.#reconciler = new Reconciler({
+      reconcile: async () => ({ requeueAfter: await this.#turn() }),
+      ...(deps.startTimer && { startTimer: deps.startTimer }),
+      // An object that cannot be evaluated affects only itself: it is evaluated again only after a change.
+      retry: {
+        backoff: createBackoff(SETTLE_MS, SETTLE_MS),
+        onError: (error) => deps.log.error({ code: "object-failed" }, describeError(error)),
+      },
+    });
+  }
+
+  /** Evaluates these objects soon: decisions about their names may have changed. */
+  changed(objects: Iterable<string>): void {
+    for (const object of objects) this.#evaluateLater(object);
+  }
+
+  async stop(): Promise<void> {
+    await this.#reconciler.stop();
+  }
+
+  #evaluateLater(object: string): void {
+    if (this.#touched.has(object)) return;
+    this.#touched.set(object, this.#now() + SETTLE_MS);
+    this.#reconciler.enqueue(SETTLE_MS);
+  }
+
+  /** Returns the delay until the next turn, in milliseconds. Undefined: no turn is needed. */
+  async #turn(): Promise<number | undefined> {
+    const slice = timeSlices();
+    for (const [object, dueAt] of this.#touched) {
+      if (dueAt > this.#now()) break;
+      this.#touched.delete(object);
+      const [first] = this.#deps.plan.decisionsOf(object);
+      if (first !== undefined && !this.#isOld(first)) this.#turns.add(first.from.namespace, object);
+      await slice();
+    }
+    const { events } = this.#deps;
+    for (;;) {
+      const object = this.#turns.take((namespace) => events.waitMs(namespace) <= 0);
+      if (object === undefined) break;
+      await this.#report(object);
+      await slice();
+    }
+    const [dueAt] = this.#touched.values();
+    const again = this.#turns.size > 0 ? AGAIN_MS : undefined;
+    return dueAt === undefined ? again : Math.max(0, Math.min(dueAt - this.#now(), again ?? SETTLE_MS));
+  }
+
+  #isOld({ since }: ReportedClaim): boolean {
+    const isStart = this.#now() - this.#startedAt < START_MS;
+    return isStart && this.#deps.wallClock() - Date.parse(since) >= YOUNG_MS;
+  }
+
+  /** Writes the Events of an object, as far as the budget of its namespace allows. */
+  async #report(object: string): Promise<void> {
+    const { source, events, log } = this.#deps;
+    const resource = source.resourceOf?.(object);
+    const refusals = this.#refusalsOf(object);
+    const [first] = refusals.values();
+    if (resource === undefined || first === undefined) return;
+    const { kind, namespace, name } = first.from;
+    try {
+      const path = resourcePath({ ...resource, ...(namespace !== "" && { namespace }) });
+      const uid = await this.#uidOf(path, name);
+      if (uid === undefined) return;
+      const apiVersion = resource.group === "" ? resource.version : `${resource.group}/${resource.version}`;
+      for (const [code, { names }] of refusals) {
+        if (events.waitMs(namespace) > 0) return this.#turns.add(namespace, object);
+        const { text, harmless = false, mapped = false } = adviceOn(code);
+        events.record({
+          type: harmless ? "Normal" : "Warning",
+          reason: eventReason(code),
+          action: "Map",
+          note: `${listOf(names)} ${mapped ? "" : "not "}mapped (${code}): ${text}`,
+          regarding: { apiVersion, kind, namespace, name, uid },
+          key: `${uid} ${code}`,
+        });
+      }
+    } catch (error) {
+      log.debug({ object: show(object), error: describeError(error) }, "no Event could be written");
+      this.#evaluateLater(object);
+    }
+  }
+
+  /** By reason code: the names of an object that are not mapped, or lose a port. */
+  #refusalsOf(object: string) {
+    const { plan } = this.#deps;
+    const refusals = new Map<string, { readonly from: ObjectRef; readonly names: Set<string> }>();
+    const claims = [...plan.decisionsOf(object)];
+    const mapped = new Set(claims.flatMap(({ name, decision }) => (decision.mapped ? [name] : [])));
+    for (const { name, from, decision, warning } of claims) {
+      const reason = decision.mapped ? warning : decision.reason;
+      // An object may claim a name twice, for two targets. Most warnings are for the administrator of the cluster.
+      const isNews = decision.mapped ? adviceOn(reason?.code ?? "").mapped : !mapped.has(name);
+      if (reason === undefined || !isNews || reason.code === CHOSEN) continue;
+      const { names } = refusals.get(reason.code) ?? { names: new Set<string>() };
+      refusals.set(reason.code, { from, names: names.add(name) });
+    }
+    return refusals;
   }
 
   /**
-   * Begins a term, once the plan is complete. Current refusals count as known, because an earlier leader had the time
-   * to report them. Exceptions are young objects, and names that were mapped until now. If the earlier leader did
-   * report one, the API server still has the Event and refuses the new one.
+   * Reads the uid of an object, because `kubectl describe` finds Events by uid, and we do not store it. `path` is the
+   * path of the collection. Undefined: the object is gone.
    */
-  begin(signal: AbortSignal, wasMapped: (name: string) => boolean): void {
-    if (signal.aborted) return;
-    const { plan, log, startTimer } = this.#deps;
-    const reconciler = new Reconciler({
-      reconcile: async () => ({ requeueAfter: await this.#turn(term) }),
-      ...(startTimer && { startTimer }),
-      // An object that cannot be evaluated affects only itself: it is evaluated again only after a change.
-      retry: {
-        backoff: createBackoff(RETRY_MS, RETRY_MS),
-        onError: (error) => log.error({ code: "object-failed" }, describeError(error)),
-      },
-    });
-    const term: Term = { signal, wasMapped, reconciler, unread: plan.objects, ...newState() };
-    this.#term = term;
-    signal.addEventListener("abort", () => {
-      void reconciler.stop();
-      if (this.#term === term) this.#term = undefined;
-    });
-    reconciler.enqueue();
-  }
-
-  /** Tells the reporter that decisions about names of these objects may have changed. */
-  changed(objects: ReadonlySet<string>): void {
-    const term = this.#term;
-    if (term === undefined || objects.size === 0) return;
-    for (const object of objects) term.touched.add(object);
-    term.reconciler.enqueue();
-  }
-
-  /** The numbers of remembered objects, of those that wait for their Event, and of those still to evaluate. */
-  get sizes(): { readonly known: number; readonly waiting: number; readonly touched: number } {
-    const { known, queue, touched } = this.#term ?? newState();
-    return { known: known.size, waiting: queue.size, touched: touched.size };
-  }
-
-  /** Returns the delay until the next turn, in milliseconds; undefined: no turn is needed. */
-  async #turn(term: Term): Promise<number | undefined> {
-    const slice = timeSlices();
-    for (const object of term.unread) {
-      // An object that has already changed may have been mapped when the term began.
-      if (!term.touched.has(object)) this.#learn(term, object);
-      await slice();
-    }
-    // Release the callback: it may hold the whole map of the takeover.
-    term.wasMapped = () => false;
-    for (const object of term.touched) {
-      term.touched.delete(object);
-      this.#compare(term, object, refusedOf(this.#deps.plan, object));
-      await slice();
-    }
-    while (!term.signal.aborted && term.queue.size > 0) {
-      const next = term.queue.take(this.#now(), (namespace) => this.#deps.events.waitMs(namespace));
-      if (!("object" in next)) return next.waitMs;
-      if (await this.#report(term, next.object)) return 0;
-      await slice();
-    }
-    return undefined;
-  }
-
-  #learn(term: Term, object: string): void {
-    const found = refusedOf(this.#deps.plan, object);
-    if (found === undefined) return;
-    const isYoung = this.#deps.wallClock() - Date.parse(found.since) < YOUNG_MS;
-    const isNews = (name: string) => isYoung || (term.wasMapped(name) && !this.#deps.plan.planned.has(name));
-    term.known.set(object, new Map([...found.refusals].filter(([name]) => !isNews(name))));
-    this.#compare(term, object, found);
-  }
-
-  /** Forgets refusals that no longer hold, and queues the object if it has new ones. */
-  #compare({ known, queue }: Term, object: string, found: RefusedObject | undefined): void {
-    if (found === undefined) {
-      known.delete(object);
-      queue.remove(object);
-      return;
-    }
-    const before = known.knownOf(object, found.refusals);
-    known.set(object, before);
-    if (before.size < found.refusals.size) queue.add(object, found.from.namespace, this.#now() + SETTLE_MS);
-  }
-
-  /** Reports the first new reason. Returns whether it found one. */
-  async #report(term: Term, object: string): Promise<boolean> {
-    const { known, queue } = term;
-    const found = refusedOf(this.#deps.plan, object);
-    if (found === undefined) return false;
-    const before = known.knownOf(object, found.refusals);
-    const news = new Set([...found.refusals].filter(([name]) => !before.has(name)).map(([, code]) => code));
-    const [code] = news;
-    if (code === undefined) return false;
-    if ((await this.#write(term, object, found, code)) === "failed") {
-      queue.add(object, found.from.namespace, this.#now() + RETRY_MS);
-      return true;
-    }
-    known.set(object, new Map([...found.refusals].filter(([name, each]) => each === code || before.has(name))));
-    if (news.size > 1) queue.add(object, found.from.namespace, this.#now());
-    return true;
-  }
-
-  async #write(
-    { signal }: Term,
-    object: string,
-    { from, refusals }: RefusedObject,
-    code: string,
-  ): Promise<"done" | "failed"> {
-    const resource = this.#deps.source.resourceOf?.(object);
-    if (resource === undefined) return "done";
-    const { namespace, name } = from;
-    try {
-      const path = resourcePath({ ...resource, ...(namespace !== "" && { namespace }) });
-      const uid = await uidOf(this.#deps.client, path, name);
-      if (uid === undefined || signal.aborted) return "done";
-      const { text, harmless = false, mapped = false } = adviceOn(code);
-      this.#deps.events.record({
-        type: harmless ? "Normal" : "Warning",
-        reason: eventReason(code),
-        action: "Map",
-        note: `${listOf(refusals, code)} ${mapped ? "" : "not "}mapped (${code}): ${text}`,
-        regarding: { apiVersion: versionOf(resource), kind: resource.kind, namespace, name, uid },
-      });
-      return "done";
-    } catch (error) {
-      this.#deps.log.debug({ object: show(object), error: describeError(error) }, "no Event could be written");
-      return "failed";
-    }
+  async #uidOf(path: string, name: string): Promise<string | undefined> {
+    const query = { fieldSelector: `metadata.name=${name}` };
+    const { items } = await this.#deps.client.get<ObjectList>(path, query, { accept: METADATA_LIST });
+    return items[0]?.metadata.uid;
   }
 }
 
-/** The state of a leader from `begin` until its signal aborts. */
-interface Term extends ReturnType<typeof newState> {
-  readonly signal: AbortSignal;
-  wasMapped: (name: string) => boolean;
-  readonly reconciler: Reconciler;
-  /** The objects that existed when the term began. It is an iterator, so each is read once. */
-  readonly unread: Iterable<string>;
+interface ObjectList {
+  readonly items: ReadonlyArray<{ readonly metadata: { readonly uid?: string } }>;
 }
 
-function newState() {
-  return { known: new KnownRefusals(), queue: new EventQueue(), touched: new Set<string>() };
-}
-
-function versionOf({ group, version }: { readonly group: string; readonly version: string }): string {
-  return group === "" ? version : `${group}/${version}`;
-}
-
-/** Lists the names with this reason, as the beginning of a sentence. */
-function listOf(refusals: Refusals, code: string): string {
-  const names = [...refusals].filter(([, each]) => each === code).map(([name]) => name);
+/** Lists names as the beginning of a sentence. */
+function listOf(names: ReadonlySet<string>): string {
   const textOf = (name: string) => (/^[a-z0-9.*-]{1,80}$/.test(name) ? name : show(name));
-  return `${listSome(names, LISTED, textOf)} ${names.length === 1 ? "is" : "are"}`;
+  return `${listSome([...names], LISTED, textOf)} ${names.size === 1 ? "is" : "are"}`;
 }

@@ -12,6 +12,8 @@ const MAX_CLAIMS = 16;
 export class NameAnswer {
   /** Since when the name may be looked up, milliseconds. */
   addedAt: number;
+  /** Whether the name was claimed when the controller started. */
+  isOfStart = false;
   asking = false;
   /** Whether a first look-up has ended, or the name waits for it no longer. */
   tried = false;

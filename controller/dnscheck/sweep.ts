@@ -199,6 +199,7 @@ export class DnsSweep implements NameDecisions {
   #add(name: string): NameAnswer {
     const { known, now, mode } = this.#deps;
     const answer = new NameAnswer(now(), mode === "auto" ? SWEEPS : 1);
+    answer.isOfStart = !this.#started;
     this.#names.set(name, answer);
     if (known !== undefined) {
       const addresses = known.get(name)?.map(canonicalIp);
@@ -240,8 +241,8 @@ export class DnsSweep implements NameDecisions {
   #endWaits(now: number): void {
     for (const name of this.#waiting) {
       const answer = this.#names.get(name);
-      const { addedAt = 0 } = answer ?? {};
-      const since = this.#started ? addedAt : Math.max(addedAt, this.#answeredAt);
+      const { addedAt = 0, isOfStart = false } = answer ?? {};
+      const since = isOfStart ? Math.max(addedAt, this.#answeredAt) : addedAt;
       if (now - since < FIRST_ANSWER_MS) continue;
       if (this.#namespaceOf(name) === undefined) this.#beyond.add(name);
       else this.#endWait(name, answer);

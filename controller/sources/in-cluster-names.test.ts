@@ -95,7 +95,7 @@ test("a name that may be a Service waits while the Services cannot be listed", a
   const { api, claim, mapped, reasons, pass, plan } = await cluster(t);
   api.refuse(SERVICES, 503);
   await claim("tenant/web", "blog.dev", "www.example.com");
-  assert.deepEqual([mapped(), reasons()["blog.dev"]], [["www.example.com"], "services-unknown"]);
+  assert.deepEqual([mapped(), reasons()["blog.dev"]], [["www.example.com"], "sources-not-read"]);
   api.refuse(SERVICES, undefined);
   await pass(30_000, 100);
   plan.takeChanges();

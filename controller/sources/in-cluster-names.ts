@@ -83,7 +83,7 @@ export class InClusterNames {
     this.#services ??= this.#watchServices();
     if (!this.#services.state.synced) {
       const text = `${show(hostname)} waits until it is known whether the namespace ${namespace} has a Service ${name}`;
-      return { code: "services-unknown", text };
+      return { code: "sources-not-read", text };
     }
     if (!this.#services.objects().has(`${namespace}/${name}`)) return undefined;
     return { code: IN_CLUSTER_NAME, text: `${show(hostname)} is the Service ${name} of the namespace ${namespace}` };

@@ -123,11 +123,20 @@ export interface Source {
 
 /** The claims of all objects: the input of the plan. */
 export interface ClaimSource {
-  /** `sink` is called for every object, and then for every change. `onSynced` is called once. */
-  start(sink: ClaimSink, onSynced: () => void): void;
+  /** `onDue` is called when `decide` has something to do. */
+  start(sink: ClaimSink, onDue: () => void): void;
+  /**
+   * Decides what is due: `sink` receives the claims of each object whose claims have changed. Resolves with the
+   * milliseconds until something else is due. Undefined: nothing is.
+   */
+  decide(): Promise<number | undefined>;
+  /** Whether everything is decided with what can be read. Until then, all claims are undecided. */
+  readonly isRead: boolean;
+  /** Whether every source has been read. Until then, a missing claim may still exist. */
+  readonly synced: boolean;
   state(): SourceState[];
   resourceOf?: Source["resourceOf"];
-  /** Called for a new leader: decides all objects again, with what is published. */
-  keep?(published: Published): Promise<void>;
+  /** Sets what an earlier leader published. */
+  keep?(published: Published): void;
   stop(): Promise<void>;
 }

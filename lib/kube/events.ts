@@ -29,6 +29,8 @@ export interface EventRecord {
   /** The message. Unprintable characters are escaped, and it is truncated to 1,024 bytes, the API's limit. */
   note: string;
   regarding: Regarding;
+  /** What names the Event: of two Events with the same key, the API server refuses the second. Default: its content. */
+  key?: string;
 }
 
 interface EventRecorderOptions {
@@ -67,8 +69,8 @@ export function eventReason(code: string): string {
 }
 
 /**
- * Creates a recorder. The name of an Event is a hash of its content. So the API server refuses a repetition as long as
- * it has the Event (one hour by default), whichever process wrote it.
+ * Creates a recorder. The name of an Event is a hash of its key or content. So the API server refuses a repetition as
+ * long as it has the Event (one hour by default), whichever process wrote it.
  */
 export function createEventRecorder(options: EventRecorderOptions): EventRecorder {
   const { client, log = silentLogger, now = steadyNow } = options;
@@ -105,14 +107,14 @@ function eventsPath(namespace: string): string {
   return resourcePath({ group: "events.k8s.io", version: "v1", namespace, resource: "events" });
 }
 
-function toEvent(options: EventRecorderOptions, { type, reason, action, note, regarding }: EventRecord) {
+function toEvent(options: EventRecorderOptions, { type, reason, action, note, regarding, key }: EventRecord) {
   const namespace = regarding.namespace ?? options.namespace;
   const { namespace: _, ...object } = regarding;
   return {
     apiVersion: "events.k8s.io/v1",
     kind: "Event",
     metadata: {
-      name: `switchback-${shortHash(JSON.stringify([type, reason, action, note, regarding]))}`,
+      name: `switchback-${shortHash(key ?? JSON.stringify([type, reason, action, note, regarding]))}`,
       namespace: namespace || "default",
     },
     eventTime: microTime(Date.now()),

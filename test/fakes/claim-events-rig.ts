@@ -65,23 +65,15 @@ export function claimEventsRig() {
   const resource = { group: "networking.k8s.io", version: "v1", resource: "ingresses", kind: "Ingress" };
 
   /** A new leader on the same plan, like a new process. */
-  function lead(wasMapped: (name: string) => boolean = () => false) {
-    const end = new AbortController();
+  function lead() {
     const now = () => clock.now();
     const events = createEventRecorder({ client, component: "c", instance: "i", namespace: "own", now });
-    const claimEvents = new ClaimEvents({
-      plan,
-      source: { resourceOf: () => resource },
-      events,
-      client,
-      log,
-      wallClock: now,
-      now,
-      startTimer: (callback, ms) => clock.after(ms, callback),
-    });
+    const startTimer = (callback: () => void, ms: number) => clock.after(ms, callback);
+    const source = { resourceOf: () => resource };
+    const claimEvents = new ClaimEvents({ plan, source, events, client, log, wallClock: now, now, startTimer });
     plan.takeTouched();
-    claimEvents.begin(end.signal, wasMapped);
-    return { claimEvents, events, stop: () => end.abort() };
+    claimEvents.changed(plan.objects);
+    return { claimEvents, events, stop: () => void claimEvents.stop() };
   }
   let leader: ReturnType<typeof lead> | undefined;
 
@@ -91,7 +83,7 @@ export function claimEventsRig() {
     while (process.getActiveResourcesInfo().includes("Immediate"));
   };
 
-  /** Does what a run of the map's reconciler does. */
+  /** Does what a round of the loop does. */
   const run = () => {
     plan.takeChanges();
     leader?.claimEvents.changed(plan.takeTouched());
@@ -119,9 +111,9 @@ export function claimEventsRig() {
       plan.set(object, claims);
     },
     run,
-    lead(wasMapped?: (name: string) => boolean) {
+    lead() {
       leader?.stop();
-      leader = lead(wasMapped);
+      leader = lead();
       return leader;
     },
     /** Lets seconds pass. Long loops can end in each second. */

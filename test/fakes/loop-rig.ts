@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
-import { MapReconciler, type Publication } from "#controller/map-reconciler.ts";
+import { Loop, type Publication } from "#controller/loop.ts";
 import { type PaceRules, PublishPacer } from "#controller/publish-pacer.ts";
-import type { ClaimSink } from "#controller/sources/types.ts";
+import type { ClaimSink, ClaimSource } from "#controller/sources/types.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { shortHash } from "#hostmap/hash.ts";
 import { parseHosts } from "#hostmap/hosts-text.ts";
@@ -57,13 +57,27 @@ export const IP = "198.51.100.9";
 const START = 1_700_000_000_000;
 
 /** A source that the test controls. */
-class TestSource {
+class TestSource implements ClaimSource {
   sink: ClaimSink = () => {};
-  sync: () => void = () => {};
+  #onDue: () => void = () => {};
+  isRead = false;
+  synced = false;
 
-  start(sink: ClaimSink, onSynced: () => void): void {
-    this.sink = sink;
-    this.sync = onSynced;
+  start(sink: ClaimSink, onDue: () => void): void {
+    this.sink = (object, claims) => {
+      sink(object, claims);
+      onDue();
+    };
+    this.#onDue = onDue;
+  }
+
+  async decide(): Promise<undefined> {}
+
+  /** Everything has been read and decided. `synced: false`: what can be read. */
+  sync(synced = true): void {
+    this.isRead = true;
+    this.synced = synced;
+    this.#onDue();
   }
 
   state() {
@@ -159,7 +173,7 @@ export function loopRig<S extends MapWriter = TestStore>(
   const holds: Array<readonly [names: number, of: number, until: number]> = [];
   const logged: string[] = [];
   const log = (fields: object) => logged.push("code" in fields ? String(fields.code) : "");
-  const loop = new MapReconciler({
+  const loop = new Loop({
     source,
     plan,
     addresses,
@@ -190,10 +204,9 @@ export function mapped(hostnames: readonly string[], ip = IP): Record<string, st
 export async function leader(t: TestContext, hostnames: readonly string[], store = new TestStore()) {
   const pass = stopClock(t);
   const rig = loopRig(store);
-  rig.loop.start();
+  rig.loop.start(rig.leadership.signal);
   for (const name of hostnames) rig.source.set(`shop/${name}`, name);
   rig.source.sync();
-  rig.loop.lead(rig.leadership.signal);
   await pass(1_000);
   assert.deepEqual(published(store), mapped(hostnames));
   rig.publications.length = 0;

@@ -10,6 +10,7 @@ import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import type { Claim, Reason } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
+import { Reconciler } from "#lib/kube/reconciler.ts";
 import { LineLog } from "./clock.ts";
 import { mockSteadyTime, turns } from "./stopped-time.ts";
 
@@ -40,6 +41,7 @@ interface Setting {
   readonly asksDns?: boolean;
 }
 
+const PROBLEM = { place: "objects", code: "forbidden", text: "the API server refuses it" };
 /** The reason for a class without a target. */
 export const NO_SERVICE: Reason = { code: "no-service", text: "no Service has its address" };
 
@@ -60,7 +62,7 @@ function locationsOf(addresses: Addresses): TargetLocations {
 export function pipelineRig(t: TestContext, setting: Setting = {}) {
   const { mode = "auto", addresses = {}, known, quota = 1_000, clusterDomain, before = {}, asksDns = true } = setting;
   t.mock.timers.enable({ apis: ["setInterval", "setTimeout"] });
-  const state = { now: 1_000, slow: false, open: 0, most: 0, isReady: true, synced: 0 };
+  const state = { now: 1_000, slow: false, open: 0, most: 0, isReady: true, fails: false };
   mockSteadyTime(t, () => state.now);
   const records = new Map<string, readonly string[] | Error>(Object.entries(before));
   const asked: string[] = [];
@@ -90,6 +92,7 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
   const plan: Plan = new Plan(createClaimPolicy(rules, undefined), quota);
   let see: ViewSink = () => {};
   const nothing = () => {};
+  let isSourceSynced = false;
   let [sourceSynced, servicesChanged, headersChanged, resolverSynced] = [nothing, nothing, nothing, nothing];
   const stopped: string[] = [];
   const resolver: TargetResolver = {
@@ -111,7 +114,7 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
     start(sink: ViewSink, onSynced: () => void) {
       [see, sourceSynced] = [sink, onSynced];
     },
-    state: () => [{ name: "objects", synced: true, problems: [] }],
+    state: () => [{ name: "objects", synced: isSourceSynced, problems: state.fails ? [PROBLEM] : [] }],
     stop: async () => void stopped.push("source"),
   };
   const headers = {
@@ -122,12 +125,13 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
     },
   };
   const pipeline = new Pipeline({
-    ...{ sources: [source], resolver, locations, mode, isReady, headers, log, plan: () => plan },
+    ...{ sources: [source], resolver, locations, mode, headers, log, plan },
     config: parseConfig({}),
     dns: asksDns ? dns : undefined,
   });
   const claims = new Map<string, readonly Claim[]>();
   const reported: string[] = [];
+  const loop = new Reconciler({ reconcile: async () => ({ requeueAfter: await pipeline.decide() }) });
   pipeline.start(
     (place, all) => {
       const object = place.replace(/^0\//, "");
@@ -135,13 +139,11 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
       claims.set(object, all);
       plan.set(object, all);
     },
-    () => {
-      state.synced += 1;
-    },
+    () => loop.enqueue(),
   );
-  t.after(() => {
+  t.after(async () => {
     state.slow = false;
-    return pipeline.stop();
+    await Promise.all([loop.stop(), pipeline.stop()]);
   });
   const pass = async (ms: number, stepMs = 50) => {
     for (let passed = 0; passed < ms; passed += stepMs) {
@@ -182,12 +184,16 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
         object,
         names.map((name) => viewOf(name, className, more)),
       ),
-    sourceSynced: () => sourceSynced(),
+    sourceSynced: () => {
+      isSourceSynced = true;
+      sourceSynced();
+    },
     resolverSynced: () => resolverSynced(),
     servicesChanged: () => servicesChanged(),
     headersChanged: () => headersChanged(),
     /** Everything is listed. */
     sync: async () => {
+      isSourceSynced = true;
       sourceSynced();
       resolverSynced();
       await pass(100);

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import { shortHash } from "#hostmap/hash.ts";
 import { MAP_REVISION_KEY, MAP_VERSION_KEY } from "#hostmap/metadata-keys.ts";
 import type { MapObject } from "#lib/documents/map-format.ts";
+import { claimOf } from "#test/arbitraries.ts";
 import { IP, leader, loopRig, mapped, names, published, stopClock } from "#test/fakes/loop-rig.ts";
 
 for (const missing of ["source", "addresses", "store"] as const) {
@@ -12,8 +12,7 @@ for (const missing of ["source", "addresses", "store"] as const) {
     const { loop, source, addresses, store, leadership } = loopRig();
     addresses.synced = missing !== "addresses";
     store.isSynced = missing !== "store";
-    loop.start();
-    loop.lead(leadership.signal);
+    loop.start(leadership.signal);
     source.set("shop/web", "a.example.com");
     if (missing !== "source") source.sync();
     await pass(5_000);
@@ -28,21 +27,6 @@ for (const missing of ["source", "addresses", "store"] as const) {
     assert.equal(loop.synced, true);
   });
 }
-
-test("a follower publishes nothing, and starts warm once it leads", async (t) => {
-  const pass = stopClock(t);
-  const { loop, source, store, plan, leadership } = loopRig();
-  loop.start();
-  source.set("shop/web", "a.example.com");
-  source.sync();
-  await pass(60_000);
-  assert.deepEqual(store.writes, []);
-  assert.deepEqual([...plan.planned.keys()], ["a.example.com"]);
-  assert.equal(loop.publishedNames, undefined);
-  loop.lead(leadership.signal);
-  await pass(10);
-  assert.deepEqual(published(store), mapped(["a.example.com"]));
-});
 
 test("a change is one write; an equal change is none", async (t) => {
   const { source, store, publications, pass } = await leader(t, names(3));
@@ -89,10 +73,9 @@ test("a new leader keeps the published map: names that it does not know leave as
   const { store, pass, leadership } = await leader(t, names(9));
   leadership.abort();
   const next = loopRig(store);
-  next.loop.start();
+  next.loop.start(next.leadership.signal);
   for (const name of names(7)) next.source.set(`shop/${name}`, name);
   next.source.sync();
-  next.loop.lead(next.leadership.signal);
   await pass(59_000);
   assert.deepEqual(published(store), mapped(names(9)));
   assert.deepEqual(next.addresses.inUse, new Set(["ingress-nginx"]));
@@ -104,9 +87,8 @@ test("a new leader holds the removal if it misses more than half of the map: its
   const { store, pass, leadership } = await leader(t, names(12));
   leadership.abort();
   const next = loopRig(store);
-  next.loop.start();
+  next.loop.start(next.leadership.signal);
   next.source.sync();
-  next.loop.lead(next.leadership.signal);
   await pass(299_000);
   assert.deepEqual(published(store), mapped(names(12)));
   assert.equal(next.holds.length, 1);
@@ -117,10 +99,9 @@ test("a new leader takes every line that parses, and corrects those that somebod
   leadership.abort();
   store.edit(`203.0.113.66 bank.example.com\n${names(3).join("\n")}\n203.0.113.66 n0.example.com\n`);
   const next = loopRig(store);
-  next.loop.start();
+  next.loop.start(next.leadership.signal);
   for (const name of names(3)) next.source.set(`shop/${name}`, name);
   next.source.sync();
-  next.loop.lead(next.leadership.signal);
   await pass(5_020);
   assert.deepEqual(published(store), { ...mapped(names(3)), "bank.example.com": "203.0.113.66" });
   await pass(61_000);
@@ -134,9 +115,8 @@ test("a map of a later version is left as it is", async (t) => {
   const later = { data, metadata: { ...metadata, annotations: { ...metadata.annotations, [MAP_VERSION_KEY]: "2" } } };
   store.current = later as MapObject;
   const next = loopRig(store);
-  next.loop.start();
+  next.loop.start(next.leadership.signal);
   next.source.sync();
-  next.loop.lead(next.leadership.signal);
   await pass(2_000);
   assert.equal(store.current, later);
   assert.match(String(next.failures[0]), /left as it is: .* has version 2; this release reads version 1/);
@@ -209,10 +189,9 @@ test("names wait for the address of their target", async (t) => {
   const pass = stopClock(t);
   const { loop, source, addresses, store, leadership } = loopRig();
   addresses.list = [{ name: "ingress-nginx", clusterIPs: [] }];
-  loop.start();
+  loop.start(leadership.signal);
   source.set("shop/web", "a.example.com");
   source.sync();
-  loop.lead(leadership.signal);
   await pass(5_000);
   assert.deepEqual(published(store), {});
   addresses.move(IP);
@@ -231,33 +210,50 @@ test("under churn there are at most two publications a second, and the last stat
   assert.equal(Object.keys(published(store)).length, 1_003);
 });
 
-test("many changes request only one run, and do not delay it", async (t) => {
-  const { loop, source, store, leadership } = loopRig();
-  loop.start();
-  source.sync();
-  loop.lead(leadership.signal);
-  const timers = t.mock.method(globalThis, "setTimeout");
-  for (let change = 0; change < 1_000; change += 1) source.set("shop/web", `n${change}.example.com`);
-  assert.equal(timers.mock.callCount(), 0, "the turn that leading asked for is still due");
-  await sleep(20);
-  assert.deepEqual(published(store), mapped(["n999.example.com"]));
+test("one source cannot be read: new names of others are published, and no published name changes", async (t) => {
+  const { store, pass, leadership } = await leader(t, names(3));
   leadership.abort();
-  await loop.stop();
+  const next = loopRig(store);
+  next.addresses.list = [...next.addresses.list, { name: "other", clusterIPs: ["198.51.100.7"] }];
+  next.loop.start(next.leadership.signal);
+  next.source.set("shop/n0", "n0.example.com", "new.example.com");
+  next.source.sink("shop/n1", [claimOf("n1.example.com", "shop/n1", { target: "other" })]);
+  next.source.sync(false);
+  await pass(120_000, 1_000);
+  assert.equal(next.loop.synced, false);
+  assert.deepEqual(published(store), mapped([...names(3), "new.example.com"]));
+  next.source.sync();
+  await pass(61_000, 1_000);
+  assert.deepEqual(published(store), {
+    ...mapped(["n0.example.com", "new.example.com"]),
+    "n1.example.com": "198.51.100.7",
+  });
 });
 
-test("the targets in use are reported on every run, also on followers, once the sources have been read", async (t) => {
-  const pass = stopClock(t);
-  const { loop, source, addresses, leadership } = loopRig();
-  loop.start();
-  source.set("a", "a.example.com");
+test("the targets of published names are in use from the start, others once they have names", async (t) => {
+  const { store, pass, leadership } = await leader(t, names(3));
+  leadership.abort();
+  const next = loopRig(store);
+  next.loop.start(next.leadership.signal);
   await pass(100);
-  assert.deepEqual(addresses.used, []);
-  source.sync();
+  assert.deepEqual(next.addresses.used, ["ingress-nginx"]);
+  next.source.sync();
   await pass(100);
-  assert.deepEqual(addresses.used, ["ingress-nginx"]);
-  loop.lead(leadership.signal);
-  source.set("a");
+  assert.deepEqual(next.addresses.used, ["ingress-nginx", ""], "everything is read, and no name has it");
+  next.source.set("shop/n0", "n0.example.com");
   await pass(1_000);
-  assert.deepEqual(addresses.used, ["ingress-nginx", ""]);
-  await loop.stop();
+  assert.deepEqual(next.addresses.used, ["ingress-nginx", "", "ingress-nginx"]);
+});
+
+test("without a term everything is decided, and nothing is written", async (t) => {
+  const { store, pass, leadership } = await leader(t, names(3));
+  leadership.abort();
+  const observer = loopRig(store);
+  observer.loop.start();
+  observer.source.sink("tenant/web", [claimOf("n0.example.com", "tenant/web", { created: "2001-01-01T00:00:00Z" })]);
+  observer.source.set("shop/n0", "n0.example.com");
+  observer.source.sync();
+  await pass(120_000, 1_000);
+  assert.equal(observer.plan.planned.get("n0.example.com")?.holder, "shop");
+  assert.deepEqual([store.writes, observer.loop.publishedNames], [[], undefined]);
 });

@@ -1,0 +1,288 @@
+import { show } from "#hostmap/hostnames.ts";
+import type { Plan } from "#hostmap/plan.ts";
+import type { PublishedNames, RemovalHold, RemovalRules } from "#hostmap/published-names.ts";
+import { isPublished, MAP_VERSION, recoverMap } from "#lib/documents/map-format.ts";
+import type { MapWriter } from "#lib/documents/map-writer.ts";
+import { describeError, hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
+import { createBackoff } from "#lib/kube/backoff.ts";
+import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
+import type { ClaimEvents } from "./claim-events/reporter.ts";
+import { LeaderMap } from "./leader-map.ts";
+import type { PublishPacer } from "./publish-pacer.ts";
+import type { ClaimSource } from "./sources/types.ts";
+import type { TargetAddresses } from "./target-addresses.ts";
+
+/** The result of a publication. */
+export interface Publication {
+  readonly mapRevision: string;
+  /** Each reader receives these bytes. */
+  readonly bytes: number;
+}
+
+interface LoopDeps {
+  readonly source: ClaimSource;
+  readonly plan: Plan;
+  readonly addresses: TargetAddresses;
+  readonly store: MapWriter;
+  readonly removal: RemovalRules;
+  readonly pacer: PublishPacer;
+  /** A monotonic clock, milliseconds. */
+  readonly now: () => number;
+  readonly log: Logger;
+  /** Called after each publication, with the milliseconds since the first change in it. */
+  readonly onPublished?: (publication: Publication, lagMs: number) => void;
+  readonly onFailed?: (error: unknown) => void;
+  /** Called once for each hold. */
+  readonly onHeld?: (names: number, of: number, until: number) => void;
+  /** Reports the decisions to the owners of objects. */
+  readonly claimEvents?: Pick<ClaimEvents, "changed" | "stop"> | undefined;
+}
+
+/** Initial delay after a failed publication. It doubles up to `MAX_RETRY_MS`. */
+const RETRY_MS = 500;
+const MAX_RETRY_MS = 15_000;
+/** Delay after a write that was based on another version than the current one. */
+const CONFLICT_MS = 100;
+/** How long a disputed name waits after the map was lost, also if the leader changes meanwhile. */
+const LOST_MS = 10 * 60_000;
+/**
+ * How long readers keep their last map after it was lost. Meanwhile DNS gives its first answers (2 s), because what is
+ * not decided yet is not in the first new map.
+ */
+const LOST_QUIET_MS = 5_000;
+
+/**
+ * The leader's loop, the whole way of a name:
+ *
+ *   view ──> findTarget ──> witness ──> policy ──> conflict and quota ──> publish
+ *   └────── Pipeline.decide ──────┘   └────────── Plan ─────────────┘   LeaderMap, MapWriter
+ *
+ * It starts from the published map, and lives as long as a leader's term. Without a term it writes nothing, as for
+ * `switchback status --from`.
+ */
+export class Loop {
+  readonly #deps: LoopDeps;
+  readonly #reconciler: Reconciler;
+  /** What has been reported of failures, of holds and of a full map. */
+  readonly #said = new LogThrottle();
+  /** The leader's term. Undefined: nothing is written. */
+  #term: AbortSignal | undefined;
+  /** Undefined: the published map was not read yet. */
+  #map: LeaderMap | undefined;
+  /** When the map was lost. */
+  #lostAt: number | undefined;
+  /** Nothing is published before this time. */
+  #quietUntil = 0;
+  /** When the first unpublished change arrived. */
+  #changedAt: number | undefined;
+  #revision: string | undefined;
+
+  constructor(deps: LoopDeps) {
+    this.#deps = deps;
+    const onError = (error: unknown) => {
+      // A former leader does not retry.
+      if (this.#term?.aborted || hasCode(error, "term-over")) return;
+      deps.onFailed?.(error);
+      const reason = describeError(error);
+      if (this.#said.pass("map", { reason }) !== undefined) deps.log.error({ code: "publish-failed" }, reason);
+    };
+    this.#reconciler = new Reconciler({
+      reconcile: () => this.#round(),
+      // The backoff applies even if something changes meanwhile.
+      retry: { backoff: createBackoff(RETRY_MS, MAX_RETRY_MS), onError, hold: true },
+    });
+  }
+
+  /** Publishes until `term` aborts. Without a term, it only decides. */
+  start(term?: AbortSignal): void {
+    if (term?.aborted) return;
+    this.#term = term;
+    const { source, addresses, store } = this.#deps;
+    source.start(
+      (object, claims) => this.#set(object, claims),
+      () => this.enqueue(),
+    );
+    addresses.start(() => this.enqueue());
+    // Most events are echoes of our own writes. They start a run, but their lag is not measured.
+    store.start(() => this.#reconciler.enqueue());
+    this.#reconciler.enqueue();
+  }
+
+  /** Whether every source, the store and the addresses have been read. */
+  get synced(): boolean {
+    const { source, store, addresses } = this.#deps;
+    return source.synced && store.synced && addresses.synced;
+  }
+
+  /** Whether everything that can be read has been decided. */
+  get isRead(): boolean {
+    return this.#map !== undefined && this.#deps.source.isRead;
+  }
+
+  /** The longest time, in milliseconds, since a watch last received or tried anything. */
+  get inactiveMs(): number {
+    const { source, store, addresses } = this.#deps;
+    const times = [store, addresses, ...source.state()].map(({ inactiveMs }) => inactiveMs ?? 0);
+    return Math.max(...times);
+  }
+
+  /** The names that the leader publishes. Undefined: it is no leader, or the published map was not read yet. */
+  get publishedNames(): PublishedNames | undefined {
+    return this.#term?.aborted === false ? this.#map?.names : undefined;
+  }
+
+  /** The revision of the map that this replica published last. */
+  get revision(): string | undefined {
+    return this.#revision;
+  }
+
+  /** Evaluates the claims of a namespace again, after its permissions changed. */
+  reevaluate(namespace: string): void {
+    this.#deps.plan.reevaluate(namespace);
+    this.enqueue();
+  }
+
+  /** Evaluates claims again whose names were, or might be, names of Services. */
+  reevaluateServiceNames(): void {
+    this.#deps.plan.reevaluateServiceNames();
+    this.enqueue();
+  }
+
+  /** Enqueues a round after a change. It publishes at once if the pacer allows it. */
+  enqueue(): void {
+    this.#changedAt ??= this.#deps.now();
+    this.#reconciler.enqueue();
+  }
+
+  /** Resolves when the round in progress and every watch have ended. */
+  async stop(): Promise<void> {
+    const stopped = this.#reconciler.stop();
+    const { source, addresses, store, claimEvents } = this.#deps;
+    await Promise.all([stopped, source.stop(), addresses.stop(), store.stop(), claimEvents?.stop()]);
+  }
+
+  /** One round. Everything that decides about a name happens here, from top to bottom. */
+  async #round(): Promise<ReconcileResult | undefined> {
+    const { source, plan, addresses, store, pacer, now, claimEvents } = this.#deps;
+    if (!store.synced || !addresses.synced) return undefined;
+    this.#map ??= await this.#takeOver();
+    const map = this.#map;
+
+    // View, findTarget, witness, and with `#set` the policy.
+    const since = this.#changedAt;
+    this.#changedAt = undefined;
+    const nextMs = await source.decide();
+    const { isRead } = source;
+    const isComplete = isRead && source.synced;
+
+    // Conflict and quota.
+    const changes = plan.takeChanges(now());
+    if (isRead) claimEvents?.changed(plan.takeTouched());
+    const targets = isComplete ? plan.targets : plan.targets.union(map.targetsInUse());
+    addresses.use(targets, (target, last) => plan.exampleOf(target, last));
+
+    // What is published next.
+    map.update(changes, addresses.targets(), now(), isComplete);
+    map.settle(now());
+    const times = [map.names.nextDeadline(), plan.nextDeadline(), nextMs === undefined ? undefined : now() + nextMs];
+
+    // Publish.
+    const publishAt = now() + Math.max(pacer.delay(now()), this.#quietUntil - now());
+    const isLeading = this.#term?.aborted === false;
+    if (!isLeading || !isRead || publishAt > now()) {
+      this.#changedAt = since ?? this.#changedAt;
+      if (isLeading && isRead) times.push(publishAt);
+    } else if (!(await this.#publish(map, since))) return { requeueAfter: CONFLICT_MS };
+    const deadlines = times.filter((time) => time !== undefined);
+    return { requeueAfter: deadlines.length === 0 ? undefined : Math.max(0, Math.min(...deadlines) - now()) };
+  }
+
+  /**
+   * Writes the map if it differs. `since` is the time of the first change in it. False: somebody else wrote the map,
+   * too, so it has to be compared again.
+   */
+  async #publish(map: LeaderMap, since: number | undefined): Promise<boolean> {
+    const { store, pacer, now, log, onPublished } = this.#deps;
+    try {
+      const rendered = await map.render();
+      const { hold } = map.names;
+      const notes = { hold, lostAt: now() < (this.#lostAt ?? 0) + LOST_MS ? this.#lostAt : undefined };
+      this.#announce(hold, rendered.leftOut);
+      const { revision, bytes } = rendered;
+      // It differs after our own change, or because somebody edited it.
+      if (!isPublished(store.current, rendered, notes)) {
+        this.#term?.throwIfAborted();
+        const begun = now();
+        await store.write(rendered, notes);
+        pacer.spend(begun, bytes);
+        onPublished?.({ mapRevision: revision, bytes }, since === undefined ? 0 : now() - since);
+      }
+      this.#revision = revision;
+      if (this.#said.end("map") !== undefined) log.info({ code: "publish-failed" }, "it works again");
+      return true;
+    } catch (error) {
+      this.#changedAt = since ?? this.#changedAt;
+      if (statusOf(error) !== 409) throw error;
+      await store.refresh();
+      return false;
+    }
+  }
+
+  /** An object that cannot be evaluated affects only itself: its earlier claims stay. */
+  #set(object: string, claims: Parameters<Plan["set"]>[1]): void {
+    try {
+      this.#deps.plan.set(object, claims);
+    } catch (error) {
+      this.#deps.log.error({ code: "object-failed", object: show(object) }, describeError(error));
+    }
+  }
+
+  /** Reports a held removal and a full map when they begin or change, not while they last. */
+  #announce(hold: RemovalHold | undefined, leftOut: number): void {
+    const { log, onHeld } = this.#deps;
+    if (hold === undefined) this.#said.end("hold");
+    else if (this.#said.pass("hold", { reason: `${hold.since}` }) !== undefined) {
+      const text = "more than half of the names would be removed at once; the removal is held back";
+      log.warn({ code: "removal-held", ...hold }, text);
+      onHeld?.(hold.names, hold.of, hold.until);
+    }
+    if (leftOut === 0) this.#said.end("full");
+    else if (this.#said.pass("full", { reason: `${leftOut}` }) !== undefined)
+      log.error({ code: "map-full", names: leftOut }, "names do not fit into the map");
+  }
+
+  /** Starts from the published map, not from an empty one. Throws `data-corrupt` if a later release wrote it. */
+  async #takeOver(): Promise<LeaderMap> {
+    const { removal, addresses, plan, source, store, now, log } = this.#deps;
+    const term = this.#term;
+    // The watch may not have the last write of the former leader yet, and with it the holders of its names.
+    const { lines, flaw, lostAt } = await recoverMap(term ? await store.refresh() : store.current, now());
+    const published = addresses.published();
+    if (term !== undefined) {
+      term.throwIfAborted();
+      if (flaw?.code === MAP_VERSION)
+        throw new SwitchbackError("data-corrupt", `the published map is left as it is: ${flaw.text}`);
+      this.#lostAt = lostAt;
+      // Without targets, this is a new installation.
+      if (flaw !== undefined && published.length > 0) {
+        log.error({ code: "map-lost" }, `the map is written again from what can be read: ${flaw.text}`);
+        this.#lostAt = now();
+        this.#quietUntil = now() + LOST_QUIET_MS;
+      }
+      if (this.#lostAt !== undefined) plan.loseHolders(this.#lostAt + LOST_MS);
+    }
+    const map = new LeaderMap(removal, plan, lines, published);
+    const inUse = map.targetsInUse();
+    addresses.use(inUse);
+    source.keep?.(map.names.lines);
+    // Without the map it is not known which targets have names. All proxies already listen for those of the document.
+    if (term !== undefined) addresses.lead(flaw === undefined ? inUse : new Set(published.map(byName)), term);
+    return map;
+  }
+}
+
+function byName({ name }: { readonly name: string }): string {
+  return name;
+}
