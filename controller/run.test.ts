@@ -135,7 +135,7 @@ test("a controller neither reads nor writes while another holds the Lease, and l
   putIngress(rig.kube, [NAME, "new.example.com"]);
   rig.kube.remove(FRONT);
   await until(() => !rig.kube.watched.includes(INGRESSES), "the end of its watches");
-  assert.deepEqual(rig.kube.watched, [`${OWN}/secrets`]);
+  assert.deepEqual(rig.kube.watched, []);
   assert.deepEqual(
     rig.kube.writes.slice(writes).filter(({ path }) => path.startsWith(OWN)),
     [],

@@ -102,7 +102,8 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   const health = await serveHealth(config.controller, { registry, term: () => term, status, statusKey, probes });
   log.info({ port: health.port, namespace }, "listening");
   const compacting = compactOnceSynced(() => term?.loop);
-  statusKey.start();
+  // The commands read the key before they ask for the page.
+  void statusKey.refresh();
   election = runElection({
     ...{ client: anyTime, namespace, name: LEASE_NAME, identity, ...leaseTimes(config.controller), log },
     onStartedLeading: async (signal) => {
@@ -118,7 +119,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     clearInterval(compacting);
     // Waits for the leader's work to end.
     await election?.stop();
-    await Promise.all([statusKey.stop(), health.close()]);
+    await health.close();
   };
   return { healthPort: health.port, stop };
 }

@@ -1,5 +1,4 @@
 import { isIPv4 } from "node:net";
-import { KEPT } from "#hostmap/conflict.ts";
 import { parseHostname } from "#hostmap/hostnames.ts";
 import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
 import type { Plan } from "#hostmap/plan.ts";
@@ -8,15 +7,14 @@ import type { Reason, ReportedClaim } from "#hostmap/types.ts";
 import { ANY_DEPTH, isWildcard, wildcardAbove } from "#hostmap/wildcards.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";
+import { listSome } from "#lib/errors/printable.ts";
 import { countDecisions } from "./dnscheck/dns-decision.ts";
 import type { NameDecisions } from "./dnscheck/sweep.ts";
 import { contradictionWarnings } from "./expected-headers/contradictions.ts";
 import type { HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import type { RolloutStatus } from "./rollout/report.ts";
-import { IN_CLUSTER_NAME } from "./sources/in-cluster-names.ts";
 import type { ClaimSource, SourceState } from "./sources/types.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
-import { PORT_LOST } from "./targets/lost-ports.ts";
 import type { TargetCatalog } from "./targets/resolver.ts";
 
 /** One claimed name, as `/status` and `switchback status` show it. */
@@ -121,10 +119,7 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
   const { synced, publishedNames: published, revision } = deps.map;
   const addresses = new Map(deps.addresses.targets().map(({ name, clusterIPs }) => [name, clusterIPs]));
   const claims = deps.withNames === false ? [] : [...deps.plan.report()];
-  const names = claims.map((claim) => ({
-    ...nameStatus(claim, addresses, deps),
-    ...resolvedTo(claim.name, deps.verifier),
-  }));
+  const names = claims.map((claim) => rowOf(claim, addresses, deps));
   const targets = targetNames(deps).map((name) => targetStatus(name, addresses.get(name) ?? [], deps));
   const asked = targets.flatMap(({ ports }) => ports.flatMap((port) => port.asked ?? []));
   return {
@@ -138,12 +133,7 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
     warnings: [
       ...sizeWarnings(deps.plan, deps.config.inject),
       ...contradictionWarnings(asked.flatMap(({ warnings = [] }) => warnings)),
-      ...dnsWarnings(deps),
-      ...serviceNameWarnings(names),
-      ...keptWarnings(names),
-      ...portWarnings(names),
-      ...ipv6Warnings(names),
-      ...wildcardWarnings(names, deps.wildcardPods),
+      ...nameWarnings(names),
     ],
     dns: deps.verifier && countDecisions(deps.verifier.decisions()),
     leaving: [...(published?.leaving.keys() ?? [])].filter((name) => !name.startsWith(ANY_DEPTH)),
@@ -196,108 +186,56 @@ function targetStatus(
   };
 }
 
-const WILDCARD_COVERS = "wildcard-covers";
-
 /** Maximum number of names in a warning; the others are counted. */
 const LISTED = 5;
 
-/**
- * Mapped names that do not resolve to their load balancer. They are hosted elsewhere, or somebody claims them without
- * owning them.
- */
-function dnsWarnings({ plan, verifier }: StatusDeps): Reason[] {
-  const names = [...(verifier?.mismatches() ?? [])].map(([name]) => name).filter((name) => plan.planned.has(name));
-  if (names.length === 0) return [];
-  const text =
-    `${names.length} mapped names do not resolve to their load balancer in the cluster's DNS: ${listed(names)} ` +
-    "(policy.verifyDns)";
-  return [{ code: "dns-not-here", text }];
-}
-
-/** Names that were mapped before they became names of Services. In opted-in pods, the mapping hides the Service. */
-function serviceNameWarnings(all: readonly NameStatus[]): Reason[] {
-  const names = namesWith(IN_CLUSTER_NAME, all);
-  if (names.length === 0) return [];
-  return [
-    {
-      code: IN_CLUSTER_NAME,
-      text: `${names.length} mapped names hide Services of these names from opted-in pods: ${listed(names)}`,
-    },
-  ];
-}
-
-/** Names that stay mapped, although a fresh install would not know their target. */
-function keptWarnings(all: readonly NameStatus[]): Reason[] {
-  const names = namesWith(KEPT, all);
-  if (names.length === 0) return [];
-  return [
-    { code: KEPT, text: `${names.length} names stay mapped that a fresh install would not map: ${listed(names)}` },
-  ];
-}
-
-/** Names that pods cannot reach on port 80 or 443. */
-function portWarnings(all: readonly NameStatus[]): Reason[] {
-  const names = namesWith(PORT_LOST, all);
-  if (names.length === 0) return [];
-  const text = `${names.length} names have a target without port 80 or 443: pods lose that port: ${listed(names)}`;
-  return [{ code: PORT_LOST, text }];
-}
-
-/** Names with a public IPv6 address that some clients prefer to the mapping. */
-function ipv6Warnings(all: readonly NameStatus[]): Reason[] {
-  const names = namesWith("public-ipv6", all);
-  if (names.length === 0) return [];
-  const text = `${names.length} names have a public IPv6 address, and their mapping is IPv4 only: ${listed(names)}`;
-  return [{ code: "public-ipv6", text }];
-}
-
-/** Unmapped names for which some pods nevertheless get the addresses of a wildcard. */
-function wildcardWarnings(all: readonly NameStatus[], pods: string | undefined): Reason[] {
-  const names = [...new Set(namesWith(WILDCARD_COVERS, all))];
-  if (names.length === 0 || pods === undefined) return [];
-  const text =
-    `${names.length} names are not mapped, but ${pods} get the addresses of a wildcard for them: ` + `${listed(names)}`;
-  return [{ code: WILDCARD_COVERS, text }];
-}
-
-function namesWith(code: string, all: readonly NameStatus[]): string[] {
-  return all.flatMap(({ name, warning }) => (warning?.code === code ? [name] : []));
-}
-
-function listed(names: readonly string[]): string {
-  const more = names.length > LISTED ? `, and ${names.length - LISTED} more` : "";
-  return `${names.slice(0, LISTED).join(", ")}${more}`;
-}
-
-function nameStatus(
-  claim: ReportedClaim,
-  addresses: ReadonlyMap<string, readonly string[]>,
-  deps: Pick<StatusDeps, "addresses" | "verifier" | "wildcardPods" | "plan">,
-): NameStatus {
-  const { name, from, since, decision, wildcard, warning: ofName } = claim;
-  if (!decision.mapped) {
-    const covered = coveredBy(name, addresses, deps);
-    const { reason } = decision;
-    return { name, from, since, target: undefined, addresses: [], reason, ...(covered && { warning: covered }) };
-  }
-  const { target } = decision;
-  const clusterIPs = addresses.get(target) ?? [];
-  const ofTarget = deps.addresses.reasonOf?.(target);
-  const reason =
-    (clusterIPs.length === 0 ? ofTarget : undefined) ?? mappedReason(wildcard, target, clusterIPs, deps.wildcardPods);
-  const ofDns = deps.verifier?.warningOf(name);
-  const first = ofName?.code === IN_CLUSTER_NAME || ofName?.code === KEPT ? ofName : undefined;
-  const ofMapping = (clusterIPs.length > 0 ? ofTarget : undefined) ?? ofName;
-  const warning = first ?? ofDns ?? ofMapping ?? bypassedByIpv6(name, clusterIPs, deps.verifier);
-  return { name, from, since, target, addresses: clusterIPs, reason, ...(warning && { warning }) };
+/** One warning for each code: the names that have it, and the text of the first. */
+function nameWarnings(all: readonly NameStatus[]): Reason[] {
+  const byCode = Map.groupBy(
+    all.filter(({ warning }) => warning !== undefined),
+    ({ warning }) => warning?.code ?? "",
+  );
+  return Array.from(byCode, ([code, some]) => {
+    const names = [...new Set(some.map(({ name }) => name))];
+    const text = `${listSome(names, LISTED, (name) => name)}: ${some[0]?.warning?.text}`;
+    return { code, text: names.length === 1 ? text : `${names.length} names, ${text}` };
+  });
 }
 
 /** Most names have a few addresses, but a hostile one has thousands. */
 const MAX_RESOLVED = 16;
 
-function resolvedTo(name: string, verifier: StatusDeps["verifier"]): Pick<NameStatus, "resolved"> {
-  const answers = verifier?.answersOf(name);
-  return answers === undefined ? {} : { resolved: answers.slice(0, MAX_RESOLVED) };
+/** The row of a claim. Of several warnings, the one of the name itself comes first. */
+function rowOf(claim: ReportedClaim, addresses: ReadonlyMap<string, readonly string[]>, deps: StatusDeps): NameStatus {
+  const { name, from, since, decision } = claim;
+  const { verifier } = deps;
+  const target = decision.mapped ? decision.target : undefined;
+  const clusterIPs = (target === undefined ? undefined : addresses.get(target)) ?? [];
+  const ofTarget = target === undefined ? undefined : deps.addresses.reasonOf?.(target);
+  const reason = decision.mapped
+    ? clusterIPs.length === 0
+      ? (ofTarget ?? withoutAddress(decision.target))
+      : ofWildcard(claim, deps)
+    : decision.reason;
+  const warning = decision.mapped
+    ? (claim.warning ??
+      verifier?.warningOf(name) ??
+      (clusterIPs.length > 0 ? ofTarget : undefined) ??
+      bypassedByIpv6(name, clusterIPs, verifier))
+    : coveredBy(name, addresses, deps);
+  const resolved = verifier?.answersOf(name)?.slice(0, MAX_RESOLVED);
+  const shown = { name, from, since, target, addresses: clusterIPs, reason };
+  return { ...shown, ...(warning && { warning }), ...(resolved && { resolved }) };
+}
+
+function withoutAddress(target: string): Reason {
+  return { code: "target-without-address", text: `the target ${target} has no known ClusterIP; its names wait` };
+}
+
+function ofWildcard({ wildcard }: ReportedClaim, { wildcardPods }: StatusDeps): Reason | undefined {
+  if (!wildcard) return undefined;
+  const reach = wildcardPods === undefined ? "it is kept, but no pod gets it" : `only ${wildcardPods} get it`;
+  return { code: "wildcard", text: `a hosts file cannot hold a wildcard: ${reach}` };
 }
 
 /** glibc, musl, Go, Java, Node and curl use only the hosts file if it has the name. Some resolvers also ask DNS. */
@@ -325,21 +263,5 @@ function coveredBy(
   const wildcard = wildcardAbove(name, planned);
   const target = wildcard === undefined ? undefined : planned.get(wildcard)?.target;
   if (target === undefined || (addresses.get(target) ?? []).length === 0) return undefined;
-  return { code: WILDCARD_COVERS, text: `${wildcardPods} get the addresses of ${wildcard} for it` };
-}
-
-function mappedReason(
-  wildcard: boolean,
-  target: string,
-  clusterIPs: readonly string[],
-  wildcardPods: string | undefined,
-): Reason | undefined {
-  if (clusterIPs.length === 0) {
-    return { code: "target-without-address", text: `the target ${target} has no known ClusterIP; its names wait` };
-  }
-  if (wildcard) {
-    const reach = wildcardPods === undefined ? "it is kept, but no pod gets it" : `only ${wildcardPods} get it`;
-    return { code: "wildcard", text: `a hosts file cannot hold a wildcard: ${reach}` };
-  }
-  return undefined;
+  return { code: "wildcard-covers", text: `${wildcardPods} get the addresses of ${wildcard} for it` };
 }

@@ -20,7 +20,7 @@ interface InClusterNamesDeps {
 }
 
 /** Code of the reason for a name that is, or would be, the name of a Service. */
-export const IN_CLUSTER_NAME = "in-cluster-name";
+const IN_CLUSTER_NAME = "in-cluster-name";
 /** Combines simultaneous changes, because each change evaluates all refused claims again. */
 const SETTLE_MS = 20;
 

@@ -4,7 +4,7 @@ import { isRelayed } from "#lib/documents/listeners.ts";
 import { type FoundTarget, HTTP_PORTS, portOf, type ServiceView } from "./service-view.ts";
 
 /** Code of the warning about a mapped name that loses a port. */
-export const PORT_LOST = "port-lost";
+const PORT_LOST = "port-lost";
 
 /**
  * Reports which port of HTTP or HTTPS the names of an object lose when they are mapped: a port of the object that the

@@ -175,7 +175,7 @@ export function sameObject(a: ObjectRef, b: ObjectRef): boolean {
 }
 
 /** Code of the warning about a name that stays mapped although its object has no evidence of the target any more. */
-export const KEPT = "kept";
+const KEPT = "kept";
 
 /** The warning of the status about a name that stays because the claim of its namespace is not decided. */
 export function undecidedWarning({ code, text }: Reason, { lacking }: Claim): Reason {

@@ -114,7 +114,7 @@ test("a page is not rendered for a request that it refuses", async (t) => {
   let rendered = 0;
   const page = {
     render: () => ({ contentType: "text/plain", body: `${++rendered}` }),
-    refusal: (headers: IncomingHttpHeaders) => (headers["x-key"] === "right" ? undefined : "send the key"),
+    refusal: async (headers: IncomingHttpHeaders) => (headers["x-key"] === "right" ? undefined : "send the key"),
   };
   const get = await start(t, { pages: { "/status": page } });
   for (const headers of [{}, { "x-key": "wrong" }]) {

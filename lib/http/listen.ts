@@ -39,7 +39,7 @@ interface PageSource {
    * Returns the reason on one line why this request does not get the page (403), or undefined. Default: every request
    * gets the page.
    */
-  readonly refusal?: (headers: IncomingHttpHeaders) => string | undefined;
+  readonly refusal?: (headers: IncomingHttpHeaders) => Promise<string | undefined>;
 }
 
 /** Answers of the two probes, computed for each request. */
@@ -92,7 +92,7 @@ export async function startHealthServer(options: HealthServerOptions): Promise<H
     if (path === "/readyz") return probe(response, options.ready());
     const page = pages.get(path);
     if (page === undefined) return send(response, 404, "text/plain", "not found\n");
-    const refusal = page.refusal?.(headers);
+    const refusal = await page.refusal?.(headers);
     if (refusal !== undefined) return send(response, 403, "text/plain", `${refusal}\n`);
     const { contentType, body } = await page.render(page.takesQuery ? query : "");
     send(response, 200, contentType, body);

@@ -18,7 +18,6 @@
  "DidNotConverge",
  "DnsAbsent",
  "DnsElsewhere",
- "DnsNotHere",
  "DnsNotVerified",
  "DnsOtherTarget",
  "DnsPending",
