@@ -179,6 +179,7 @@ export class Loop {
 
     // Conflict and quota.
     const changes = plan.takeChanges(now());
+    source.planned?.(changes.keys());
     if (isRead) claimEvents?.changed(plan.takeTouched());
     const targets = isComplete ? plan.targets : plan.targets.union(map.targetsInUse());
     addresses.use(targets, (target, last) => plan.exampleOf(target, last));

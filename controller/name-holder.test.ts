@@ -301,6 +301,24 @@ for (const { what, code, dns, status, ingress } of WITHOUT_MAPPING) {
   });
 }
 
+test("a name that DNS leads elsewhere loses its evidence: nobody else gets it, also after a restart", async (t) => {
+  const config = await withDns(t, { [NAME]: "198.51.100.250" });
+  const prepare = (kube: MemoryKube) => {
+    putTenant(kube);
+    putIngress(kube, "shop/web", { className: "other", ip: EDGE });
+    claimAsTenant(kube, { hosts: [NAME, "own.example.com"], created: LATER });
+  };
+  const rig = await started(t, new MemoryKube(), prepare, config);
+  await untilPublished(rig, "own.example.com");
+  await becomes(rig, "shop/web", "dns-elsewhere");
+  putIngress(rig.kube, "shop/web", { className: "other" });
+  await becomes(rig, "shop/web", /^(no-target|no-address|another-controller)$/);
+  await becomes(rig, "tenant/web", "conflict");
+  const next = await restarted(t, rig, config);
+  await untilPublished(next, "own.example.com");
+  await becomes(next, "tenant/web", "conflict");
+});
+
 test("a tenant squats names of others with `ignore`: it takes no name that is published or older", async (t) => {
   const ignored = { annotations: { "switchback.dev/ignore": "true" } };
   const hosts = [NAME, "older.example.com", "*.wild.example.com", "shop.wild.example.com"];

@@ -74,8 +74,7 @@ export function textOf(hints: object): string {
 /** Whether what was decided about two claims is the same. */
 export function isAlike(one: Found & Pick<Claim, "verified">, other: typeof one | undefined): boolean {
   const isSame = one.undecided === other?.undecided && one.maybe === other?.maybe && one.verified === other?.verified;
-  if (!isSame || one.lacking?.byClass !== other?.lacking?.byClass) return false;
-  if ((one.lacking === undefined) !== (other?.lacking === undefined)) return false;
+  if (!isSame || JSON.stringify(one.lacking) !== JSON.stringify(other?.lacking)) return false;
   return reasonText(one.target) === reasonText(other?.target) && reasonText(one.warning) === reasonText(other?.warning);
 }
 

@@ -135,6 +135,14 @@ export class Pipeline implements ClaimSource {
     return next === undefined ? undefined : next - steadyNow();
   }
 
+  /** An object without evidence keeps the target of its name, whichever object of the namespace had the evidence. */
+  planned(names: Iterable<string>): void {
+    for (const name of names) {
+      const objects = this.#byName.get(name);
+      if (objects !== undefined && objects.size > 1) this.#decideObjects(objects);
+    }
+  }
+
   get isRead(): boolean {
     return this.#isRead;
   }

@@ -76,6 +76,8 @@ function withAuto(
 
 /** Gives a claim the target to which DNS leads its name. Without one, the claim keeps its reason. */
 function withFirst(claim: Claim, { decision }: Testimony, witnesses: Witnesses): Claim {
+  // What does without a mapping still does so when evidence of its target disappears.
+  if (decision === "nowhere" && claim.lacking) return { ...claim, lacking: { ...claim.lacking, isElsewhere: true } };
   if (typeof decision === "string" || !("target" in decision)) return claim;
   return moved(decision.chosen ? claim : { ...claim, verified: true }, decision.target, witnesses);
 }

@@ -130,6 +130,8 @@ export interface ClaimSource {
    * milliseconds until something else is due. Undefined: nothing is.
    */
   decide(): Promise<number | undefined>;
+  /** Decides again what others claim of these names, because their plan has changed. */
+  planned?(names: Iterable<string>): void;
   /** Whether everything is decided with what can be read. Until then, all claims are undecided. */
   readonly isRead: boolean;
   /** Whether every source has been read. Until then, a missing claim may still exist. */

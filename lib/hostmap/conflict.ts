@@ -33,7 +33,8 @@ export function partOf({ claim, refused, wildcard }: EvaluatedClaim): Part {
   if (refused === undefined) return "wants";
   if (refused !== claim.target) return undefined;
   if (claim.undecided) return "undecided";
-  return DOES_WITHOUT.has(refused.code) && !wildcard ? "blocks" : "mentions";
+  const doesWithout = DOES_WITHOUT.has(refused.code) || claim.lacking?.isElsewhere === true;
+  return doesWithout && !wildcard ? "blocks" : "mentions";
 }
 
 /**

@@ -39,9 +39,9 @@ export interface Claim {
   readonly maybe?: string;
   /**
    * The object only lacks evidence of a target, so DNS may give it its first one. `byClass` is the target that the
-   * class of the object leads to, if there is one.
+   * class of the object leads to, if there is one. `isElsewhere`: DNS leads the name to no Service here.
    */
-  readonly lacking?: { readonly byClass: string | undefined };
+  readonly lacking?: { readonly byClass: string | undefined; readonly isElsewhere?: true };
   /**
    * The hostname is a wildcard of Gateway API, which covers any number of labels. A wildcard of an Ingress covers one
    * label.
