@@ -8,7 +8,7 @@ import { parseConfig } from "#lib/config/parse.ts";
 import { parseLines } from "#lib/documents/map-format.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { claimOf } from "#test/arbitraries.ts";
-import { LeaderMap, removalRules } from "./leader-map.ts";
+import { LeaderMap } from "./leader-map.ts";
 
 // One Ingress claims 500 hosts whose names sort before all others, and a pod selects all names.
 
@@ -24,7 +24,7 @@ async function controllers(store = { text: "" }, { quota = config.policy.maxName
   let map: LeaderMap;
   const restart = async () => {
     plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), quota);
-    map = new LeaderMap(removalRules(config.map), plan, await parseLines(store.text), TARGETS);
+    map = new LeaderMap(config.map, plan, await parseLines(store.text), TARGETS);
     for (const [object, claims] of objects) plan.set(object, claims);
   };
   await restart();

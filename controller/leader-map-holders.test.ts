@@ -9,7 +9,7 @@ import { LeaderMap } from "./leader-map.ts";
 // The holder is the namespace `shop`, with the target `edge`. A tenant claims the same names with its own target.
 
 const RULES = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 100 };
-const REMOVAL = { vanishMs: 60, guardNames: 10, holdMs: 300 };
+const REMOVAL = { vanishSeconds: 0.06, guardNames: 10, guardHoldSeconds: 0.3 };
 const [A, B] = ["198.51.100.1", "198.51.100.2"];
 const EDGE = { name: "edge", clusterIPs: [A] };
 const OF_TENANT = { name: "of-tenant", clusterIPs: [B] };

@@ -1,11 +1,12 @@
 import { compareNames } from "#hostmap/hostnames.ts";
 import type { Plan, PlannedName } from "#hostmap/plan.ts";
-import { PublishedNames, type RemovalRules, type Wanted } from "#hostmap/published-names.ts";
+import { PublishedNames, type Wanted } from "#hostmap/published-names.ts";
 import type { HostLine, TargetAddress } from "#hostmap/types.ts";
 import { anyDepthOf, isWildcard, plannedNameOf } from "#hostmap/wildcards.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { type RenderedMap, renderMap } from "#lib/documents/map-format.ts";
 
+type MapRules = Pick<Config["map"], "vanishSeconds" | "guardNames" | "guardHoldSeconds">;
 /** The published lines, by name. */
 type Lines = ReadonlyMap<string, HostLine>;
 
@@ -24,7 +25,9 @@ export class LeaderMap {
    * Starts from the published lines and the published addresses of the targets. Names that the new leader does not
    * know must be removed as slowly as any other.
    */
-  constructor(removal: RemovalRules, plan: Plan, published: Lines, targets: readonly TargetAddress[]) {
+  constructor(rules: MapRules, plan: Plan, published: Lines, targets: readonly TargetAddress[]) {
+    const { vanishSeconds, guardNames, guardHoldSeconds } = rules;
+    const removal = { vanishMs: vanishSeconds * 1000, guardNames, holdMs: guardHoldSeconds * 1000 };
     this.#plan = plan;
     this.names = new PublishedNames(removal, (name) => this.#heirOf(name));
     this.names.load(withTargets(published, targets));
@@ -132,11 +135,6 @@ export class LeaderMap {
     }
     return moved;
   }
-}
-
-/** The removal rules of a configuration, in milliseconds. */
-export function removalRules({ vanishSeconds, guardNames, guardHoldSeconds }: Config["map"]): RemovalRules {
-  return { vanishMs: vanishSeconds * 1000, guardNames, holdMs: guardHoldSeconds * 1000 };
 }
 
 /** The published lines with their targets, which are found by their addresses. */

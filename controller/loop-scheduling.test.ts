@@ -35,23 +35,24 @@ async function midTurn(t: TestContext) {
   return { ...rig, pass, finish };
 }
 
-test("a change during a run is published by the next one, and its lag counts from the change", async (t) => {
+test("a change during a round is published by the next one, and its lag counts from the change", async (t) => {
   const { source, store, publications, pass, finish } = await midTurn(t);
+  const changed = Date.now();
   source.set("shop/late", "late.example.com");
   await pass(100);
   finish();
-  await pass(20);
+  await pass(500);
   assert.deepEqual(published(store), mapped(["first.example.com", "late.example.com"]));
-  const [first, second] = publications.map(({ lagMs }) => lagMs);
-  assert.ok(first !== undefined && first >= 150 && first <= 160, `${first}`);
-  assert.ok(second !== undefined && second >= 100 && second <= 120, `${second}`);
+  const [first, second] = publications;
+  assert.ok(first !== undefined && first.lagMs >= 150 && first.lagMs <= 160, `${first?.lagMs}`);
+  assert.ok(Math.abs((second?.lagMs ?? 0) - (Date.now() - changed)) <= 200, `${second?.lagMs}`);
 });
 
 test("a target that moves during a run takes its names along in the next one", async (t) => {
   const { addresses, store, pass, finish } = await midTurn(t);
   addresses.move("198.51.100.1");
   finish();
-  await pass(20);
+  await pass(500);
   assert.deepEqual(published(store), mapped(["first.example.com"], "198.51.100.1"));
 });
 

@@ -1,6 +1,7 @@
 import { show } from "#hostmap/hostnames.ts";
 import type { Plan } from "#hostmap/plan.ts";
-import type { PublishedNames, RemovalHold, RemovalRules } from "#hostmap/published-names.ts";
+import type { PublishedNames, RemovalHold } from "#hostmap/published-names.ts";
+import type { Config } from "#lib/config/schema.ts";
 import { isPublished, MAP_VERSION, recoverMap } from "#lib/documents/map-format.ts";
 import type { MapWriter } from "#lib/documents/map-writer.ts";
 import { describeError, hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
@@ -10,7 +11,6 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import type { ClaimEvents } from "./claim-events/reporter.ts";
 import { LeaderMap } from "./leader-map.ts";
-import type { PublishPacer } from "./publish-pacer.ts";
 import type { ClaimSource } from "./sources/types.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
 
@@ -26,8 +26,9 @@ interface LoopDeps {
   readonly plan: Plan;
   readonly addresses: TargetAddresses;
   readonly store: MapWriter;
-  readonly removal: RemovalRules;
-  readonly pacer: PublishPacer;
+  readonly rules: Config["map"];
+  /** How many processes read the map, besides webhooks and controllers. Default: none. */
+  readonly readers?: () => number;
   /** A monotonic clock, milliseconds. */
   readonly now: () => number;
   readonly log: Logger;
@@ -45,6 +46,12 @@ const RETRY_MS = 500;
 const MAX_RETRY_MS = 15_000;
 /** Delay after a write that was based on another version than the current one. */
 const CONFLICT_MS = 100;
+/**
+ * Maximum number of readers at the full `map.bytesPerSecond`. Each byte is sent to every reader, so with more readers
+ * the pace is lower in proportion. With the default of 200 KB/s, the API server sends at most 50 MB/s. Webhooks and
+ * controllers are far fewer, so they are not counted.
+ */
+const READERS = 250;
 /** How long a disputed name waits after the map was lost, also if the leader changes meanwhile. */
 const LOST_MS = 10 * 60_000;
 /**
@@ -74,7 +81,7 @@ export class Loop {
   /** When the map was lost. */
   #lostAt: number | undefined;
   /** Nothing is published before this time. */
-  #quietUntil = 0;
+  #nextAt = 0;
   /** When the first unpublished change arrived. */
   #changedAt: number | undefined;
   #revision: string | undefined;
@@ -150,7 +157,7 @@ export class Loop {
     this.enqueue();
   }
 
-  /** Enqueues a round after a change. It publishes at once if the pacer allows it. */
+  /** Enqueues a round after a change. It publishes at once if the pace allows it. */
   enqueue(): void {
     this.#changedAt ??= this.#deps.now();
     this.#reconciler.enqueue();
@@ -165,7 +172,7 @@ export class Loop {
 
   /** One round. Everything that decides about a name happens here, from top to bottom. */
   async #round(): Promise<ReconcileResult | undefined> {
-    const { source, plan, addresses, store, pacer, now, claimEvents } = this.#deps;
+    const { source, plan, addresses, store, now, claimEvents } = this.#deps;
     if (!store.synced || !addresses.synced) return undefined;
     this.#map ??= await this.#takeOver();
     const map = this.#map;
@@ -190,11 +197,10 @@ export class Loop {
     const times = [map.names.nextDeadline(), plan.nextDeadline(), nextMs === undefined ? undefined : now() + nextMs];
 
     // Publish.
-    const publishAt = now() + Math.max(pacer.delay(now()), this.#quietUntil - now());
     const isLeading = this.#term?.aborted === false;
-    if (!isLeading || !isRead || publishAt > now()) {
+    if (!isLeading || !isRead || this.#nextAt > now()) {
       this.#changedAt = since ?? this.#changedAt;
-      if (isLeading && isRead) times.push(publishAt);
+      if (isLeading && isRead) times.push(this.#nextAt);
     } else if (!(await this.#publish(map, since))) return { requeueAfter: CONFLICT_MS };
     const deadlines = times.filter((time) => time !== undefined);
     return { requeueAfter: deadlines.length === 0 ? undefined : Math.max(0, Math.min(...deadlines) - now()) };
@@ -205,7 +211,7 @@ export class Loop {
    * too, so it has to be compared again.
    */
   async #publish(map: LeaderMap, since: number | undefined): Promise<boolean> {
-    const { store, pacer, now, log, onPublished } = this.#deps;
+    const { store, now, log, onPublished } = this.#deps;
     try {
       const rendered = await map.render();
       const { hold } = map.names;
@@ -217,7 +223,7 @@ export class Loop {
         this.#term?.throwIfAborted();
         const begun = now();
         await store.write(rendered, notes);
-        pacer.spend(begun, bytes);
+        this.#nextAt = begun + this.#costMs(bytes);
         onPublished?.({ mapRevision: revision, bytes }, since === undefined ? 0 : now() - since);
       }
       this.#revision = revision;
@@ -229,6 +235,13 @@ export class Loop {
       await store.refresh();
       return false;
     }
+  }
+
+  /** The time until the next publication, milliseconds. Both averages of the configuration hold. */
+  #costMs(bytes: number): number {
+    const { rules, readers = () => 0 } = this.#deps;
+    const sent = bytes * Math.max(1, readers() / READERS);
+    return Math.max(1000 / rules.publicationsPerSecond, (sent / rules.bytesPerSecond) * 1000);
   }
 
   /** An object that cannot be evaluated affects only itself: its earlier claims stay. */
@@ -256,7 +269,7 @@ export class Loop {
 
   /** Starts from the published map, not from an empty one. Throws `data-corrupt` if a later release wrote it. */
   async #takeOver(): Promise<LeaderMap> {
-    const { removal, addresses, plan, source, store, now, log } = this.#deps;
+    const { rules, addresses, plan, source, store, now, log } = this.#deps;
     const term = this.#term;
     // The watch may not have the last write of the former leader yet, and with it the holders of its names.
     const { lines, flaw, lostAt } = await recoverMap(term ? await store.refresh() : store.current, now());
@@ -270,11 +283,11 @@ export class Loop {
       if (flaw !== undefined && published.length > 0) {
         log.error({ code: "map-lost" }, `the map is written again from what can be read: ${flaw.text}`);
         this.#lostAt = now();
-        this.#quietUntil = now() + LOST_QUIET_MS;
+        this.#nextAt = now() + LOST_QUIET_MS;
       }
       if (this.#lostAt !== undefined) plan.loseHolders(this.#lostAt + LOST_MS);
     }
-    const map = new LeaderMap(removal, plan, lines, published);
+    const map = new LeaderMap(rules, plan, lines, published);
     const inUse = map.targetsInUse();
     addresses.use(inUse);
     source.keep?.(map.names.lines);

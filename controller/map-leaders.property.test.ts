@@ -23,7 +23,6 @@ const HELD = "held.example.com";
 /** A replica: it has a loop for each of its terms, which writes only while the replica has the Lease. */
 function replica(kube: MemoryKube, lease: { holder: string | undefined }, identity: string) {
   const client = leaderClient(kube.client, () => lease.holder === identity);
-  const removal = { vanishMs: 60_000, guardNames: 1_000 };
   const targets = [
     { name: "ingress-nginx", clusterIPs: [IP] },
     { name: "rival", clusterIPs: [RIVAL_IP] },
@@ -46,7 +45,7 @@ function replica(kube: MemoryKube, lease: { holder: string | undefined }, identi
     lead() {
       lease.holder = identity;
       const writer = new KubeMapWriter({ client, namespace: NAMESPACE, log: silentLogger, now: () => 0 });
-      const rig = loopRig(writer, { removal, pace: { publicationsPerSecond: 10 } });
+      const rig = loopRig(writer, { guardNames: 1_000, publicationsPerSecond: 10 });
       Object.assign(rig.addresses, { list: targets, earlier: targets });
       rig.loop.start(rig.leadership.signal);
       rigs.push(rig);

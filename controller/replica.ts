@@ -12,11 +12,9 @@ import { clusterLookup } from "./dnscheck/lookup.ts";
 import { type DnsAnswers, DnsSweep } from "./dnscheck/sweep.ts";
 import { HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import { FrontReconciler } from "./front-reconciler.ts";
-import { removalRules } from "./leader-map.ts";
 import { Loop } from "./loop.ts";
 import { Pipeline } from "./pipeline.ts";
 import type { AskProxy } from "./proxy-readiness.ts";
-import { PublishPacer } from "./publish-pacer.ts";
 import type { Restarter } from "./rollout/restarter.ts";
 import { ClaimBudget } from "./sources/claim-budget.ts";
 import { customSource } from "./sources/custom.ts";
@@ -80,7 +78,7 @@ export interface Term extends Replica {
 /** Starts nothing yet: `loop.start()` does. */
 export function createReplica(config: Config, deps: ReplicaDeps): Replica {
   const { client, identity, clusterDomain, log, now, askProxy, wildcardPods, onFrontLost: notify, events } = deps;
-  const { namespace, policy, map: rules } = config;
+  const { namespace, policy } = config;
 
   // Targets: by class alone, or also by the cluster's Services.
   const discovery = config.discovery.enabled
@@ -127,9 +125,8 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
   const stages = { config, resolver, headers, locations, dns, mode, budget, names, plan, log } as const;
   const source = new Pipeline({ ...stages, sources, prerequisites: [namespaces] });
   const loop = new Loop({
-    ...{ source, plan, addresses, log, removal: removalRules(rules) },
+    ...{ source, plan, addresses, log, rules: config.map, readers: deps.mapReaders },
     store: new KubeMapWriter({ client, namespace, log, now }),
-    pacer: new PublishPacer(rules, deps.mapReaders),
     // With a steady clock, a jump of the wall clock neither removes names early nor holds them longer.
     now: steadyNow,
     claimEvents: events && new ClaimEvents({ plan, source, events, client, log, wallClock: now }),

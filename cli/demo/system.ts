@@ -1,9 +1,7 @@
 import { type AddressInfo, createServer } from "node:net";
 import { issueAuthority, issueLeaf, servingNames } from "#certs/issue.ts";
-import { removalRules } from "#controller/leader-map.ts";
 import { Loop } from "#controller/loop.ts";
 import { Pipeline } from "#controller/pipeline.ts";
-import { PublishPacer } from "#controller/publish-pacer.ts";
 import { type StatusDocument, statusDocument } from "#controller/status.ts";
 import { fixedTargetAddresses } from "#controller/target-addresses.ts";
 import { classCatalog, classResolver, UNKNOWN_LOCATIONS } from "#controller/targets/resolver.ts";
@@ -68,8 +66,7 @@ export async function startSystem(
     plan,
     addresses,
     store,
-    removal: removalRules(config.map),
-    pacer: new PublishPacer(config.map),
+    rules: config.map,
     now: Date.now,
     log,
   });

@@ -245,7 +245,7 @@ for (const mode of ["auto", "enforce", "warn"] as const) {
     test(`${mode}: ${who} controller keeps its names, though DNS answers with what it publishes`, async (t) => {
       const names = ["shop.example.com", "*.wild.example.com"];
       const { set, sync, pass, records, plan, state, dns } = pipelineRig(t, { mode, addresses: addresses() });
-      const rules = { vanishMs: 60_000, guardNames: 10, holdMs: 300_000 };
+      const rules = { vanishSeconds: 60, guardNames: 10, guardHoldSeconds: 300 };
       const targets = [{ name: "edge", clusterIPs: [FRONT] }];
       const published = new Map(before.map((name) => [name, { name, addresses: [FRONT], holder: "shop" }]));
       const map = new LeaderMap(rules, plan, published, targets);

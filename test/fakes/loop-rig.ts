@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { Loop, type Publication } from "#controller/loop.ts";
-import { type PaceRules, PublishPacer } from "#controller/publish-pacer.ts";
 import type { ClaimSink, ClaimSource } from "#controller/sources/types.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { shortHash } from "#hostmap/hash.ts";
 import { parseHosts } from "#hostmap/hosts-text.ts";
 import { HOLD_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import { Plan } from "#hostmap/plan.ts";
-import type { RemovalRules } from "#hostmap/published-names.ts";
 import type { TargetAddress } from "#hostmap/types.ts";
+import { parseConfig } from "#lib/config/parse.ts";
+import type { Config } from "#lib/config/schema.ts";
 import type { MapNotes, RenderedMap } from "#lib/documents/map-format.ts";
 import { MemoryMap } from "#lib/documents/map-memory.ts";
 import type { MapWriter } from "#lib/documents/map-writer.ts";
@@ -147,16 +147,11 @@ export function stopClock(t: TestContext): (ms: number, stepMs?: number) => Prom
   };
 }
 
-/** The rules of a rig's loop that differ from the defaults. */
-interface RigRules {
-  readonly removal?: Partial<RemovalRules>;
-  readonly pace?: Partial<PaceRules>;
-}
-
 /** A loop whose source, addresses and store the test controls. Several loops can share one store. */
 export function loopRig<S extends MapWriter = TestStore>(
   store: S | TestStore = new TestStore(),
-  { removal, pace }: RigRules = {},
+  rules: Partial<Config["map"]> = {},
+  readers = () => 0,
 ) {
   const source = new TestSource();
   const addresses = new TestAddresses();
@@ -178,8 +173,8 @@ export function loopRig<S extends MapWriter = TestStore>(
     plan,
     addresses,
     store,
-    removal: { vanishMs: 60_000, guardNames: 10, holdMs: 300_000, ...removal },
-    pacer: new PublishPacer({ publicationsPerSecond: 2, bytesPerSecond: 200_000, ...pace }),
+    rules: { ...parseConfig({}).map, guardNames: 10, ...rules },
+    readers,
     now: () => Date.now(),
     log: { debug: log, info: log, warn: log, error: log },
     onPublished: (publication, lagMs) => publications.push({ ...publication, at: Date.now() - START, lagMs }),
