@@ -145,18 +145,6 @@ export class Loop {
     return this.#revision;
   }
 
-  /** Evaluates the claims of a namespace again, after its permissions changed. */
-  reevaluate(namespace: string): void {
-    this.#deps.plan.reevaluate(namespace);
-    this.enqueue();
-  }
-
-  /** Evaluates claims again whose names were, or might be, names of Services. */
-  reevaluateServiceNames(): void {
-    this.#deps.plan.reevaluateServiceNames();
-    this.enqueue();
-  }
-
   /** Enqueues a round after a change. It publishes at once if the pace allows it. */
   enqueue(): void {
     this.#changedAt ??= this.#deps.now();

@@ -9,47 +9,27 @@ interface PassDeps extends Omit<FindDeps, "headers"> {
   readonly locations: Pick<TargetLocations, "addressesOf" | "mapsAlways" | "warningOf">;
 }
 
-/**
- * One pass over objects. Equal hints of a namespace are resolved once, for each target that their names have. An answer
- * that is alike in two passes is the same object in both, so that claims without news are found at once.
- */
+/** One pass over objects. Equal hints of a namespace are resolved once, for each target that their names have. */
 export class Pass {
   readonly #deps: PassDeps;
   /** By hints, then by namespace and held target. */
   readonly #found = new Map<string, Map<string, Found>>();
   readonly #facts = new Map<string, string>();
-  #before: Pass | undefined;
 
-  /** `before` is the last pass over all objects. */
-  constructor(deps: PassDeps, before: Pass | undefined) {
+  constructor(deps: PassDeps) {
     this.#deps = deps;
-    this.#before = before;
   }
 
   find(hints: RoutingHints, namespace: string, holding: Holding): Found {
-    const [text, key] = [textOf(hints), `${namespace} ${holding.held} ${holding.likely}`];
-    const ofHints = getOrAdd(this.#found, text, () => new Map<string, Found>());
-    return getOrAdd(ofHints, key, () => {
-      const found = findTarget(hints, holding, this.#deps);
-      const before = this.#before?.foundBefore(text, key);
-      return before !== undefined && isAlike(before, found) ? before : found;
-    });
+    const ofHints = getOrAdd(this.#found, textOf(hints), () => new Map<string, Found>());
+    const key = `${namespace} ${holding.held} ${holding.likely}`;
+    return getOrAdd(ofHints, key, () => findTarget(hints, holding, this.#deps));
   }
 
   /** What the witnesses know about two targets, as one text. */
   factsOf(one: string | undefined, other: string | undefined): string {
     const facts = one === undefined ? "" : this.#factsOf(one);
     return other === undefined || other === one ? facts : facts + this.#factsOf(other);
-  }
-
-  /** An answer of this pass, for the next one. */
-  foundBefore(text: string, key: string): Found | undefined {
-    return this.#found.get(text)?.get(key);
-  }
-
-  /** Forgets the pass before. Call this at the end. */
-  end(): void {
-    this.#before = undefined;
   }
 
   #factsOf(target: string): string {

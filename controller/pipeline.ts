@@ -85,8 +85,6 @@ export class Pipeline implements ClaimSource {
   #isAllDue = false;
   /** The end of the next pass over all objects. */
   #passEnd: PromiseWithResolvers<void> | undefined;
-  /** The last pass over all objects. */
-  #last: Pass | undefined;
   readonly #steady = new SteadyTargets();
   readonly #waitingFor: Set<object>;
   #sink: ClaimSink = () => {};
@@ -201,7 +199,7 @@ export class Pipeline implements ClaimSource {
 
   async #decideDue(): Promise<void> {
     const slice = timeSlices();
-    const pass = new Pass(this.#deps, this.#last);
+    const pass = new Pass(this.#deps);
     const [isOfAll, passEnd] = [this.#isAllDue, this.#passEnd];
     this.#isAllDue = false;
     this.#passEnd = undefined;
@@ -214,9 +212,6 @@ export class Pipeline implements ClaimSource {
       if (!this.#isWithoutNews(viewed, pass)) this.#decideSafely(object, pass);
       await slice();
     }
-    pass.end();
-    if (!isOfAll) return;
-    this.#last = pass;
     passEnd?.resolve();
   }
 
@@ -268,8 +263,9 @@ export class Pipeline implements ClaimSource {
       if (claim === undefined || claim.lacking !== undefined) return false;
       if ("code" in view.hints) return true;
       const holding = this.#holdingOf(one);
-      if (held !== holding.held || found !== pass.find(view.hints, view.from.namespace, holding)) return false;
-      return one.facts === pass.factsOf(found && aimOf(found), aimOf(claim));
+      if (found === undefined || held !== holding.held) return false;
+      if (!isAlike(found, pass.find(view.hints, view.from.namespace, holding))) return false;
+      return one.facts === pass.factsOf(aimOf(found), aimOf(claim));
     });
   }
 

@@ -26,7 +26,13 @@ import { Namespaces } from "./sources/namespaces.ts";
 import type { Source } from "./sources/types.ts";
 import { type StatusDocument, statusDocument } from "./status.ts";
 import { TargetDiscovery } from "./targets/discovery.ts";
-import { classCatalog, classResolver, UNKNOWN_LOCATIONS } from "./targets/resolver.ts";
+import {
+  classCatalog,
+  classResolver,
+  type TargetCatalog,
+  type TargetLocations,
+  UNKNOWN_LOCATIONS,
+} from "./targets/resolver.ts";
 
 /** How often the pages of proxies are read, and how long a new answer must last, in milliseconds. */
 export interface HeaderTimes {
@@ -87,15 +93,7 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
   const resolver = discovery ?? classResolver(config.targets);
   const locations = discovery ?? UNKNOWN_LOCATIONS;
   const defined = discovery ?? classCatalog(config);
-  const headers = config.discovery.detect
-    ? new HeaderDecisions({
-        catalog: defined,
-        mapsAlways: (target) => locations.mapsAlways(target),
-        // Only version 2 supports TLVs.
-        preferred: config.proxy.v2Checksum || config.proxy.v2UniqueId ? "v2" : "v1",
-        changeMs: deps.headerTimes?.changeMs,
-      })
-    : undefined;
+  const headers = config.discovery.detect ? headerDecisions(config, defined, locations, deps) : undefined;
   const catalog = headers ?? defined;
   const fronts = { client, config, clusterDomain, catalog, headers, log, notify, now, askProxy };
   const addresses = new FrontReconciler({ ...fronts, pollMs: deps.headerTimes?.pollMs });
@@ -133,13 +131,30 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
     ...deps.reporters,
   });
   namespaces.follow((namespace, before, after) => {
-    if (policy.namespaceAnnotation && before?.domains !== after?.domains) loop.reevaluate(namespace);
+    if (!policy.namespaceAnnotation || before?.domains === after?.domains) return;
+    plan.reevaluate(namespace);
+    loop.enqueue();
   });
-  names.follow(() => loop.reevaluateServiceNames());
+  names.follow(() => {
+    plan.reevaluateServiceNames();
+    loop.enqueue();
+  });
 
   const shown = { identity, source, plan, addresses, catalog, headers, verifier: dns, config, wildcardPods, map: loop };
   const status: Replica["status"] = (options) => statusDocument({ ...shown, ...options });
   return { loop, source, leftOut: () => budget.leftOut, status };
+}
+
+function headerDecisions(
+  { proxy }: Config,
+  catalog: TargetCatalog,
+  locations: TargetLocations,
+  { headerTimes }: ReplicaDeps,
+): HeaderDecisions {
+  // Only version 2 supports TLVs.
+  const preferred = proxy.v2Checksum || proxy.v2UniqueId ? "v2" : "v1";
+  const mapsAlways = (target: string) => locations.mapsAlways(target);
+  return new HeaderDecisions({ catalog, mapsAlways, preferred, changeMs: headerTimes?.changeMs });
 }
 
 function configuredSources(

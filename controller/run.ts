@@ -4,7 +4,7 @@ import type { Config } from "#lib/config/schema.ts";
 import { MAP_NAME } from "#lib/documents/map-format.ts";
 import type { Probes } from "#lib/http/listen.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { createEventRecorder, type EventRecorder, eventReason } from "#lib/kube/events.ts";
+import { createEventRecorder, eventReason } from "#lib/kube/events.ts";
 import { leaderClient } from "#lib/kube/leader-client.ts";
 import { type Election, runElection } from "#lib/kube/lease.ts";
 import { steadyNow } from "#lib/kube/time.ts";
@@ -75,13 +75,17 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   const metrics = publicationMetrics(registry);
   const component = "switchback-controller";
   const events = createEventRecorder({ client: anyTime, component, instance: identity, namespace, log });
+  const warn: Warn = (code, note, kind, name) => {
+    const regarding = { apiVersion: "v1", kind, namespace, name };
+    events.record({ type: "Warning", reason: eventReason(code), action: "Publish", note, regarding });
+  };
   const counters = restartCounters(registry);
   const lead = (signal: AbortSignal): Term => {
     const replica = createReplica(config, {
       ...{ client, identity, clusterDomain, log, now, headerTimes, wildcardPods, events },
       askProxy: askByHttp(config.proxy.healthPort),
-      onFrontLost: (code, note, service) => reportFront(events, { code, note, service, namespace }),
-      reporters: reporters(metrics, events, { namespace, log }),
+      onFrontLost: (code, note, service) => warn(code, note, "Service", service),
+      reporters: reporters(metrics, warn, log),
       mapReaders: () => term?.rollouts.mapReaders ?? 0,
     });
     const certificates = new CertManager({
@@ -105,7 +109,8 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   // The commands read the key before they ask for the page.
   void statusKey.refresh();
   election = runElection({
-    ...{ client: anyTime, namespace, name: LEASE_NAME, identity, ...leaseTimes(config.controller), log },
+    ...config.controller,
+    ...{ client: anyTime, namespace, name: LEASE_NAME, identity, log },
     onStartedLeading: async (signal) => {
       term = lead(signal);
       await Promise.all([term.certificates.done, term.rollouts.done]);
@@ -134,11 +139,14 @@ function compactOnceSynced(loop: () => Loop | undefined): NodeJS.Timeout {
   }, COMPACT_AFTER_MS).unref();
 }
 
+/** Writes an Event about one of our own objects. */
+type Warn = (code: string, note: string, kind: "ConfigMap" | "Service", name: string) => void;
+
 /** Reports what the loop does: in metrics, in the log and as Events. */
 function reporters(
   metrics: PublicationMetrics,
-  events: Pick<EventRecorder, "record">,
-  { namespace, log }: { readonly namespace: string; readonly log: Logger },
+  warn: Warn,
+  log: Logger,
 ): Pick<ConstructorParameters<typeof Loop>[0], "onPublished" | "onFailed" | "onHeld"> {
   return {
     onPublished: (publication, lagMs) => {
@@ -150,31 +158,7 @@ function reporters(
     onFailed: () => metrics.failures.inc(),
     onHeld: (names, of, until) => {
       const held = `${names} of ${of} names would be removed at once`;
-      events.record({
-        type: "Warning",
-        reason: "RemovalHeld",
-        action: "Publish",
-        note: `${held}; held back until ${new Date(until).toISOString()}`,
-        regarding: { apiVersion: "v1", kind: "ConfigMap", namespace, name: MAP_NAME },
-      });
+      warn("removal-held", `${held}; held back until ${new Date(until).toISOString()}`, "ConfigMap", MAP_NAME);
     },
   };
-}
-
-function reportFront(
-  events: Pick<EventRecorder, "record">,
-  front: { readonly code: string; readonly note: string; readonly service: string; readonly namespace: string },
-): void {
-  const { code, note, service, namespace } = front;
-  events.record({
-    type: "Warning",
-    reason: eventReason(code),
-    action: "Publish",
-    note,
-    regarding: { apiVersion: "v1", kind: "Service", namespace, name: service },
-  });
-}
-
-function leaseTimes({ leaseSeconds, renewDeadlineSeconds, retrySeconds }: Config["controller"]) {
-  return { leaseSeconds, renewDeadlineSeconds, retrySeconds };
 }
