@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { IP, leader, loopRig, mapped, names, published, stopClock, TestStore } from "#test/fakes/loop-rig.ts";
+import { leader, loopRig, mapped, names, published, stopClock, TestStore } from "#test/fakes/loop-rig.ts";
 import { isSettled } from "#test/fakes/stopped-time.ts";
 
 // When the loop runs: what wakes it, what it waits for, and how it ends.
@@ -48,14 +48,6 @@ test("a change during a round is published by the next one, and its lag counts f
   assert.ok(Math.abs((second?.lagMs ?? 0) - (Date.now() - changed)) <= 200, `${second?.lagMs}`);
 });
 
-test("a target that moves during a run takes its names along in the next one", async (t) => {
-  const { addresses, store, pass, finish } = await midTurn(t);
-  addresses.move("198.51.100.1");
-  finish();
-  await pass(500);
-  assert.deepEqual(published(store), mapped(["first.example.com"], "198.51.100.1"));
-});
-
 test("stopping during a run starts no other, even after a change", async (t) => {
   const { loop, source, store, publications, pass, finish } = await midTurn(t);
   source.set("shop/late", "late.example.com");
@@ -85,22 +77,6 @@ test("stopping waits until the source, the addresses and the store have stopped"
     gate.resolve();
   }
   await stopping;
-});
-
-test("the first view of the store is enough to wake a leader", async (t) => {
-  const pass = stopClock(t);
-  const store = new TestStore();
-  store.isSynced = false;
-  const { loop, source, leadership } = loopRig(store);
-  loop.start(leadership.signal);
-  source.set("shop/web", "a.example.com");
-  source.sync();
-  await pass(1_000);
-  assert.deepEqual(store.writes, []);
-  store.isSynced = true;
-  store.edit(undefined);
-  await pass(10);
-  assert.deepEqual(published(store), mapped(["a.example.com"]));
 });
 
 test("an edit of the map by somebody else counts as a change without lag", async (t) => {
@@ -170,25 +146,6 @@ test("the loop reports the longest inactive time of any watch", () => {
   assert.equal(silence([undefined, 4, 3], 8, 6), 8);
 });
 
-test("each hold is reported", async (t) => {
-  const pass = stopClock(t);
-  const { loop, source, store, holds, logged, leadership } = loopRig();
-  loop.start(leadership.signal);
-  source.set("shop/web", ...names(12));
-  source.sync();
-  await pass(1_000);
-  for (const _round of [1, 2]) {
-    source.set("shop/web");
-    await pass(1_000);
-    source.set("shop/web", ...names(12));
-    await pass(2_000);
-    assert.equal(store.hold, undefined);
-  }
-  assert.equal(holds.length, 2);
-  assert.equal(logged.filter((code) => code === "removal-held").length, 2);
-  assert.deepEqual(published(store), mapped(names(12), IP));
-});
-
 test("a leader that is deposed while it writes writes no more", async (t) => {
   const { loop, source, store, failures, pass, leadership } = await leader(t, names(3));
   store.onWrite = () => leadership.abort();
@@ -198,16 +155,5 @@ test("a leader that is deposed while it writes writes no more", async (t) => {
   await pass(5_000);
   assert.equal(store.writes.length, 1);
   assert.deepEqual(failures, [], "being deposed is no failure");
-  assert.equal(loop.publishedNames, undefined);
-});
-
-test("a term that ends before it begins has no effect", async (t) => {
-  const pass = stopClock(t);
-  const { loop, source, store } = loopRig();
-  loop.start(AbortSignal.abort());
-  source.set("shop/web", "a.example.com");
-  source.sync();
-  await pass(1_000);
-  assert.deepEqual(store.writes, []);
   assert.equal(loop.publishedNames, undefined);
 });

@@ -70,23 +70,6 @@ function only(all: Record<string, number>): Record<string, number> {
   return Object.fromEntries(Object.entries(all).filter(([key]) => !/_total|_lag_/.test(key)));
 }
 
-test("names are counted by DNS decision where they are resolved", async () => {
-  let dns: Record<string, number> | undefined = { verified: 5, "dns-absent": 1 };
-  const registry = new MetricsRegistry();
-  addStatusGauges(registry, () => ({ ...BASE, dns }));
-  const decisions = async () =>
-    Object.entries(samples(await registry.metrics())).filter(([key]) => key.startsWith("switchback_controller_dns"));
-  assert.deepEqual(await decisions(), [
-    ['switchback_controller_dns_names{decision="verified"}', 5],
-    ['switchback_controller_dns_names{decision="dns-absent"}', 1],
-  ]);
-  dns = { verified: 6, "dns-absent": 0 };
-  assert.deepEqual(
-    (await decisions()).map(([, count]) => count),
-    [6, 0],
-  );
-});
-
 test("each count of the reconciler has its own metric", async () => {
   const registry = new MetricsRegistry();
   const metrics = publicationMetrics(registry);

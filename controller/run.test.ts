@@ -13,7 +13,6 @@ import {
   putIngress,
   untilPublished,
 } from "#test/fakes/controller-rig.ts";
-import { ipv4Answers, startDnsServer } from "#test/fakes/dns-server.ts";
 import { until } from "#test/fakes/kube-api.ts";
 import { refusal } from "#test/fakes/memory-kube.ts";
 import { OBJECTS, publishedIn, targetsIn } from "#test/published.ts";
@@ -220,11 +219,6 @@ test("with requireAdmitted, names wait until a controller has admitted their obj
   await untilPublished(rig);
 });
 
-test("without requireAdmitted, names do not wait", async (t) => {
-  const rig = await controllerRig(t, { prepare: (kube) => putIngress(kube, [NAME], {}) });
-  await untilPublished(rig);
-});
-
 test("without discovery, targets are resolved by class only, fronts are written, and no Service is read", async (t) => {
   const upstream = { service: { namespace: "ingress-nginx", name: "ingress-nginx-controller" } };
   const targets = [
@@ -286,29 +280,6 @@ test("with verifyDns `warn`, names are mapped before DNS answers; with `enforce`
   await until(() => isPublished(enforced), "an empty map");
   assert.equal((await enforced.status()).names[0]?.reason?.code, "dns-not-verified");
   assert.equal(lines(enforced), "");
-});
-
-test("auto: a name is mapped unless DNS leads elsewhere, even if DNS does not know it", async (t) => {
-  const records = new Map(Object.entries({ "cdn.example.com": "198.51.100.50", [NAME]: "192.0.2.80" }));
-  const dns = await startDnsServer(ipv4Answers(records));
-  t.after(() => dns.close());
-  const hosts = [NAME, "cdn.example.com", "absent.example.com"];
-  const rig = await controllerRig(t, {
-    config: { policy: { verifyDns: "auto", dnsServers: [dns.address] } },
-    prepare: (kube) => putIngress(kube, hosts),
-  });
-  await untilPublished(rig, "absent.example.com");
-  await untilPublished(rig);
-  const { names } = await rig.status();
-  assert.deepEqual(
-    names.map(({ name, reason }) => [name, reason?.code]),
-    [
-      [NAME, undefined],
-      ["cdn.example.com", "dns-elsewhere"],
-      ["absent.example.com", undefined],
-    ],
-  );
-  assert.ok(!lines(rig).includes("cdn.example.com"));
 });
 
 test("the controller reads every configured source, and no other", async (t) => {

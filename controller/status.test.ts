@@ -6,10 +6,9 @@ import { PublishedNames } from "#hostmap/published-names.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { claimOf } from "#test/arbitraries.ts";
 import type { ClaimSource } from "./sources/types.ts";
-import { type StatusDeps, statusDocument } from "./status.ts";
+import { followerStatus, type StatusDeps, statusDocument } from "./status.ts";
 import { fixedTargetAddresses } from "./target-addresses.ts";
 import { classCatalog } from "./targets/resolver.ts";
-import type { FoundTarget } from "./targets/service-view.ts";
 
 const RULES = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 2 };
 const SOURCE: ClaimSource = {
@@ -94,68 +93,18 @@ test("each name is listed with its object, target and addresses, or with the rea
   for (const { reason } of names) assert.ok(reason === undefined || reason.text.length > 5);
 });
 
-test("a follower reports the same names as the leader, and that it does not lead", () => {
-  const plan = planOf(claimOf("a.example.com", "shop/ok", { target: "relayed" }));
-  const follower = statusDocument(depsOf(plan));
-  assert.deepEqual([follower.leader, follower.hold, follower.leaving], [false, undefined, []]);
+test("a leader reports its map: a hold, and the names that leave; a follower knows nothing", () => {
   const publishedNames = new PublishedNames({ vanishMs: 60, guardNames: 1, holdMs: 300 });
   publishedNames.want("old.example.com", { addresses: ["198.51.100.9"] });
   publishedNames.release("old.example.com", 1);
   publishedNames.settle(1);
-  const leader = statusDocument(depsOf(plan, { map: { synced: true, publishedNames, revision: "abc" } }));
+  const leader = statusDocument(depsOf(planOf(), { map: { synced: true, publishedNames, revision: "abc" } }));
   assert.deepEqual(
     [leader.leader, leader.hold?.names, leader.leaving, leader.revision],
     [true, 1, ["old.example.com"], "abc"],
   );
-  assert.deepEqual(leader.names, follower.names);
-});
-
-test("targets are listed as configured, with their known addresses", () => {
-  assert.deepEqual(statusDocument(depsOf(planOf())).targets, [
-    { name: "relayed", relayed: true, clusterIPs: ["198.51.100.9", "2001:db8::9"], upstream: "h", ports: BOTH },
-    { name: "waiting", relayed: true, clusterIPs: [], upstream: "h", ports: BOTH },
-    { name: "direct", relayed: false, clusterIPs: [], upstream: "h", ports: [{ port: 80, protocol: "none" }] },
-  ]);
-});
-
-test("a discovered target is reported with its Service, and its name with the reason for waiting", () => {
-  const found = {
-    ...config.targets[0],
-    name: "found",
-    upstream: { service: { namespace: "edge", name: "lb" } },
-    upstreamIPs: ["198.51.100.80"],
-  };
-  const catalog = {
-    configured: () => [],
-    found: (name: string) => (name === "found" ? (found as FoundTarget) : undefined),
-  };
-  const addresses = {
-    ...fixedTargetAddresses([{ name: "found", clusterIPs: [] }]),
-    reasonOf: (target: string) => ({ code: "too-many-targets", text: `no room for ${target}` }),
-  };
-  const plan = planOf(claimOf("a.example.com", "shop/ok", { target: "found" }));
-  const { targets, names } = statusDocument(depsOf(plan, { catalog, addresses }));
-  assert.deepEqual(targets, [{ name: "found", relayed: true, clusterIPs: [], upstream: "edge/lb", ports: BOTH }]);
-  assert.deepEqual(names[0]?.reason, { code: "too-many-targets", text: "no room for found" });
-});
-
-test("all fields of the document of a follower without claims", () => {
-  assert.deepEqual(
-    statusDocument(depsOf(planOf(), { map: { synced: false, publishedNames: undefined, revision: "abc" } })),
-    {
-      leader: false,
-      identity: "controller-0",
-      synced: false,
-      revision: "abc",
-      sources: SOURCE.state(),
-      targets: statusDocument(depsOf(planOf())).targets,
-      hold: undefined,
-      warnings: [],
-      dns: undefined,
-      leaving: [],
-      names: [],
-    },
-  );
+  const { leader: leads, synced, names } = followerStatus("controller-1");
+  assert.deepEqual([leads, synced, names], [false, false, []]);
 });
 
 const OK = { target: "relayed", created: "2026-01-01T00:00:00Z" };
@@ -271,25 +220,6 @@ test("a public IPv6 address of a name is a warning while its mapping is IPv4 onl
     ["public-ipv6"],
   );
   assert.deepEqual(documentWith("198.51.100.9", "2001:db8::9").warnings, []);
-});
-
-test("the warning of a lost port takes precedence over that of an IPv6 address", () => {
-  const lost = { code: "port-lost", text: "its target relayed has no port 80" };
-  const plan = planOf({ ...claimOf("a.example.com", "a/x", { target: "relayed" }), warning: lost });
-  const addresses = fixedTargetAddresses([{ name: "relayed", clusterIPs: ["198.51.100.9"] }]);
-  const verifier = {
-    mismatches: () => [],
-    decisions: () => [],
-    answersOf: () => undefined,
-    warningOf: () => undefined,
-    hasPublicIpv6: () => true,
-  };
-  const { names, warnings } = statusDocument(depsOf(plan, { addresses, verifier }));
-  assert.deepEqual(names[0]?.warning, lost);
-  assert.deepEqual(
-    warnings.map(({ code }) => code),
-    ["port-lost"],
-  );
 });
 
 test("the document is JSON, and hostile names in it are escaped", () => {
