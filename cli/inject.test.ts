@@ -88,13 +88,13 @@ describe("inject with a hosts file", () => {
 
   it("refuses the names that an Ingress may not claim, with the same reason codes", async () => {
     const refused = {
-      "metadata.google.internal": "metadata-server",
-      "acme-v02.api.letsencrypt.org": "acme-server",
-      "web.shop.svc": "cluster-domain",
-      "localhost.localdomain": "loopback-name",
-      localhost: "name-single-label",
-      "a_b.example.com": "name-not-rfc1123",
-      "203.0.113.7": "name-is-ip",
+      "metadata.google.internal": "name-protected",
+      "acme-v02.api.letsencrypt.org": "name-protected",
+      "web.shop.svc": "name-protected",
+      "localhost.localdomain": "name-protected",
+      localhost: "name-invalid",
+      "a_b.example.com": "name-invalid",
+      "203.0.113.7": "name-invalid",
       "*.example.com": "wildcard",
     };
     const text = `203.0.113.5 ok.example.com ${Object.keys(refused).join(" ")}\n300.0.0.1 a.example.com\n203.0.113.6\n`;
@@ -105,7 +105,7 @@ describe("inject with a hosts file", () => {
         line,
         code,
       ]),
-      [...Object.values(refused).map((code) => ["1", code]), ["2", "address-invalid"], ["3", "name-empty"]],
+      [...Object.values(refused).map((code) => ["1", code]), ["2", "address-invalid"], ["3", "name-invalid"]],
     );
   });
 

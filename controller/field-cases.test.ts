@@ -99,7 +99,7 @@ async function mappedNames(t: TestContext, given: Case, objects: readonly Item[]
     const found = namesIn(status, given);
     for (const name of given.notMapped ?? []) assert.match(found[name] ?? "", /^not mapped/);
     const isSettled =
-      status.names.every(({ reason }) => reason?.code !== "dns-pending") &&
+      status.names.every(({ reason }) => reason?.code !== "dns-not-verified") &&
       questionsIn(configMaps(kube)).every(({ known }) => known !== undefined);
     if ((isSettled && isDeepStrictEqual(found, right)) || tries > 250) return found;
     await setTimeout(20);

@@ -102,7 +102,7 @@ test("a name leaves if a rule denies it", async (t) => {
   const rig = await restarted(t, (kube) => put(kube, "shop/web", NOTHING), {
     policy: { denyDomains: ["example.com", "*.example.com"] },
   });
-  await becomes(rig, "shop/web", [null, "domain-denied", null]);
+  await becomes(rig, "shop/web", [null, "domain-not-allowed", null]);
   assert.deepEqual((await rig.status()).leaving, [NAME]);
 });
 

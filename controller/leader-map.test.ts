@@ -49,7 +49,7 @@ test("published names that are not planned leave after vanishMs, planned ones st
 
 test("a published name stays until its claim is decided; then it leaves, or moves to its target", () => {
   const { plan, lines, claim, update, text } = rig({ "gone.com": A, "kept.com": A });
-  const pending = { target: { code: "dns-pending", text: "waits" }, undecided: true as const, maybe: "edge" };
+  const pending = { target: { code: "dns-not-verified", text: "waits" }, undecided: true as const, maybe: "edge" };
   for (const name of lines.keys()) plan.set(name, [claimOf(name, `shop/${name}`, pending)]);
   update(EDGE(B));
   const both = [`${A} gone.com`, `${A} kept.com`];
@@ -154,7 +154,7 @@ test("a name whose target is not known stays while its namespace is back with an
   const { plan, map, update, text } = rig({ "back.com": A });
   map.names.load([{ name: "held.com", addresses: [A], holder: "shop", target: undefined }]);
   update(EDGE(B), 1_000);
-  const pending = { target: { code: "dns-pending", text: "waits" }, undecided: true as const, maybe: "edge" };
+  const pending = { target: { code: "dns-not-verified", text: "waits" }, undecided: true as const, maybe: "edge" };
   plan.set("held.com", [claimOf("held.com", "shop/held.com", pending)]);
   update(EDGE(B), 1_010);
   assert.deepEqual(text(1_010), [`${A} back.com`, `${A} held.com`]);

@@ -26,7 +26,7 @@ for (const [what, harm] of [
     leadership.abort();
     store.current = harm(store.current as MapObject);
     const first = leadWithDispute(store);
-    const pending = { target: { code: "dns-pending", text: "waits" }, pending: "ingress-nginx" };
+    const pending = { target: { code: "dns-not-verified", text: "waits" }, pending: "ingress-nginx" };
     first.source.sink("shop/slow", [claimOf("slow.example.com", "shop/slow", pending)]);
     await pass(4_900);
     assert.deepEqual(store.writes, [], "readers keep their last map until DNS has answered");

@@ -86,7 +86,7 @@ test("each name is listed with its object, target and addresses, or with the rea
     ["shop/wild", "*.example.com", "relayed", 2, "wildcard"],
     ["shop/over", "c.example.com", undefined, 0, "namespace-quota"],
     ["other/wait", "b.example.com", "waiting", 0, "target-without-address"],
-    ["other/bad", "bad name", undefined, 0, "name-not-rfc1123"],
+    ["other/bad", "bad name", undefined, 0, "name-invalid"],
     ["third/late", "a.example.com", undefined, 0, "conflict"],
     ["third/none", "d.example.com", undefined, 0, "no-target"],
   ]);
@@ -226,7 +226,7 @@ test("the document is JSON, and hostile names in it are escaped", () => {
   const document = statusDocument(depsOf(planOf(claimOf("a\u001b[31m\n.example.com", "shop/x"))));
   const text = JSON.stringify(document);
   assert.match(text, /^[\x20-\x7e]+$/);
-  assert.deepEqual(JSON.parse(text).names[0].reason.code, "name-not-rfc1123");
+  assert.deepEqual(JSON.parse(text).names[0].reason.code, "name-invalid");
 });
 
 test("warns if a pod gets too many names, or more than it can hold; wildcards do not count", () => {

@@ -129,7 +129,7 @@ test("a new name waits at most 2 s for its first answer; a late answer still cou
   state.slow = true;
   set("a");
   await pass(1_900);
-  assert.deepEqual(results("a"), ["dns-pending?"]);
+  assert.deepEqual(results("a"), ["dns-not-verified?"]);
   await pass(200);
   assert.deepEqual(results("a"), ["edge"]);
   state.slow = false;

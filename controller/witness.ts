@@ -19,7 +19,7 @@ interface Subject {
 }
 
 const WAITING: Reason = {
-  code: "dns-pending",
+  code: "dns-not-verified",
   text: "waits for the first answer of the cluster's DNS, at most 2 s (policy.verifyDns)",
 };
 const NOT_VERIFIED: Reason = {

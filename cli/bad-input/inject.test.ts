@@ -53,7 +53,7 @@ walk("inject refuses, and strips nothing for,", [
   hosts(
     "of addresses",
     "\n203.0.113.5\n",
-    file("hosts:2: .* no hostname follows 203\\.0\\.113\\.5 \\(name-empty\\); .*"),
+    file("hosts:2: .* no hostname follows 203\\.0\\.113\\.5 \\(name-invalid\\); .*"),
   ),
   hosts(
     "with the columns exchanged",
@@ -63,7 +63,7 @@ walk("inject refuses, and strips nothing for,", [
   hosts(
     "of refused names",
     "127.0.0.1 localhost\n::1 x.svc\n",
-    file("hosts:1: .* has one label.*\\(name-single-label\\); .*"),
+    file("hosts:1: .* has one label.*\\(name-invalid\\); .*"),
   ),
   hosts("of wildcards", "203.0.113.5 *.example.com\n", file("hosts:1: .* cannot hold a wildcard \\(wildcard\\); .*")),
   hosts("that is a manifest", POD, file('hosts:1: .*"kind:" is not an IP address .*')),
@@ -167,7 +167,7 @@ walk("inject refuses", [
     what: "refused names, if strict",
     args: ["inject", "--strict", "-f", "DIR/m.yaml", "--hosts", "DIR/hosts"],
     files: { "m.yaml": POD, hosts: `${HOSTS}203.0.113.5 metadata.google.internal\n` },
-    says: strict('\\S+hosts:2: left out \\(metadata-server\\): "metadata\\.google\\.internal" belongs .*'),
+    says: strict('\\S+hosts:2: left out \\(name-protected\\): "metadata\\.google\\.internal" belongs .*'),
   },
 ]);
 

@@ -41,10 +41,10 @@ const WHOLE = `1. The map from the objects in DIR
   ---  ---  ---
   shop.example.com  Ingress shop/web  127.0.0.1
   api.example.com  Ingress shop/api  127.0.0.1
-  acme-v02.api.letsencrypt.org  Ingress shop/greedy  not mapped (acme-server): "acme-v02.api.letsencrypt.org" belongs to a public ACME server and is never mapped
+  acme-v02.api.letsencrypt.org  Ingress shop/greedy  not mapped (name-protected): "acme-v02.api.letsencrypt.org" belongs to a public ACME server and is never mapped
   *.example.com  Gateway shop/public  not mapped (wildcard): a hosts file cannot hold a wildcard: it is kept, but no pod gets it
   checkout.example.com  HTTPRoute shop/checkout  127.0.0.1
-  checkout.example.net  HTTPRoute shop/checkout  not mapped (no-matching-hostname): no listener accepts this name; they accept "*.example.com"
+  checkout.example.net  HTTPRoute shop/checkout  not mapped (no-matching-listener): no listener accepts this name; they accept "*.example.com"
 
 2. Each pod goes through the webhook, as the API server sends it (HTTPS, verified against Switchback's CA)
 
@@ -112,7 +112,7 @@ spec:
     await writeFile(join(directory, "odd.yaml"), odd);
     const text = await output();
     assert.match(text, /! broken\.yaml: document 1: .*\(yaml-invalid\)/);
-    assert.match(text, /a b\.example\.com.* not mapped \(name-not-rfc1123\)/);
+    assert.match(text, /a b\.example\.com.* not mapped \(name-invalid\)/);
     assert.match(text, /cert-manager-7d9f8 +fine\.example\.com +socket hang up +200/);
   });
 

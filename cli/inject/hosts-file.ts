@@ -54,7 +54,7 @@ function readEntries(raw: string): { entries: string[]; refused: Reason[] } {
     return { entries: [], refused: [reason] };
   }
   if (names.length === 0) {
-    return { entries: [], refused: [{ code: "name-empty", text: `no hostname follows ${address}` }] };
+    return { entries: [], refused: [{ code: "name-invalid", text: `no hostname follows ${address}` }] };
   }
   const entries: string[] = [];
   const refused: Reason[] = [];

@@ -21,19 +21,10 @@ const HARMLESS = {
  * owner of this object must not learn from an Event.
  */
 const ADVICE: Readonly<Record<string, Advice>> = {
-  "name-empty": { text: HOSTNAME },
-  "name-too-long": { text: HOSTNAME },
-  "name-too-deep": { text: HOSTNAME },
-  "name-single-label": { text: HOSTNAME },
-  "name-not-rfc1123": { text: HOSTNAME },
-  "name-is-ip": { text: HOSTNAME },
-  "cluster-domain": { text: PROTECTED },
-  "loopback-name": { text: PROTECTED },
-  "metadata-server": { text: PROTECTED },
-  "acme-server": { text: PROTECTED },
+  "name-invalid": { text: HOSTNAME },
+  "name-protected": { text: PROTECTED },
   "in-cluster-name": { text: "in pods the name stands for a Service: use another name" },
   "namespace-not-allowed": { text: `this namespace may not claim names; ${OF_CLUSTER}` },
-  "domain-denied": { text: `its domain may not be mapped; ${OF_CLUSTER}` },
   "domain-not-allowed": { text: `its domain may not be mapped; ${OF_CLUSTER}` },
   "claim-not-allowed": { text: `this namespace may not claim its domain; ${OF_CLUSTER}` },
   "namespace-quota": { text: `this namespace claims more names than it may; claim fewer, or ${OF_CLUSTER}` },
@@ -63,7 +54,6 @@ const ADVICE: Readonly<Record<string, Advice>> = {
   "dns-absent": { text: "DNS does not know the name: create the record" },
   "dns-elsewhere": { text: "DNS leads the name elsewhere: correct the record, or remove the name from the object" },
   "not-accepted": { text: GATEWAY_REFUSES },
-  "listener-refused": { text: GATEWAY_REFUSES },
   "port-lost": {
     mapped: true,
     text:

@@ -32,7 +32,7 @@ describe("an object whose names are not mapped", () => {
     assert.deepEqual(notes(rig), [
       "shop/web: a.example.com, b.example.com are not mapped (no-target): no known ingress controller serves the " +
         "class of the object; correct it, or ask the cluster administrator for the mapping if pods need it",
-      "shop/web: denied.example.com is not mapped (domain-denied): its domain may not be mapped; ask the " +
+      "shop/web: denied.example.com is not mapped (domain-not-allowed): its domain may not be mapped; ask the " +
         "cluster administrator for the mapping if pods need it",
     ]);
     const [{ type, reason, regarding }] = rig.sent as [(typeof rig.sent)[0]];

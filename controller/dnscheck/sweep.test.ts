@@ -105,7 +105,7 @@ test("everything pauses while DNS does not answer for the cluster; new names are
   assert.deepEqual(results("a"), ["edge"]);
   set("b", "edge", ["b.example.com"]);
   await pass(1_800);
-  assert.deepEqual(results("b"), ["dns-pending?"]);
+  assert.deepEqual(results("b"), ["dns-not-verified?"]);
   await pass(300);
   assert.deepEqual(results("b"), ["edge"]);
   const warned = () => log.lines.filter(({ level }) => level === "warn").map(({ fields }) => fields);
@@ -124,7 +124,7 @@ test("names of the start wait for their turn while DNS answers, and 2 s if it do
   for (const [index, name] of names.entries()) set(name, "edge", [name], of(`n${index % 50}`));
   await sync();
   await pass(2_900);
-  const waiting = () => names.filter((name) => results(name)[0] === "dns-pending?").length;
+  const waiting = () => names.filter((name) => results(name)[0] === "dns-not-verified?").length;
   assert.ok(asked.length > 200 && asked.length <= 330, `${asked.length}`);
   assert.ok(waiting() >= 500 - asked.length && waiting() <= 510 - asked.length, `${waiting()}`);
   state.slow = true;

@@ -125,7 +125,7 @@ test("a change of a Gateway changes its routes' claims; routes of two kinds with
   api.set(GRPC_ROUTES, routeObject("web", ["gw"], ["b.example.com"]));
   assert.deepEqual(take(), [`GRPCRoute ${INFRA}/web: b.example.com`, `HTTPRoute ${INFRA}/web: a.example.com`]);
   api.set(GATEWAYS, gatewayObject("gw", [{ hostname: "a.example.com" }]));
-  assert.deepEqual(take(), [`GRPCRoute ${INFRA}/web: no-matching-hostname`, `HTTPRoute ${INFRA}/web: a.example.com`]);
+  assert.deepEqual(take(), [`GRPCRoute ${INFRA}/web: no-matching-listener`, `HTTPRoute ${INFRA}/web: a.example.com`]);
 });
 
 test("listeners claim hostnames if this is configured", async (t) => {
@@ -145,7 +145,7 @@ test("ListenerSets claim hostnames, and namespaces are read if a Gateway selects
   await settled();
   assert.deepEqual(take(), [`Gateway ${INFRA}/gw: `, "ListenerSet shop/set: a.example.com"]);
   api.set(NAMESPACES, { metadata: { name: "shop", labels: {} } });
-  assert.deepEqual(take(), ["ListenerSet shop/set: listener-set-not-allowed"]);
+  assert.deepEqual(take(), ["ListenerSet shop/set: not-allowed"]);
 });
 
 test("an older Gateway API without ListenerSets is read as far as possible", async (t) => {

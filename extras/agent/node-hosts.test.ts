@@ -235,7 +235,7 @@ test("names of the cluster are not written, even if the map has them and they ar
   hosts.setMap(mapOf("a.example.com", "kubernetes.default.svc.k8s.corp.example", "web.shop.svc"));
   hosts.reconcile(true);
   assert.ok(hasName(text(), "a.example.com") && !text().includes("svc"), text());
-  assert.deepEqual([hosts.report.names, hosts.report.problem?.code], [1, "cluster-domain"]);
+  assert.deepEqual([hosts.report.names, hosts.report.problem?.code], [1, "name-protected"]);
   assert.match(hosts.report.problem?.text ?? "", /^2 names are left out: /);
 });
 

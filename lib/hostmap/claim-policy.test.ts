@@ -21,24 +21,24 @@ const BUILT_IN: ReadonlyArray<readonly [hostname: string, code: string]> = [
   ["a.example.com", "allowed"],
   ["printer.local", "allowed"],
   ["*.example.com", "allowed"],
-  ["kubernetes.default", "cluster-domain"],
-  ["Kubernetes.Default.SVC", "cluster-domain"],
-  ["web.shop.svc", "cluster-domain"],
-  ["*.shop.svc", "cluster-domain"],
-  ["10-244-0-5.shop.pod", "cluster-domain"],
-  ["api.bank.svc.clusterset.local", "cluster-domain"],
-  ["web.shop.svc.cluster.local", "cluster-domain"],
-  ["cluster.local", "cluster-domain"],
-  ["a.localhost", "loopback-name"],
-  ["localhost.localdomain", "loopback-name"],
-  ["metadata.google.internal", "metadata-server"],
-  ["*.google.internal", "metadata-server"],
-  ["host.docker.internal", "metadata-server"],
-  ["acme-v02.api.letsencrypt.org", "acme-server"],
-  ["r3.o.lencr.org", "acme-server"],
-  ["acme.zerossl.com", "acme-server"],
-  ["*.buypass.com", "acme-server"],
-  ["*.digicert.com", "acme-server"],
+  ["kubernetes.default", "name-protected"],
+  ["Kubernetes.Default.SVC", "name-protected"],
+  ["web.shop.svc", "name-protected"],
+  ["*.shop.svc", "name-protected"],
+  ["10-244-0-5.shop.pod", "name-protected"],
+  ["api.bank.svc.clusterset.local", "name-protected"],
+  ["web.shop.svc.cluster.local", "name-protected"],
+  ["cluster.local", "name-protected"],
+  ["a.localhost", "name-protected"],
+  ["localhost.localdomain", "name-protected"],
+  ["metadata.google.internal", "name-protected"],
+  ["*.google.internal", "name-protected"],
+  ["host.docker.internal", "name-protected"],
+  ["acme-v02.api.letsencrypt.org", "name-protected"],
+  ["r3.o.lencr.org", "name-protected"],
+  ["acme.zerossl.com", "name-protected"],
+  ["*.buypass.com", "name-protected"],
+  ["*.digicert.com", "name-protected"],
   ["notletsencrypt.org", "allowed"],
   ["letsencrypt.org.example.com", "allowed"],
   ["svc.example.com", "allowed"],
@@ -50,9 +50,10 @@ for (const [hostname, code] of BUILT_IN) {
   });
 }
 
+const CLUSTER = "belongs to the cluster's own DNS";
 /** Protected names by reason. The name itself is protected, and so are all names below it. */
 const PROTECTED: Readonly<Record<string, readonly string[]>> = {
-  "cluster-domain": [
+  [CLUSTER]: [
     "svc",
     "pod",
     "cluster.local",
@@ -62,8 +63,8 @@ const PROTECTED: Readonly<Record<string, readonly string[]>> = {
     "kube-public",
     "kube-node-lease",
   ],
-  "loopback-name": ["localhost", "localdomain"],
-  "metadata-server": [
+  "is a loopback name (RFC 6761)": ["localhost", "localdomain"],
+  "belongs to a cloud's metadata service or to the container host": [
     "metadata.google.internal",
     "google.internal",
     "metadata.goog",
@@ -76,7 +77,7 @@ const PROTECTED: Readonly<Record<string, readonly string[]>> = {
     "docker.internal",
     "minikube.internal",
   ],
-  "acme-server": [
+  "belongs to a public ACME server": [
     "letsencrypt.org",
     "lencr.org",
     "pki.goog",
@@ -93,28 +94,22 @@ const PROTECTED: Readonly<Record<string, readonly string[]>> = {
     "acme-api.actalis.com",
   ],
 };
-const TEXT: Readonly<Record<string, string>> = {
-  "cluster-domain": "belongs to the cluster's own DNS",
-  "loopback-name": "is a loopback name (RFC 6761)",
-  "metadata-server": "belongs to a cloud's metadata service or to the container host",
-  "acme-server": "belongs to a public ACME server",
-};
-for (const [code, names] of Object.entries(PROTECTED)) {
-  test(`${code}: ${names.length} names and all names below them, but no name that only ends like one`, () => {
+for (const [why, names] of Object.entries(PROTECTED)) {
+  test(`${why}: ${names.length} names and all names below them, but no name that only ends like one`, () => {
     const policy = createClaimPolicy(OPEN, undefined);
     for (const suffix of names) {
       for (const name of suffix.includes(".")
         ? [suffix, `a.${suffix}`, `*.${suffix}`]
         : [`a.${suffix}`, `*.b.${suffix}`]) {
-        const reason = { code, text: `"${name}" ${TEXT[code]} and is never mapped` };
+        const reason = { code: "name-protected", text: `"${name}" ${why} and is never mapped` };
         assert.deepEqual(policy(claimOf(name, "shop/web")).refused, reason);
       }
       const isBelow = names.some((other) => suffix.endsWith(`.${other}`));
-      assert.equal(codeOf(`a.not${suffix}`), isBelow ? code : "allowed", suffix);
+      assert.equal(codeOf(`a.not${suffix}`), isBelow ? "name-protected" : "allowed", suffix);
       assert.equal(codeOf(`${suffix}.example.com`), "allowed", suffix);
       const above = suffix.slice(suffix.indexOf(".") + 1);
       if (!above.includes(".")) continue;
-      assert.equal(codeOf(`*.${above}`), code === "cluster-domain" ? "allowed" : code, `*.${above}`);
+      assert.equal(codeOf(`*.${above}`), why === CLUSTER ? "allowed" : "name-protected", `*.${above}`);
     }
   });
 }
@@ -125,7 +120,7 @@ test("an evaluated claim has the name in lower case, whether it is a wildcard, a
   assert.deepEqual(policy(plain), { claim: plain, name: "a.example.com", wildcard: false, refused: undefined });
   assert.deepEqual(policy(wild), { claim: wild, name: "*.example.com", wildcard: true, refused: undefined });
   const bad = policy(claimOf("a..b", "shop/web"));
-  assert.deepEqual([bad.name, bad.wildcard, bad.refused?.code], ["a..b", false, "name-not-rfc1123"]);
+  assert.deepEqual([bad.name, bad.wildcard, bad.refused?.code], ["a..b", false, "name-invalid"]);
 });
 
 test("the reason names the setting that refuses the claim", () => {
@@ -137,7 +132,7 @@ test("the reason names the setting that refuses the claim", () => {
   };
   assert.deepEqual(refused({ namespaces: ["other"] }), namespace);
   assert.deepEqual(refused({ denyNamespaces: ["shop"] }), namespace);
-  const denied = { code: "domain-denied", text: '"a.example.com" is under policy.denyDomains' };
+  const denied = { code: "domain-not-allowed", text: '"a.example.com" is under policy.denyDomains' };
   assert.deepEqual(refused({ denyDomains: ["b.example.com", "*.example.com"] }), denied);
   const notAllowed = { code: "domain-not-allowed", text: '"a.example.com" is not under policy.allowDomains' };
   assert.deepEqual(refused({ allowDomains: ["b.example.com"] }), notAllowed);
@@ -156,13 +151,13 @@ test("rules for namespaces, and the annotation if it is enabled, also restrict c
 });
 
 test("the cluster domain is refused, and a wildcard of any depth above it, but not one of one label", () => {
-  assert.equal(codeOf("web.shop.svc.k8s.corp.example", {}, "K8s.Corp.example."), "cluster-domain");
-  assert.equal(codeOf("k8s.corp.example", {}, "k8s.corp.example"), "cluster-domain");
+  assert.equal(codeOf("web.shop.svc.k8s.corp.example", {}, "K8s.Corp.example."), "name-protected");
+  assert.equal(codeOf("k8s.corp.example", {}, "k8s.corp.example"), "name-protected");
   assert.equal(codeOf("shop.corp.example", {}, "k8s.corp.example"), "allowed");
   assert.equal(codeOf("*.corp.example", {}, "k8s.corp.example"), "allowed");
   const policy = createClaimPolicy(OPEN, "k8s.corp.example");
   const code = (name: string) => policy(claimOf(name, "shop/web", { anyDepth: true })).refused?.code;
-  assert.equal(code("*.corp.example"), "cluster-domain");
+  assert.equal(code("*.corp.example"), "name-protected");
   assert.equal(code("*.shop.corp.example"), undefined);
 });
 
@@ -170,8 +165,8 @@ const RULES: ReadonlyArray<readonly [rules: Partial<PolicyRules>, hostname: stri
   [{ allowDomains: ["*.example.com"] }, "a.example.com", "allowed"],
   [{ allowDomains: ["*.example.com"] }, "example.com", "domain-not-allowed"],
   [{ allowDomains: ["*.example.com", "example.com"] }, "example.com", "allowed"],
-  [{ denyDomains: ["*.secret.example.com"] }, "a.secret.example.com", "domain-denied"],
-  [{ denyDomains: ["*.example.com"], allowDomains: ["a.example.com"] }, "a.example.com", "domain-denied"],
+  [{ denyDomains: ["*.secret.example.com"] }, "a.secret.example.com", "domain-not-allowed"],
+  [{ denyDomains: ["*.example.com"], allowDomains: ["a.example.com"] }, "a.example.com", "domain-not-allowed"],
   [{ namespaces: ["shop"] }, "a.example.com", "allowed"],
   [{ namespaces: ["other"] }, "a.example.com", "namespace-not-allowed"],
   [{ denyNamespaces: ["shop"] }, "a.example.com", "namespace-not-allowed"],
@@ -187,12 +182,12 @@ for (const [rules, hostname, code] of RULES) {
 test("an invalid name keeps its text, and is refused for that before any rule applies", () => {
   const evaluated = createClaimPolicy({ ...OPEN, denyDomains: ["*"] }, undefined)(claimOf("a b", "shop/web"));
   assert.equal(evaluated.name, "a b");
-  assert.equal(evaluated.refused?.code, "name-not-rfc1123");
+  assert.equal(evaluated.refused?.code, "name-invalid");
 });
 
 test("a claim without a target is refused with the source's reason, unless its name is already refused", () => {
   const reason = { code: "no-target", text: "no target serves the class" };
   const policy = createClaimPolicy(OPEN, undefined);
   assert.deepEqual(policy(claimOf("a.example.com", "shop/web", { target: reason })).refused, reason);
-  assert.equal(policy(claimOf("a.localhost", "shop/web", { target: reason })).refused?.code, "loopback-name");
+  assert.equal(policy(claimOf("a.localhost", "shop/web", { target: reason })).refused?.code, "name-protected");
 });

@@ -53,7 +53,7 @@ export function createClaimPolicy(
         : undefined,
     (name) =>
       denied.some((glob) => glob.matches(name))
-        ? { code: "domain-denied", text: `${show(name)} is under policy.denyDomains` }
+        ? { code: "domain-not-allowed", text: `${show(name)} is under policy.denyDomains` }
         : undefined,
     (name) =>
       rules.allowDomains.length > 0 && !allowed.some((glob) => glob.matches(name))

@@ -34,7 +34,7 @@ function codes(plan: Plan): Record<string, string> {
 
 test("a published name is reported when its claim is decided, even if this leader never planned it", () => {
   const name = "a.example.com";
-  const reason = { code: "dns-pending", text: "waits" };
+  const reason = { code: "dns-not-verified", text: "waits" };
   const pending = { ...claimOf(name, "a/x"), target: reason, undecided: true as const, maybe: "edge" };
   const plan = planOf(["a/x", [pending]], ["b/x", [pending]]);
   publish(plan, { [name]: "a" });

@@ -26,33 +26,33 @@ for (const [text, kind, name] of ACCEPTED) {
   test(`${text.slice(0, 40)} is accepted as a ${kind}`, () => assert.deepEqual(parseHostname(text), { kind, name }));
 }
 
-const REFUSED: ReadonlyArray<readonly [text: string, code: string]> = [
-  ["", "name-empty"],
-  [`a${LONGEST}`, "name-too-long"],
-  [`${"a.".repeat(31)}example.com`, "name-too-deep"],
-  [`*.${"a.".repeat(31)}example.com`, "name-too-deep"],
-  ["localhost", "name-single-label"],
-  ["*.com", "name-single-label"],
-  ["127.0.0.1", "name-is-ip"],
-  ["127.1", "name-is-ip"],
-  ["0x7f.1", "name-is-ip"],
-  ["a.0X7F", "name-is-ip"],
-  ["a.example.0x", "name-is-ip"],
-  ["*.1.2.3.4", "name-is-ip"],
-  ["::1", "name-is-ip"],
-  ["a.example.com:443", "name-is-ip"],
-  ["a.example.com.", "name-not-rfc1123"],
-  ["a b.example.com", "name-not-rfc1123"],
-  ["a.example.com\n", "name-not-rfc1123"],
-  ["*.*.example.com", "name-not-rfc1123"],
-  ["a_b.example.com", "name-not-rfc1123"],
-  [`${LABEL_63}a.com`, "name-not-rfc1123"],
-  ["\u212aube.example.com", "name-not-rfc1123"],
+const REFUSED: readonly string[] = [
+  "",
+  `a${LONGEST}`,
+  `${"a.".repeat(31)}example.com`,
+  `*.${"a.".repeat(31)}example.com`,
+  "localhost",
+  "*.com",
+  "127.0.0.1",
+  "127.1",
+  "0x7f.1",
+  "a.0X7F",
+  "a.example.0x",
+  "*.1.2.3.4",
+  "::1",
+  "a.example.com:443",
+  "a.example.com.",
+  "a b.example.com",
+  "a.example.com\n",
+  "*.*.example.com",
+  "a_b.example.com",
+  `${LABEL_63}a.com`,
+  "\u212aube.example.com",
 ];
-for (const [text, code] of REFUSED) {
-  test(`${JSON.stringify(text).slice(0, 40)} is refused: ${code}`, () => {
+for (const text of REFUSED) {
+  test(`${JSON.stringify(text).slice(0, 40)} is refused`, () => {
     const parsed = parseHostname(text);
-    assert.equal(parsed.kind === "invalid" && parsed.reason.code, code);
+    assert.equal(parsed.kind === "invalid" && parsed.reason.code, "name-invalid");
   });
 }
 
@@ -140,14 +140,14 @@ test("the full text of each reason why a hostname is refused", () => {
   };
   const label = "labels have 1 to 63 letters, digits and inner hyphens; write IDNA names as xn--";
   const texts: Readonly<Record<string, readonly [code: string, text: string]>> = {
-    "": ["name-empty", "a hostname must not be empty"],
-    [`a${LONGEST}`]: ["name-too-long", "a hostname has at most 253 bytes, this one has 254"],
-    [`${"a.".repeat(31)}example.com`]: ["name-too-deep", "a hostname has at most 32 labels, this one has 33"],
-    local: ["name-single-label", '"local" has one label; a public name has at least two'],
-    "127.1": ["name-is-ip", '"127.1" is, or would be read as, an IP address'],
-    "a.com:1": ["name-is-ip", '"a.com:1" is an IPv6 address or has a port; a hostname is expected'],
-    "a..com": ["name-not-rfc1123", `"a..com" has an empty label (a leading, doubled or trailing dot); ${label}`],
-    "a.b_c.com": ["name-not-rfc1123", `"a.b_c.com" has the label "b_c"; ${label}`],
+    "": ["name-invalid", "a hostname must not be empty"],
+    [`a${LONGEST}`]: ["name-invalid", "a hostname has at most 253 bytes, this one has 254"],
+    [`${"a.".repeat(31)}example.com`]: ["name-invalid", "a hostname has at most 32 labels, this one has 33"],
+    local: ["name-invalid", '"local" has one label; a public name has at least two'],
+    "127.1": ["name-invalid", '"127.1" is, or would be read as, an IP address'],
+    "a.com:1": ["name-invalid", '"a.com:1" is an IPv6 address or has a port; a hostname is expected'],
+    "a..com": ["name-invalid", `"a..com" has an empty label (a leading, doubled or trailing dot); ${label}`],
+    "a.b_c.com": ["name-invalid", `"a.b_c.com" has the label "b_c"; ${label}`],
   };
   for (const [name, [code, text]] of Object.entries(texts)) assert.deepEqual(reason(name), { code, text });
   assert.equal(parseHostname(5 as never).kind, "invalid");

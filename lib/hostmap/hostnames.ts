@@ -23,9 +23,9 @@ type ParsedName =
  * label is refused too: many resolvers read such a name as an IPv4 address (WHATWG URL, "ends in a number").
  */
 export function parseHostname(text: string): ParsedName {
-  if (typeof text !== "string" || text === "") return invalid("name-empty", "a hostname must not be empty");
+  if (typeof text !== "string" || text === "") return invalid("a hostname must not be empty");
   if (text.length > MAX_NAME_BYTES) {
-    return invalid("name-too-long", `a hostname has at most ${MAX_NAME_BYTES} bytes, this one has ${text.length}`);
+    return invalid(`a hostname has at most ${MAX_NAME_BYTES} bytes, this one has ${text.length}`);
   }
   const lower = foldCase(text);
   const wildcard = lower.startsWith("*.");
@@ -34,12 +34,11 @@ export function parseHostname(text: string): ParsedName {
   const bad = labels.find((label) => !LABEL.test(label));
   if (bad !== undefined) return invalidLabel(text, bad);
   if (labels.length > MAX_LABELS) {
-    return invalid("name-too-deep", `a hostname has at most ${MAX_LABELS} labels, this one has ${labels.length}`);
+    return invalid(`a hostname has at most ${MAX_LABELS} labels, this one has ${labels.length}`);
   }
-  if (labels.length < 2)
-    return invalid("name-single-label", `${show(text)} has one label; a public name has at least two`);
+  if (labels.length < 2) return invalid(`${show(text)} has one label; a public name has at least two`);
   const last = labels[labels.length - 1] ?? "";
-  if (NUMERIC.test(last)) return invalid("name-is-ip", `${show(text)} is, or would be read as, an IP address`);
+  if (NUMERIC.test(last)) return invalid(`${show(text)} is, or would be read as, an IP address`);
   return wildcard ? { kind: "wildcard", name: lower } : { kind: "name", name };
 }
 
@@ -52,17 +51,15 @@ export function foldCase(text: string): string {
 }
 
 function invalidLabel(text: string, label: string): ParsedName {
-  if (text.includes(":"))
-    return invalid("name-is-ip", `${show(text)} is an IPv6 address or has a port; a hostname is expected`);
+  if (text.includes(":")) return invalid(`${show(text)} is an IPv6 address or has a port; a hostname is expected`);
   const what = label === "" ? "an empty label (a leading, doubled or trailing dot)" : `the label ${show(label)}`;
   return invalid(
-    "name-not-rfc1123",
     `${show(text)} has ${what}; labels have 1 to 63 letters, digits and inner hyphens; write IDNA names as xn--`,
   );
 }
 
-function invalid(code: string, text: string): ParsedName {
-  return { kind: "invalid", reason: { code, text } };
+function invalid(text: string): ParsedName {
+  return { kind: "invalid", reason: { code: "name-invalid", text } };
 }
 
 /** Returns the names above a name, nearest first: `c.b.a` -> `b.a`, `a`. */

@@ -168,7 +168,7 @@ test("a claim that the policy refuses wins no name, uses no quota and causes no 
     ["shop/y", ["a", "b", "c"].map((name) => claimOf(`${name}.example.com`, "shop/y"))],
   );
   assert.equal(plan.planned.size, 3);
-  assert.equal(codes(plan)["shop/x denied.example.com"], "domain-denied");
+  assert.equal(codes(plan)["shop/x denied.example.com"], "domain-not-allowed");
 });
 
 const NAMES = ["a", "b", "c", "d", "e", "f"].map((label) => `${label}.example.com`);
@@ -286,7 +286,7 @@ test("if objects have different targets, the one whose target DNS leads to wins,
 
 test("a pending claim maps nothing and removes nothing, and its target counts as used", () => {
   const name = "a.example.com";
-  const reason = { code: "dns-pending", text: "waits" };
+  const reason = { code: "dns-not-verified", text: "waits" };
   const pending = { ...claimOf(name, "a/x"), target: reason, undecided: true as const, maybe: "edge" };
   const plan = planOf(["a/x", [pending]]);
   assert.deepEqual([plan.planned.size, plan.isUndecided(name), [...plan.targets]], [0, true, ["edge"]]);

@@ -67,10 +67,11 @@ const CLUSTER = [
  */
 export const BUILT_IN_SUFFIXES: readonly string[] = [...CLUSTER, ...LOOPBACK, ...METADATA, ...ACME];
 
+const PROTECTED = "name-protected";
+
 /** A group of protected suffixes, and the reason for their protection. */
 interface ProtectedGroup {
   readonly suffixes: readonly string[];
-  readonly code: string;
   readonly why: string;
   /**
    * Whether there are names at the suffix itself. If so, a wildcard of one label above the suffix matters. A domain
@@ -81,15 +82,14 @@ interface ProtectedGroup {
 
 /** The protected groups. The cluster's own domain is added to the first one. */
 const GROUPS: readonly [ProtectedGroup, ...ProtectedGroup[]] = [
-  { suffixes: CLUSTER, code: "cluster-domain", why: "belongs to the cluster's own DNS", areHosts: false },
-  { suffixes: LOOPBACK, code: "loopback-name", why: "is a loopback name (RFC 6761)", areHosts: true },
+  { suffixes: CLUSTER, why: "belongs to the cluster's own DNS", areHosts: false },
+  { suffixes: LOOPBACK, why: "is a loopback name (RFC 6761)", areHosts: true },
   {
     suffixes: METADATA,
-    code: "metadata-server",
     why: "belongs to a cloud's metadata service or to the container host",
     areHosts: true,
   },
-  { suffixes: ACME, code: "acme-server", why: "belongs to a public ACME server", areHosts: true },
+  { suffixes: ACME, why: "belongs to a public ACME server", areHosts: true },
 ];
 
 interface Protection extends Omit<ProtectedGroup, "suffixes"> {
@@ -127,10 +127,10 @@ export function protectNames(clusterDomain: string | undefined, searches: readon
   const atOrBelow = (shown: string, apex: string): Reason | undefined => {
     const suffix = [apex, ...parentsOf(apex)].find((each) => bySuffix.has(each));
     const found = suffix === undefined ? undefined : bySuffix.get(suffix);
-    return found && { code: found.code, text: `${shown} ${found.why} and is never mapped` };
+    return found && { code: PROTECTED, text: `${shown} ${found.why} and is never mapped` };
   };
   const above = (shown: string, found: Protection | undefined): Reason | undefined =>
-    found && { code: found.code, text: `${shown} covers ${show(found.suffix)}, which ${found.why}` };
+    found && { code: PROTECTED, text: `${shown} covers ${show(found.suffix)}, which ${found.why}` };
   return (name) => {
     if (!isWildcard(name)) return atOrBelow(show(name), name);
     const wildcard = plannedNameOf(name);

@@ -128,7 +128,7 @@ describe("Gateway API, once it is installed", () => {
     await api.gateway("sets", own);
     await api.listenerSet("set", "sets", listeners);
     await api.route("HTTPRoute", "set", "set", ["a.wide.example.com", "own.set.example.com"], toSet);
-    await refused("a.wide.example.com", "listener-set-not-allowed");
+    await refused("a.wide.example.com", "not-allowed");
     const selector = { matchLabels: { team: "sets" } };
     await api.gateway("sets", own, { allowedListeners: { namespaces: { from: "Selector", selector } } });
     await system.kubectl("label", "namespace", "shop", "team=sets");
@@ -139,8 +139,8 @@ describe("Gateway API, once it is installed", () => {
     const statuses = [{ name: "wide", attachedRoutes: 0, supportedKinds: [], ...conflict }];
     await api.listenerSet("set", "sets", listeners, { conditions: ACCEPTED, listeners: statuses });
     await unpublished("a.wide.example.com");
-    await refused("a.wide.example.com", "no-matching-hostname");
-    await refused("*.wide.example.com", "listener-refused");
+    await refused("a.wide.example.com", "no-matching-listener");
+    await refused("*.wide.example.com", "not-accepted");
     await published("own.set.example.com");
     await system.kubectl("label", "namespace", "shop", "team-");
     await unpublished("own.set.example.com");

@@ -89,13 +89,13 @@ describe("a tenant", () => {
   it("does not get the ACME servers' names, even if the policy allows it all names", async () => {
     const hosts = ["acme-v02.api.letsencrypt.org", "*.letsencrypt.org"];
     await claim("acme", "platform", hosts);
-    for (const host of hosts) await refused(host, "acme-server");
+    for (const host of hosts) await refused(host, "name-protected");
   });
 
   it("does not get names of the cluster's DNS", async () => {
     const hosts = ["kubernetes.default.svc", "kubernetes.default", "kubernetes.default.svc.cozy.example"];
     await claim("cluster", "platform", hosts);
-    for (const host of hosts) await refused(host, "cluster-domain");
+    for (const host of hosts) await refused(host, "name-protected");
   });
 
   it("gets the names that its namespace's annotation lists and that all may claim, and no others", async () => {

@@ -106,8 +106,8 @@ const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>>> = {
       parents: INTERSECTION,
       hostnames: ["non.matching.com", "*.nonmatchingwildcard.io", "very.specific.com"],
       expected: [
-        "non.matching.com: no-matching-hostname",
-        "*.nonmatchingwildcard.io: no-matching-hostname",
+        "non.matching.com: no-matching-listener",
+        "*.nonmatchingwildcard.io: no-matching-listener",
         "very.specific.com",
       ],
     },
@@ -115,8 +115,8 @@ const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>>> = {
       parents: INTERSECTION,
       hostnames: ["non.matching.com", "wildcard.io", "foo.wildcard.io", "bar.wildcard.io", "foo.bar.wildcard.io"],
       expected: [
-        "non.matching.com: no-matching-hostname",
-        "wildcard.io: no-matching-hostname",
+        "non.matching.com: no-matching-listener",
+        "wildcard.io: no-matching-listener",
         "foo.wildcard.io",
         "bar.wildcard.io",
         "foo.bar.wildcard.io",
@@ -125,7 +125,7 @@ const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>>> = {
     "wildcard-host-matches-listener-specific-host": {
       parents: INTERSECTION,
       hostnames: ["non.matching.com", "*.specific.com"],
-      expected: ["non.matching.com: no-matching-hostname", "very.specific.com"],
+      expected: ["non.matching.com: no-matching-listener", "very.specific.com"],
     },
     "wildcard-host-matches-listener-wildcard-host": {
       parents: INTERSECTION,
@@ -135,7 +135,7 @@ const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>>> = {
     "no-intersecting-hosts": {
       parents: INTERSECTION,
       hostnames: ["specific.but.wrong.com", "wildcard.io"],
-      expected: ["specific.but.wrong.com: no-matching-hostname", "wildcard.io: no-matching-hostname"],
+      expected: ["specific.but.wrong.com: no-matching-listener", "wildcard.io: no-matching-listener"],
     },
     "httproute-hostname-intersection-all": {
       parents: ["httproute-hostname-intersection-all"],
@@ -184,18 +184,18 @@ const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>>> = {
       "abc.foo.example.com",
     ]),
     "attaches-to-wildcard-example-com-with-hostname-intersection": intersecting("wildcard-example-com", [
-      "bar.com: no-matching-hostname",
+      "bar.com: no-matching-listener",
       "*.example.com",
       "*.foo.example.com",
       "abc.foo.example.com",
     ]),
     "attaches-to-wildcard-foo-example-com-with-hostname-intersection": intersecting("wildcard-foo-example-com", [
-      "bar.com: no-matching-hostname",
+      "bar.com: no-matching-listener",
       "*.foo.example.com",
       "abc.foo.example.com",
     ]),
     "attaches-to-abc-foo-example-com-with-hostname-intersection": intersecting("abc-foo-example-com", [
-      "bar.com: no-matching-hostname",
+      "bar.com: no-matching-listener",
       "abc.foo.example.com",
     ]),
   },

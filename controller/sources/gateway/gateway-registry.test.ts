@@ -50,7 +50,7 @@ describe("the registry", () => {
     assert.deepEqual(reported(), [[key("a"), ["a.com", "also-a.com"]]]);
     gateway("one", { hostname: "a.com" });
     assert.deepEqual(reported(), [
-      [key("a"), ["a.com", "also-a.com: no-matching-hostname"]],
+      [key("a"), ["a.com", "also-a.com: no-matching-listener"]],
       [key("b"), ["b.com"]],
     ]);
     registry.setGateway(`${INFRA}/one`, undefined);

@@ -104,7 +104,7 @@ describe("the ListenerSets that a Gateway accepts", () => {
         ]),
       );
       gateway("gw", allowed);
-      const expected = taken.map((is) => [is ? "set.com" : "set.com: listener-set-not-allowed"]);
+      const expected = taken.map((is) => [is ? "set.com" : "set.com: not-allowed"]);
       assert.deepEqual([set(own), set(other)], expected);
     });
   }
@@ -214,13 +214,13 @@ describe("ListenerSetHostnameConflict, ListenerSetProtocolConflict, ListenerSetR
     ];
     assert.deepEqual(set(listenerSetObject("some", "gw", listeners, { status: conflicted("True", "bad") })), [
       "good.com",
-      "own.com: listener-refused",
+      "own.com: not-accepted",
     ]);
     assert.deepEqual(route(routeObject("web", [setRef("some")])), ["good.com"]);
     assert.deepEqual(route(routeObject("web", [setRef("some", "bad")], ["own.com"])), ["own.com: not-allowed"]);
     const [, bad] = listeners;
     const none = listenerSetObject("none", "gw", bad ? [bad] : [], { status: conflicted("False", "bad") });
-    assert.deepEqual(set(none), ["own.com: listener-refused"]);
+    assert.deepEqual(set(none), ["own.com: not-accepted"]);
   });
 
   it("after the conflict has ended, the names of the listener are used", () => {
@@ -289,10 +289,12 @@ describe("a ListenerSet", () => {
     const code = (parent: Raw, namespace = INFRA) => set(listenerSetObject("set", parent, listeners, { namespace }));
     assert.deepEqual(code({ name: "gw" }), ["set.com"]);
     assert.deepEqual(code({ name: "gw" }, BACKEND), ["set.com: gateway-not-found"]);
-    assert.deepEqual(code({ name: "gw", kind: "ListenerSet" }), ["set.com: no-gateway"]);
-    assert.deepEqual(code({ name: "gw", kind: "Gateway", group: "networking.istio.io" }), ["set.com: no-gateway"]);
-    assert.deepEqual(route(routeObject("web", [setRef("set")], ["set.com"])), ["set.com: no-gateway"]);
-    assert.deepEqual(route(routeObject("lost", [setRef("gone")], ["a.com"])), ["a.com: listener-set-not-found"]);
+    assert.deepEqual(code({ name: "gw", kind: "ListenerSet" }), ["set.com: gateway-not-found"]);
+    assert.deepEqual(code({ name: "gw", kind: "Gateway", group: "networking.istio.io" }), [
+      "set.com: gateway-not-found",
+    ]);
+    assert.deepEqual(route(routeObject("web", [setRef("set")], ["set.com"])), ["set.com: gateway-not-found"]);
+    assert.deepEqual(route(routeObject("lost", [setRef("gone")], ["a.com"])), ["a.com: gateway-not-found"]);
   });
 });
 
@@ -310,8 +312,8 @@ describe("changes", () => {
     set(listenerSetObject("set", "gw", [{ hostname: "*.net" }]));
     assert.deepEqual(reported(), [web, own]);
     gateway("gw", { from: "None" });
-    assert.deepEqual(outcome(own), ["*.net: listener-set-not-allowed"]);
-    assert.deepEqual(outcome(web), ["a.com: listener-set-not-allowed"]);
+    assert.deepEqual(outcome(own), ["*.net: not-allowed"]);
+    assert.deepEqual(outcome(web), ["a.com: not-allowed"]);
   });
 
   it("of route counts in a status have no effect; a set that moves leaves its former Gateway", () => {
@@ -338,7 +340,7 @@ describe("changes", () => {
     route(routeObject("web", [setRef("set")], ["a.com"]));
     registry.setListenerSet(`${INFRA}/set`, undefined);
     assert.deepEqual(outcome(`ListenerSet ${INFRA}/set`), []);
-    assert.deepEqual(outcome(`HTTPRoute ${INFRA}/web`), ["a.com: listener-set-not-found"]);
+    assert.deepEqual(outcome(`HTTPRoute ${INFRA}/web`), ["a.com: gateway-not-found"]);
   });
 
   it("of an XListenerSet count like those of a ListenerSet with its name, and both may exist", () => {
@@ -353,9 +355,9 @@ describe("changes", () => {
     route(routeObject("bad", [{ ...setRef("set"), kind: "XListenerSet" }], ["x.com"]));
     assert.deepEqual(outcome(`XListenerSet ${INFRA}/set`), ["x.com"]);
     assert.deepEqual(outcome(`HTTPRoute ${INFRA}/web`), ["x.com", "set.com"]);
-    assert.deepEqual(outcome(`HTTPRoute ${INFRA}/bad`), ["x.com: no-gateway"]);
+    assert.deepEqual(outcome(`HTTPRoute ${INFRA}/bad`), ["x.com: gateway-not-found"]);
     registry.setListenerSet(`${INFRA}/set`, undefined, "XListenerSet");
-    assert.deepEqual(outcome(`HTTPRoute ${INFRA}/web`), ["x.com: no-matching-hostname", "set.com"]);
+    assert.deepEqual(outcome(`HTTPRoute ${INFRA}/web`), ["x.com: no-matching-listener", "set.com"]);
   });
 
   it("of an XListenerSet without a number add no port: its implementation chooses one", () => {
@@ -388,6 +390,6 @@ describe("changes", () => {
     assert.deepEqual(reported(), []);
     registry.namespaceChanged("team");
     assert.deepEqual(reported(), ["HTTPRoute shop/web", "ListenerSet team/set"]);
-    assert.deepEqual(outcome("HTTPRoute shop/web"), ["a.com: listener-set-not-allowed"]);
+    assert.deepEqual(outcome("HTTPRoute shop/web"), ["a.com: not-allowed"]);
   });
 });

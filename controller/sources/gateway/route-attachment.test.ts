@@ -95,7 +95,7 @@ describe("a route's claims", () => {
       ["gw", "missing"],
       ["missing", "gw"],
     ]) {
-      assert.deepEqual(outcome(routeObject("web", parents, ["a.com"]), surroundings), ["a.com: no-matching-hostname"]);
+      assert.deepEqual(outcome(routeObject("web", parents, ["a.com"]), surroundings), ["a.com: no-matching-listener"]);
     }
   });
 
@@ -134,7 +134,7 @@ describe("a parent", () => {
     { name: "gw", group: "example.com" },
   ]) {
     it(`is no Gateway: ${JSON.stringify(parent)}`, () => {
-      assert.match(reasonOf(routeObject("web", [parent], ["a.com"]), one({})), /^no-gateway: the HTTPRoute/);
+      assert.match(reasonOf(routeObject("web", [parent], ["a.com"]), one({})), /^gateway-not-found: the HTTPRoute/);
     });
   }
 
@@ -284,9 +284,7 @@ describe("a Gateway's own claims", () => {
       conditions: [{ type: "Accepted", status: "True" }],
       listeners: [{ name: "listener-1", conditions: [{ type: "Conflicted", status: "True" }] }],
     };
-    assert.deepEqual(claims(gatewayObject("gw", LISTENERS.slice(0, 1), { status })), [
-      "Gateway a.com listener-refused",
-    ]);
+    assert.deepEqual(claims(gatewayObject("gw", LISTENERS.slice(0, 1), { status })), ["Gateway a.com not-accepted"]);
     for (const listeners of [LISTENERS.slice(0, 2), LISTENERS.slice(0, 2).reverse()]) {
       const named = listeners.map((parts) => ({ ...parts, name: parts.port === undefined ? "listener-1" : "other" }));
       assert.deepEqual(claims(gatewayObject("gw", named, { status })), ["Gateway A.com example"]);

@@ -161,7 +161,7 @@ function ownerOf(parent: ParentView, around: AttachmentContext): ListenerOwner |
     return { ...gateway, ignoredBy: gateway.ignored ? gateway.ref : undefined };
   }
   const set = around.listenerSet(parent);
-  if (set === undefined) return { code: "listener-set-not-found", text: `${of} does not exist` };
+  if (set === undefined) return { code: "gateway-not-found", text: `${of} does not exist` };
   const gateway = gatewayOfSet(set, around);
   if (gateway === "unknown") return gateway;
   if ("code" in gateway) return { ...gateway, text: `${of} has no Gateway: ${gateway.text}` };
@@ -173,7 +173,7 @@ function ownerOf(parent: ParentView, around: AttachmentContext): ListenerOwner |
  * The Gateway that a ListenerSet attaches to, if it exists and allows that. By default a Gateway allows no ListenerSet.
  */
 function gatewayOfSet(set: ListenerSetView, around: AttachmentContext): GatewayView | Reason | "unknown" {
-  if (set.gateway === undefined) return { code: "no-gateway", text: "its parent is of another kind" };
+  if (set.gateway === undefined) return { code: "gateway-not-found", text: "its parent is of another kind" };
   const gateway = around.gateway(set.gateway);
   if (gateway === undefined) {
     return { code: "gateway-not-found", text: `the Gateway ${show(set.gateway)} does not exist` };
@@ -182,7 +182,7 @@ function gatewayOfSet(set: ListenerSetView, around: AttachmentContext): GatewayV
   if (allowed === "unknown") return allowed;
   if (allowed) return gateway;
   const text = `\`allowedListeners\` of the Gateway ${show(set.gateway)} does not allow ListenerSets of this namespace`;
-  return { code: "listener-set-not-allowed", text };
+  return { code: "not-allowed", text };
 }
 
 /**
@@ -274,16 +274,16 @@ function objectRefusal(
 }
 
 function noGateway({ kind }: ObjectRef): Reason {
-  return { code: "no-gateway", text: `the ${kind} has no Gateway or ListenerSet among its parents` };
+  return { code: "gateway-not-found", text: `the ${kind} has no Gateway or ListenerSet among its parents` };
 }
 
 function noMatchingHostname(listeners: readonly ListenerView[]): Reason {
   const taken = listSome(listeners, MAX_SHOWN, ({ hostname }) => show(hostname ?? "*"));
-  return { code: "no-matching-hostname", text: `no listener accepts this name; they accept ${taken}` };
+  return { code: "no-matching-listener", text: `no listener accepts this name; they accept ${taken}` };
 }
 
 function listenerRefused({ kind }: ObjectRef, hostname: string): Reason {
-  return { code: "listener-refused", text: `the ${kind}'s controller rejects the listener for ${show(hostname)}` };
+  return { code: "not-accepted", text: `the ${kind}'s controller rejects the listener for ${show(hostname)}` };
 }
 
 function ignored({ kind, namespace, name }: ObjectRef): Reason {

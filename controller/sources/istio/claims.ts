@@ -90,5 +90,5 @@ function noGateway({ gateways: [first = ""] }: VirtualServiceView): Reason {
 function noMatch({ gateways, hasMore, ref }: VirtualServiceView): Reason {
   const ignored = hasMore ? `; of its Gateways only the first ${gateways.length} are read` : "";
   const text = `no server of its Gateways has this host for VirtualServices of the namespace ${ref.namespace}`;
-  return { code: "no-matching-hostname", text: text + ignored };
+  return { code: "no-matching-listener", text: text + ignored };
 }

@@ -60,7 +60,7 @@ test("a VirtualService claims the names that it shares with its Gateways; the me
   service("shop/lost", { hosts: ["x.a.com"], gateways: ["public"] });
   service("shop/mesh", { hosts, gateways: ["mesh"] });
   service("shop/none", { hosts });
-  const bound = ["x.a.com", "*.a.com", "b.com: no-matching-hostname", "reviews: no-matching-hostname"];
+  const bound = ["x.a.com", "*.a.com", "b.com: no-matching-listener", "reviews: no-matching-listener"];
   assert.deepEqual(of("VirtualService", "shop/bound"), bound);
   assert.deepEqual(of("VirtualService", "shop/lost"), ["x.a.com: gateway-not-found"]);
   assert.deepEqual([of("VirtualService", "shop/mesh"), of("VirtualService", "shop/none")], [[], []]);
