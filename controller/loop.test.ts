@@ -278,3 +278,14 @@ test("the pace counts the bytes that all readers get, beyond 250 of them", async
     t.mock.timers.reset();
   }
 });
+
+test("a name that comes and goes between two publications is never published", async (t) => {
+  const { source, store, pass } = await leader(t, names(3));
+  source.set("shop/one", "one.example.com");
+  await pass(10);
+  source.set("shop/two", "two.example.com");
+  await pass(100);
+  source.set("shop/two");
+  await pass(5_000);
+  assert.deepEqual(published(store), mapped([...names(3), "one.example.com"]));
+});

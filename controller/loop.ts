@@ -80,8 +80,10 @@ export class Loop {
   #map: LeaderMap | undefined;
   /** When the map was lost. */
   #lostAt: number | undefined;
-  /** Nothing is published before this time. */
+  /** When the time of the last publication is used up. */
   #nextAt = 0;
+  /** Until then readers keep their last map, because it was lost. */
+  #quietUntil = 0;
   /** When the first unpublished change arrived. */
   #changedAt: number | undefined;
   #revision: string | undefined;
@@ -166,32 +168,37 @@ export class Loop {
     const map = this.#map;
 
     // View, findTarget, witness, and with `#set` the policy.
-    const since = this.#changedAt;
-    this.#changedAt = undefined;
     const nextMs = await source.decide();
     const { isRead } = source;
     const isComplete = isRead && source.synced;
+    const decideAt = nextMs === undefined ? undefined : now() + nextMs;
+    // A name that comes and goes between two publications is never published.
+    if (this.#nextAt > now()) return this.#againAt(this.#nextAt, decideAt);
 
     // Conflict and quota.
+    const since = this.#changedAt;
+    this.#changedAt = undefined;
     const changes = plan.takeChanges(now());
     source.planned?.(changes.keys());
     if (isRead) claimEvents?.changed(plan.takeTouched());
     const targets = isComplete ? plan.targets : plan.targets.union(map.targetsInUse());
     addresses.use(targets, (target, last) => plan.exampleOf(target, last));
 
-    // What is published next.
+    // Publish.
     map.update(changes, addresses.targets(), now(), isComplete);
     map.settle(now());
-    const times = [map.names.nextDeadline(), plan.nextDeadline(), nextMs === undefined ? undefined : now() + nextMs];
+    const quietUntil = this.#quietUntil > now() ? this.#quietUntil : undefined;
+    const mayPublish = isRead && quietUntil === undefined && this.#term?.aborted === false;
+    if (!mayPublish) this.#changedAt = since ?? this.#changedAt;
+    else if (!(await this.#publish(map, since))) return { requeueAfter: CONFLICT_MS };
+    return this.#againAt(quietUntil, decideAt, map.names.nextDeadline(), plan.nextDeadline());
+  }
 
-    // Publish.
-    const isLeading = this.#term?.aborted === false;
-    if (!isLeading || !isRead || this.#nextAt > now()) {
-      this.#changedAt = since ?? this.#changedAt;
-      if (isLeading && isRead) times.push(this.#nextAt);
-    } else if (!(await this.#publish(map, since))) return { requeueAfter: CONFLICT_MS };
+  /** Runs again at the first of these times. */
+  #againAt(...times: readonly (number | undefined)[]): ReconcileResult {
     const deadlines = times.filter((time) => time !== undefined);
-    return { requeueAfter: deadlines.length === 0 ? undefined : Math.max(0, Math.min(...deadlines) - now()) };
+    const now = this.#deps.now();
+    return { requeueAfter: deadlines.length === 0 ? undefined : Math.max(0, Math.min(...deadlines) - now) };
   }
 
   /**
@@ -271,7 +278,7 @@ export class Loop {
       if (flaw !== undefined && published.length > 0) {
         log.error({ code: "map-lost" }, `the map is written again from what can be read: ${flaw.text}`);
         this.#lostAt = now();
-        this.#nextAt = now() + LOST_QUIET_MS;
+        this.#quietUntil = now() + LOST_QUIET_MS;
       }
       if (this.#lostAt !== undefined) plan.loseHolders(this.#lostAt + LOST_MS);
     }

@@ -188,6 +188,7 @@ function silent(t: TestContext, defaults = {}) {
 for (const [what, defaults, call, ms] of [
   ["a call", {}, (client) => client.get(PATH), 10_000],
   ["a call of a client with another deadline", { timeoutMs: 3_000 }, (client) => client.get(PATH), 3_000],
+  ["a call that ends with the Lease", {}, (client) => client.get(PATH, {}, { timeoutMs: 2_999.5 }), 3_000],
   ["a call with its own", { timeoutMs: 3_000 }, (client) => client.delete(PATH, { timeoutMs: 5_000 }), 5_000],
 ] as const satisfies ReadonlyArray<readonly [string, object, (client: KubeClient) => Promise<unknown>, number]>) {
   test(`${what} ends after ${ms} ms, even if its request does not, and idle connections are dropped`, async (t) => {

@@ -125,7 +125,8 @@ function sender(transport: Transport, defaults: ClientDefaults): Send {
   const { place } = defaults;
   return async (call, path, options = {}) => {
     const { signal, maxBytes = DEFAULT_MAX_BYTES, anyStatus = false } = options;
-    const timeoutMs = options.timeoutMs ?? defaults.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+    // A timer takes whole milliseconds only.
+    const timeoutMs = Math.ceil(options.timeoutMs ?? defaults.timeoutMs ?? DEFAULT_TIMEOUT_MS);
     const what = describe(call.method, path);
     signal?.throwIfAborted();
     const deadline = AbortSignal.timeout(timeoutMs);
