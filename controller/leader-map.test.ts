@@ -29,24 +29,6 @@ function rig(published: Readonly<Record<string, string>> = {}) {
   return { plan, lines, map, claim, update, text };
 }
 
-test("a term begins with the published names; a planned name is published once its target has an address", () => {
-  const { claim, update, text } = rig({ "old.com": A });
-  assert.deepEqual(text(), [`${A} old.com`]);
-  claim("new.com");
-  update([{ name: "edge", clusterIPs: [] }]);
-  assert.deepEqual(text(), [`${A} old.com`]);
-  update(EDGE(B));
-  assert.deepEqual(text(), [`${A} old.com`, `${B} new.com`]);
-});
-
-test("published names that are not planned leave after vanishMs, planned ones stay", () => {
-  const { claim, update, text } = rig({ "gone.com": A, "kept.com": A });
-  claim("kept.com");
-  update(EDGE(A), 1_000);
-  assert.deepEqual(text(1_059), [`${A} gone.com`, `${A} kept.com`]);
-  assert.deepEqual(text(1_060), [`${A} kept.com`]);
-});
-
 test("a published name stays until its claim is decided; then it leaves, or moves to its target", () => {
   const { plan, lines, claim, update, text } = rig({ "gone.com": A, "kept.com": A });
   const pending = { target: { code: "dns-not-verified", text: "waits" }, undecided: true as const, maybe: "edge" };
@@ -58,17 +40,6 @@ test("a published name stays until its claim is decided; then it leaves, or move
   claim("kept.com");
   update(EDGE(B), 1_000);
   assert.deepEqual([text(1_059), text(1_060)], [[`${A} gone.com`, `${B} kept.com`], [`${B} kept.com`]]);
-});
-
-test("a name leaves vanishMs after it was last planned", () => {
-  const { claim, update, text } = rig();
-  claim("a.com");
-  claim("b.com");
-  update(EDGE(A));
-  assert.deepEqual(text(), [`${A} a.com`, `${A} b.com`]);
-  claim("a.com", "none");
-  update(EDGE(A), 500);
-  assert.deepEqual([text(559), text(560)], [[`${A} a.com`, `${A} b.com`], [`${A} b.com`]]);
 });
 
 test("a moved target takes all its names along; names of other targets stay", () => {

@@ -79,19 +79,6 @@ test("stopping waits until the source, the addresses and the store have stopped"
   await stopping;
 });
 
-test("an edit of the map by somebody else counts as a change without lag", async (t) => {
-  const { store, publications, pass, finish } = await midTurn(t);
-  finish();
-  await pass(5_000);
-  publications.length = 0;
-  store.edit("");
-  await pass(20);
-  assert.deepEqual(
-    publications.map(({ lagMs }) => lagMs),
-    [0],
-  );
-});
-
 /** A leader whose writes fail; `tries` are the times of its attempts, in milliseconds. */
 async function failing(t: TestContext) {
   const pass = stopClock(t);
@@ -129,21 +116,6 @@ test("the retry delay doubles from half a second to fifteen seconds, and resets 
   source.set("shop/web", "b.example.com");
   await pass(2_000);
   assert.deepEqual(gapsOf(tries), [500, 1_000]);
-});
-
-test("the loop reports the longest inactive time of any watch", () => {
-  const { loop, source, addresses, store } = loopRig();
-  const silence = (sources: readonly (number | undefined)[], own?: number, fronts?: number) => {
-    const states = sources.map((inactiveMs) => ({ name: "s", synced: true, problems: [], inactiveMs }));
-    Object.assign(source, { state: () => states });
-    Object.defineProperty(store, "inactiveMs", { value: own, configurable: true });
-    Object.defineProperty(addresses, "inactiveMs", { value: fronts, configurable: true });
-    return loop.inactiveMs;
-  };
-  assert.equal(silence([]), 0);
-  assert.equal(silence([undefined, 7, 3], 5, 6), 7);
-  assert.equal(silence([undefined, 4, 3], 5, 6), 6);
-  assert.equal(silence([undefined, 4, 3], 8, 6), 8);
 });
 
 test("a leader that is deposed while it writes writes no more", async (t) => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
-import { addStatusGauges, publicationMetrics } from "./metrics.ts";
+import { addStatusGauges } from "./metrics.ts";
 import type { NameStatus, StatusDocument } from "./status.ts";
 
 function name(code?: string): NameStatus {
@@ -69,27 +69,3 @@ test("all gauges of a scrape come from the same status document", async () => {
 function only(all: Record<string, number>): Record<string, number> {
   return Object.fromEntries(Object.entries(all).filter(([key]) => !/_total|_lag_/.test(key)));
 }
-
-test("each count of the reconciler has its own metric", async () => {
-  const registry = new MetricsRegistry();
-  const metrics = publicationMetrics(registry);
-  metrics.publications.inc();
-  metrics.publishedBytes.inc(5_000);
-  metrics.failures.inc(2);
-  metrics.lag.observe(0.02);
-  const all = samples(await registry.metrics());
-  const counted = Object.fromEntries(Object.entries(all).filter(([key]) => /_total|_lag_/.test(key)));
-  const bounds = ["0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10", "+Inf"];
-  const buckets = bounds.map((le, index) => [
-    `switchback_controller_publish_lag_seconds_bucket{le="${le}"}`,
-    index < 2 ? 0 : 1,
-  ]);
-  assert.deepEqual(counted, {
-    switchback_controller_publications_total: 1,
-    switchback_controller_published_bytes_total: 5_000,
-    switchback_controller_publish_failures_total: 2,
-    ...Object.fromEntries(buckets),
-    switchback_controller_publish_lag_seconds_sum: 0.02,
-    switchback_controller_publish_lag_seconds_count: 1,
-  });
-});

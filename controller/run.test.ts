@@ -19,8 +19,6 @@ import { OBJECTS, publishedIn, targetsIn } from "#test/published.ts";
 
 const FRONT = `${OWN}/services/switchback-ingress-nginx`;
 
-const isOfMap = (path: string) => path.endsWith(`/${OBJECTS.map}`);
-
 /** The value of a metric without labels. */
 function metric(text: string, name: string): number {
   return Number(new RegExp(`^${name} (.*)$`, "m").exec(text)?.[1]);
@@ -79,14 +77,6 @@ test("stopping releases the Lease, ends every watch and closes the port", async 
   assert.deepEqual(rig.kube.watched, []);
   assert.equal(rig.kube.field<{ holderIdentity: string }>(LEASE, "spec").holderIdentity || undefined, undefined);
   await assert.rejects(rig.page("/healthz"));
-});
-
-test("the leader watches pods even if restarts are not configured, so that the status has them", async (t) => {
-  const rig = await controllerRig(t);
-  await untilPublished(rig);
-  while ("unknown" in ((await rig.status()).running ?? { unknown: true }));
-  assert.ok(rig.kube.watched.includes("/api/v1/pods"));
-  assert.match((await rig.page("/metrics")).text, /opted_in_pods\{state="all"\} 0/);
 });
 
 for (const [what, path, text] of [
@@ -182,21 +172,6 @@ test("an address that cannot be reassigned is reported as an Event about its fro
   t.mock.restoreAll();
 });
 
-test("a failed publication is counted", async (t) => {
-  const rig = await controllerRig(t, {
-    prepare: (kube) => {
-      putIngress(kube, [NAME]);
-      kube.onWrite = ({ path }) => {
-        if (isOfMap(path)) throw refusal(path, 503);
-      };
-    },
-  });
-  await until(() => rig.kube.writes.some(({ path }) => isOfMap(path)), "a try");
-  const { text } = await rig.page("/metrics");
-  assert.ok(metric(text, "switchback_controller_publish_failures_total") >= 1);
-  assert.equal(metric(text, "switchback_controller_publications_total"), 0);
-});
-
 test("a watch that is inactive for minutes fails the liveness probe", async (t) => {
   const rig = await controllerRig(t);
   await untilPublished(rig);
@@ -268,18 +243,6 @@ test("the configured cluster domain overrides the detected one", async (t) => {
   const service = "ingress-nginx-controller.ingress-nginx.svc";
   assert.deepEqual(await reasons({}), [`${service}.cluster.local.`, ["a.b.svc.cluster.local"]]);
   assert.deepEqual((await reasons({ clusterDomain: "corp.example" }))[0], `${service}.corp.example.`);
-});
-
-test("with verifyDns `warn`, names are mapped before DNS answers; with `enforce`, they wait", async (t) => {
-  // No DNS server listens there.
-  const dnsServers = ["127.0.0.1:1"];
-  const warned = await controllerRig(t, { config: { policy: { verifyDns: "warn", dnsServers } } });
-  await untilPublished(warned);
-  assert.ok((await warned.status()).dns);
-  const enforced = await controllerRig(t, { config: { policy: { verifyDns: "enforce", dnsServers } } });
-  await until(() => isPublished(enforced), "an empty map");
-  assert.equal((await enforced.status()).names[0]?.reason?.code, "dns-not-verified");
-  assert.equal(lines(enforced), "");
 });
 
 test("the controller reads every configured source, and no other", async (t) => {
