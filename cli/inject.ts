@@ -89,12 +89,7 @@ async function readMap(flags: InjectFlags, { env, progress }: CliContext, warnin
   // Imported only here: the API client is half of what this command would load.
   if (flags.hosts === undefined) {
     const { readLiveMap } = await import("./inject/live-map.ts");
-    return await progress
-      .during("reading the map", () => readLiveMap(flags, env))
-      .catch((error: unknown) => {
-        if (!(error instanceof SwitchbackError) || error.status !== undefined) throw error;
-        throw new SwitchbackError(error.code, `${error.message} (with --hosts FILE, inject needs no cluster)`);
-      });
+    return await progress.during("reading the map", () => readLiveMap(flags, env));
   }
   const file = readTextFile(flags.hosts);
   const { map, leftOut } = readHostsFile(file);

@@ -148,7 +148,7 @@ function restoreResolution({ document, pod }: TemplatePlace, spec: Spec, annotat
   document.deleteIn([...pod, "metadata", "annotations", RESOLVERS_KEY]);
 }
 
-/** Sets a value. Maps on the way that are missing, empty or without a value (as template engines leave them) are new. */
+/** Sets a value. Maps on the way that are missing, empty or null (as template engines leave them) are new. */
 function setIn(document: Document, path: Path, value: unknown): void {
   const depth = path.findIndex((_, index) => {
     const node = document.getIn(path.slice(0, index + 1));
@@ -160,8 +160,8 @@ function setIn(document: Document, path: Path, value: unknown): void {
 }
 
 /**
- * A node for a new value. Its texts are in double quotes: YAML 1.1, which kubectl reads, has more texts that are numbers
- * or booleans than this library knows. So are the keys in a document that may be JSON.
+ * A node for a new value. Its texts are in double quotes: YAML 1.1, which kubectl reads, has more texts that are
+ * numbers or booleans than this library knows. So are the keys in a document that may be JSON.
  */
 function newNode(document: Document, value: unknown): YAMLMap {
   const node = document.createNode(value) as YAMLMap;
