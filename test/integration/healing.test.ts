@@ -8,7 +8,6 @@ import { NAMESPACE, type System, startSystem, sumOf, until } from "./system.ts";
 
 const NAMES = ["api.example.com", "shop.example.com"];
 const EVIL = "evil.example.com";
-const CONFIGURATION = ["mutatingwebhookconfiguration", "switchback-webhook"];
 
 let system: System;
 before(async () => {
@@ -29,10 +28,6 @@ before(async () => {
 after(() => system?.stop());
 
 const own = (...args: string[]) => system.kubectl("-n", NAMESPACE, ...args);
-
-async function ownExists(kind: string, name: string): Promise<boolean> {
-  return (await own("get", kind, name, "--ignore-not-found", "-o", "name")) !== "";
-}
 
 /** Breaks something and waits until it is repaired, while pods are created all the time. No pod may be refused. */
 async function whilePodsAreCreated(breakAndHeal: () => Promise<void>): Promise<readonly Created[]> {
@@ -210,55 +205,6 @@ describe("the front Service", () => {
       });
     }
   });
-});
-
-describe("the certificates", () => {
-  const leafNow = () => own("get", "secret", OBJECTS.serving, "-o", "jsonpath={.data.tls\\.crt}", "--ignore-not-found");
-
-  for (const name of [OBJECTS.serving, OBJECTS.ca]) {
-    it(`the Secret ${name} is created again after a deletion, and no pod is affected`, async () => {
-      const failures = async () => sumOf(await system.cluster.metrics(), "apiserver_admission_webhook_fail_open_count");
-      const before = await failures();
-      const leaf = await leafNow();
-      const pods = await whilePodsAreCreated(async () => {
-        await own("delete", "secret", name);
-        const leader = await system.leader();
-        await until("new certificates, and nothing left to do", async () => {
-          const { certificates } = await leader.status();
-          return (
-            certificates?.state.code === "steady" &&
-            (await leafNow()) !== leaf &&
-            (await ownExists("secret", OBJECTS.ca))
-          );
-        });
-      });
-      assertInjected(pods);
-      assert.equal(await failures(), before);
-    });
-  }
-
-  for (const [what, valueNow] of [
-    ["wiped", () => null],
-    ["another's", () => Buffer.from(system.cluster.ca.cert).toString("base64")],
-  ] as const) {
-    it(`a caBundle that is ${what} is restored; pods are created meanwhile, and injected again after it`, async () => {
-      const value = valueNow();
-      const before = await system.bundles();
-      const pods = await whilePodsAreCreated(async () => {
-        const op = value === null ? "remove" : "replace";
-        const patch = [0, 1].map((at) => ({ op, path: `/webhooks/${at}/clientConfig/caBundle`, value }));
-        await system.kubectl("patch", ...CONFIGURATION, "--type=json", "-p", JSON.stringify(patch));
-        await until("the caBundle", async () => (await system.bundles()).join() === before.join());
-        await until("an injected pod", async () => {
-          const stream = streamPods(system, { namespace: "labelled", concurrency: 1 });
-          await until("a pod", () => stream.created.length > 0);
-          return (await stream.stop()).every(({ pod }) => mapped(pod).length > 0);
-        });
-      });
-      assertInjected(pods.slice(-5));
-      for (const { name, pod } of pods) assert.ok([0, NAMES.length].includes(mapped(pod).length), name);
-    });
-  }
 });
 
 describe("an API server that is away", () => {
