@@ -7,9 +7,8 @@ import { parse } from "yaml";
 import { BY_HOSTS } from "#hostmap/delivery.ts";
 import { parseHosts } from "#hostmap/hosts-text.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
-import type { Delivery } from "#webhook/delivery.ts";
 import { createInjectionCache } from "#webhook/injection-cache.ts";
-import { decideInjection, type OptIn } from "#webhook/injection-decision.ts";
+import { decideInjection, type OptIn, type PodDns } from "#webhook/injection-decision.ts";
 import { encodePatch, patchOperations } from "#webhook/json-patch.ts";
 
 // Input: a folder's pods.yaml. By name, it has a pod and how the pod arrives. Expected: decisions.json beside it.
@@ -24,7 +23,7 @@ export interface GoldenCase {
   readonly noMap?: boolean;
   /** `pods.via`. */
   readonly via?: string;
-  /** A delivery that cannot give pods the names now. */
+  /** Pod DNS cannot give pods the names now. */
   readonly notReady?: boolean;
   readonly pod: PodLike;
 }
@@ -43,18 +42,18 @@ const MAP = `198.51.100.9 a.example.com
 `;
 const map = publishedMapOf("fixture", parseHosts(MAP));
 
-function run(how: GoldenCase, deliveries: readonly Delivery[]) {
+function run(how: GoldenCase, podDns: PodDns | undefined) {
   const { optIn, operation = "CREATE", maxNames = 500, noMap, via = BY_HOSTS, pod: object } = how;
   const request = { uid: "u", kind: { group: "", kind: "Pod" }, operation, namespace: "shop", object };
   const cache = noMap ? undefined : createInjectionCache(map, maxNames);
-  return decideInjection(request, optIn, cache, { fallback: via, deliveries });
+  return decideInjection(request, optIn, cache, { fallback: via, podDns });
 }
 
-/** Tests the pods of a folder. `deliveriesOf` gives the webhook's deliveries for a case. */
-export function testGoldenPods(folder: string, deliveriesOf: (how: GoldenCase) => readonly Delivery[]): void {
+/** Tests the pods of a folder. `podDnsOf` gives the webhook's pod DNS for a case. */
+export function testGoldenPods(folder: string, podDnsOf: (how: GoldenCase) => PodDns | undefined): void {
   const text = readFileSync(join(folder, "pods.yaml"), "utf8");
   const casesOf = () => Object.entries(parse(text) as Readonly<Record<string, GoldenCase>>);
-  const decide = (how: GoldenCase) => run(how, deliveriesOf(how));
+  const decide = (how: GoldenCase) => run(how, podDnsOf(how));
 
   const decisionsFile = join(folder, "decisions.json");
   if (UPDATES) {

@@ -5,19 +5,18 @@ import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import { answerReview } from "./admission-response.ts";
 import { createInjectionCache } from "./injection-cache.ts";
-import type { decideInjection, InjectionDecision } from "./injection-decision.ts";
 
 const NAMES = ["a.example.com", "b.example.com"];
 
 /** How the webhook answers, and what it records. */
-function rig(maxNames = 500, decide?: typeof decideInjection) {
+function rig(maxNames = 500) {
   const log = new LineLog();
   const recorded: unknown[][] = [];
   const names = new Map(NAMES.map((name): [string, string[]] => [name, ["198.51.100.9"]]));
   const map = createInjectionCache(publishedMapOf("r", names), maxNames);
-  const state = { now: 0, map: map as typeof map | undefined };
+  const state = { now: 0, map: () => map as typeof map | undefined };
   const options = {
-    map: () => state.map,
+    map: () => state.map(),
     metrics: {
       registry: undefined as never,
       admitted: (code: string, optIn: string, seconds: number) => {
@@ -29,7 +28,6 @@ function rig(maxNames = 500, decide?: typeof decideInjection) {
     },
     log,
     throttle: new LogThrottle(60_000, () => state.now),
-    ...(decide && { decide }),
   };
   const answer = (
     optIn: "namespace" | "pod" = "namespace",
@@ -85,7 +83,7 @@ test("the warnings of a selection are answered, counted by code and logged witho
 
 test("a warning is logged once a minute for each namespace, and counted each time", () => {
   const { answer, log, recorded, state } = rig();
-  state.map = undefined;
+  state.map = () => undefined;
   const warned = () =>
     log.lines
       .splice(0)
@@ -101,15 +99,19 @@ test("a warning is logged once a minute for each namespace, and counted each tim
 });
 
 test("a warning has at most 120 characters", () => {
-  const text = "x".repeat(200);
-  const decision: InjectionDecision = { inject: false, code: "c", text, warn: true };
-  assert.deepEqual(rig(500, () => decision).answer().warnings, [`switchback: ${text}`.slice(0, 120)]);
+  const { answer } = rig();
+  const via = "x".repeat(200);
+  const [ofLabel] = answer("namespace", { labels: { "switchback.dev/via": via } }).warnings;
+  const [ofPod] = answer("namespace", { labels: [via] }).warnings;
+  const [fault] = rig().answer("namespace", { annotations: { "switchback.dev/hosts": `${via}_` } }).warnings;
+  for (const text of [ofLabel, ofPod, fault]) assert.ok(text.length > 50 && text.length <= 120, text);
 });
 
 test("a decision that fails admits the pod with a warning; its error is only in the log", () => {
-  const { answer, log, recorded } = rig(500, () => {
+  const { answer, log, recorded, state } = rig();
+  state.map = () => {
     throw new Error("inner-detail");
-  });
+  };
   const text = "switchback: internal error, the pod is admitted without hostAliases (see the webhook's log)";
   assert.deepEqual(answer(), { uid: "u", allowed: true, warnings: [text] });
   assert.deepEqual(recorded, [

@@ -57,31 +57,22 @@ for (const [title, body, says] of BAD) {
   });
 }
 
-test("an empty body is refused", () => {
-  assert.throws(() => decodeReview(Buffer.alloc(0)), /empty/);
-});
-
-test("a body that would take many times its size in memory is refused before parsing", () => {
-  const bomb = JSON.stringify({ ...review, request: { ...request, object: Array(300_000).fill([]) } });
-  assert.throws(() => decode(bomb), /more than 20000 values/);
-  const large = { ...request, object: { metadata: { annotations: { text: "x".repeat(3_000_000) } }, spec: {} } };
-  assert.equal(decode({ ...review, request: large }).uid, request.uid);
+test("an empty or missing body is refused", () => {
+  for (const body of [Buffer.alloc(0), undefined]) assert.throws(() => decodeReview(body), /empty/);
 });
 
 test("the answer is valid JSON for any uid and warnings", () => {
   const uid = 'a"b\\c\u2028\né\u{1f600}';
   const warnings = ['"quoted"', "two"];
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: the answer must be ASCII
-  assert.match(encodeAnswer(uid, { warnings, patch: "W10=" }), /^[\u0000-\u007f]*$/);
   assert.deepEqual(JSON.parse(encodeAnswer(uid, { warnings, patch: "W10=" })), {
     apiVersion: "admission.k8s.io/v1",
     kind: "AdmissionReview",
     response: { uid, allowed: true, patchType: "JSONPatch", patch: "W10=", warnings },
   });
   for (const other of ['"-a', 'a-"', "a\n", "\u00e9", "0b6e3a55-6e34-4a53-a9c3-f3a0d4f3c0a1"])
-    assert.equal(JSON.parse(encodeAnswer(other, { warnings: [] })).response.uid, other);
+    assert.equal(JSON.parse(encodeAnswer(other)).response.uid, other);
 });
 
 test("without a patch there is no patchType: the API server rejects one without the other", () => {
-  assert.deepEqual(JSON.parse(encodeAnswer("u", { warnings: [] })).response, { uid: "u", allowed: true });
+  assert.deepEqual(JSON.parse(encodeAnswer("u")).response, { uid: "u", allowed: true });
 });

@@ -106,9 +106,3 @@ for (const [title, pod] of Object.entries(PODS)) {
     assert.ok(best < LIMIT_MS, `${best} ms`);
   });
 }
-
-test("a body with more values than any pod has is refused before it is parsed", () => {
-  for (const object of [keys(30_000, 300_000), Array.from({ length: 30_000 }, () => ({})), Array(60_000).fill(1)]) {
-    assert.throws(() => decodeReview(review({ spec: object })), { code: "input-invalid", message: /20000 values/ });
-  }
-});

@@ -5,7 +5,7 @@ import { planInjection } from "#hostmap/inject.ts";
 import type { HostAlias } from "#hostmap/types.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { fc } from "#test/property.ts";
-import { type AdmittedPod, isPod, readPod } from "./admitted-pod.ts";
+import { readPod } from "./admitted-pod.ts";
 import { createInjectionCache } from "./injection-cache.ts";
 import { encodePatch, patchOperations, pointer } from "./json-patch.ts";
 
@@ -23,15 +23,16 @@ interface PodObject {
   spec: { hostAliases?: HostAlias[] };
 }
 
-function read(object: PodObject): AdmittedPod {
+/** How the pod is injected. */
+function planned(object: PodObject, { select } = loaded) {
   const pod = readPod(object);
-  assert.ok(isPod(pod));
-  return pod;
+  const selection = select(undefined);
+  return { pod, injection: planInjection(pod, selection, selection.build) };
 }
 
 function inject(object: PodObject, map = loaded): PodObject {
-  const pod = read(object);
-  const patch = encodePatch(pod, planInjection(pod, map.select(undefined), map.build));
+  const { pod, injection } = planned(object, map);
+  const patch = encodePatch(pod, injection);
   const result = structuredClone(object);
   if (patch === undefined) return result;
   const errors = applyPatch(result, JSON.parse(Buffer.from(patch, "base64").toString("utf8")));
@@ -64,14 +65,13 @@ const pods: fc.Arbitrary<PodObject> = fc.record({
 test("the patch gives any pod the planned aliases, annotations and label, and no second patch is needed", () => {
   fc.assert(
     fc.property(pods, (object) => {
-      const pod = read(object);
-      const plan = planInjection(pod, loaded.select(undefined), loaded.build);
+      const { injection: plan } = planned(object);
       const after = inject(object);
       assert.deepEqual(after.spec.hostAliases ?? [], [...plan.userAliases, ...plan.managed.aliases]);
       assert.deepEqual(after.metadata.annotations, { ...object.metadata.annotations, ...plan.managed.annotations });
       assert.deepEqual(after.metadata.labels, { ...object.metadata.labels, [INJECTED]: "true" });
-      const again = read(after);
-      assert.equal(encodePatch(again, planInjection(again, loaded.select(undefined), loaded.build)), undefined);
+      const again = planned(after);
+      assert.equal(encodePatch(again.pod, again.injection), undefined);
     }),
   );
 });
@@ -103,8 +103,8 @@ test("with an empty map the aliases of an earlier map are removed", () => {
 
 test("similar pods share one patch, also if they have user aliases", () => {
   const patchFor = (object: PodObject) => {
-    const pod = read(object);
-    return encodePatch(pod, planInjection(pod, loaded.select(undefined), loaded.build));
+    const { pod, injection } = planned(object);
+    return encodePatch(pod, injection);
   };
   const shapes: PodObject[] = [
     { metadata: {}, spec: {} },
@@ -115,8 +115,10 @@ test("similar pods share one patch, also if they have user aliases", () => {
   ];
   const patches = shapes.map(patchFor);
   assert.equal(new Set(patches).size, shapes.length);
-  const pod = read({ metadata: {}, spec: { hostAliases: [{ ip: "203.0.113.8", hostnames: ["y.example.net"] }] } });
-  const injection = planInjection(pod, loaded.select(undefined), loaded.build);
+  const { pod, injection } = planned({
+    metadata: {},
+    spec: { hostAliases: [{ ip: "203.0.113.8", hostnames: ["y.example.net"] }] },
+  });
   // Same as the fourth shape: the shape decides, not the user's names.
   assert.equal(encodePatch(pod, injection), patches[3]);
   assert.deepEqual(

@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { hashValue } from "#lib/telemetry/metrics.ts";
-import { fakeDelivery } from "#test/fakes/delivery.ts";
-import type { Delivery } from "./delivery.ts";
 import { addStateGauges, createWebhookMetrics } from "./metrics.ts";
 
 const PREFIX = "switchback_webhook_";
@@ -56,7 +54,6 @@ test("the state's gauges are read at each scrape", async () => {
     map: undefined as { revision: string; names: number } | undefined,
     mapProblem: undefined as object | undefined,
     serving: () => ({}) as { notAfter?: number; problem?: object },
-    deliveries: [],
   };
   addStateGauges(metrics.registry, state as never);
   const gauges = async () => {
@@ -77,11 +74,4 @@ test("the state's gauges are read at each scrape", async () => {
   });
   state.map = { revision: "r2", names: 8 };
   assert.deepEqual(Object.entries(await gauges()).at(-1), ["map_hash", hashValue("r2")]);
-});
-
-test("a delivery adds its own metrics", async () => {
-  const metrics = createWebhookMetrics();
-  const addMetrics: Delivery["addMetrics"] = (registry) => registry.gauge(`${PREFIX}given`, "of a delivery", () => 1);
-  addStateGauges(metrics.registry, { serving: () => ({}), deliveries: [fakeDelivery({ addMetrics })] } as never);
-  assert.equal((await scrape(metrics)).given, 1);
 });

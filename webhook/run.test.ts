@@ -206,10 +206,3 @@ test("liveness follows the watch of the map", async (t) => {
   inactiveMs = 180_001;
   assert.equal(await status(), 503);
 });
-
-test("without a map a pod is admitted unchanged, with a warning", async () => {
-  const { webhook, offerPair } = await start();
-  offerPair(pair);
-  const answer = await admit(webhook.port);
-  assert.deepEqual([answer.allowed, answer.patch, answer.warnings?.length], [true, undefined, 1]);
-});

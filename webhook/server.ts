@@ -1,11 +1,10 @@
 import type { RequestListener } from "node:http";
-import { createServer, type ServerOptions } from "node:https";
+import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { PemPair } from "#certs/pem.ts";
 import { reclaimConnections, withoutPipelining } from "#lib/http/connection-reclaimer.ts";
 import { CHECK_MS, keepIdleConnections } from "#lib/http/idle-connections.ts";
 import { listen } from "#lib/http/listen.ts";
-import { queueHandshakes } from "./handshake-queue.ts";
 
 /** The HTTPS listener that the API server calls. */
 export interface WebhookServer {
@@ -34,21 +33,16 @@ const REQUEST_MS = 10_000;
  */
 const MAX_CONNECTIONS = 640;
 
-export function createWebhookServer(
-  listener: RequestListener,
-  options: ServerOptions = {},
-  maxConnections: number = MAX_CONNECTIONS,
-): WebhookServer {
+export function createWebhookServer(listener: RequestListener, maxConnections = MAX_CONNECTIONS): WebhookServer {
   let draining = false;
   const limits = { handshakeTimeout: HANDSHAKE_MS, connectionsCheckingInterval: CHECK_MS };
   const answer = withoutPipelining((req, res) => {
     if (draining) res.setHeader("connection", "close");
     listener(req, res);
   });
-  const server = createServer({ ...limits, ...options }, answer);
+  const server = createServer(limits, answer);
   const closeSilent = keepIdleConnections(server, "secureConnection", { headersMs: HEADERS_MS, requestMs: REQUEST_MS });
   const connections = reclaimConnections(server, maxConnections);
-  queueHandshakes(server, HANDSHAKE_MS, { onHello: connections.waiting, onStart: connections.begun });
   return {
     async listen(address, port) {
       await listen(server, port, address);

@@ -9,7 +9,6 @@ import { fixedTargetAddresses } from "#controller/target-addresses.ts";
 import { withChoices } from "#controller/targets/chosen-target.ts";
 import { resolveSources } from "#controller/targets/resolve-claims.ts";
 import { classCatalog, classResolver } from "#controller/targets/resolver.ts";
-import { startPodDns } from "#extras/pod-dns/webhook/delivery.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import { parseConfig } from "#lib/config/parse.ts";
@@ -147,7 +146,6 @@ async function startWebhook(
         return { stop };
       },
     },
-    deliveries: [startPodDns(config, log)],
     log,
     now: Date.now,
     // The webhook can stop at once: no traffic has to be redirected first.

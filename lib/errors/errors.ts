@@ -33,7 +33,10 @@ type ErrorCode =
 export class SwitchbackError extends Error {
   override readonly name = "SwitchbackError";
   readonly code: ErrorCode;
-  /** The HTTP status of the API server's response, if the code is `kube-status`. */
+  /**
+   * With `kube-status`, the HTTP status of the API server's response. With `input-invalid`, the status of our answer,
+   * if it is not 400.
+   */
   readonly status: number | undefined;
 
   constructor(code: ErrorCode, message: string, options: { cause?: unknown; status?: number } = {}) {
