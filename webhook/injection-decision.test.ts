@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
-import { fakeDelivery } from "#test/fakes/delivery.ts";
 import type { AdmissionRequest } from "./admission-review.ts";
 import { readPod } from "./admitted-pod.ts";
 import { createInjectionCache } from "./injection-cache.ts";
-import { decideInjection, type OptIn } from "./injection-decision.ts";
+import { decideInjection, type OptIn, type PodDns } from "./injection-decision.ts";
 
 const NAMES = ["a.example.com", "b.example.com"];
-const map = createInjectionCache(publishedMapOf("r", new Map(NAMES.map((name) => [name, ["198.51.100.9"]]))), 500);
+const IP = "198.51.100.9";
+const map = createInjectionCache(publishedMapOf("r", new Map(NAMES.map((name) => [name, [IP]]))), 500);
 const INJECT = "switchback.dev/inject";
 
 /** The creation of a pod with these labels and annotations. */
@@ -97,7 +97,12 @@ const MALFORMED: ReadonlyArray<readonly [what: string, object: unknown, text: Re
   ["no object", undefined, /^the pod cannot be read: the object: /],
   ["no metadata", { spec: {} }, /: metadata: /],
   ["no spec", { metadata: {} }, /: spec: /],
-  ["a name that is none", { metadata: { name: 5 }, spec: {} }, /: metadata\.name: /],
+  ["a text as object", "pod", /: the object: /],
+  ["a list as object", [], /: the object: /],
+  ["null as object", null, /: the object: /],
+  ["null as metadata", { metadata: null, spec: {} }, /: metadata: /],
+  ["a list of labels as spec", { metadata: {}, spec: [] }, /: spec: /],
+  ["aliases that are a map", { metadata: {}, spec: { hostAliases: {} } }, /: spec\.hostAliases: /],
   [
     "labels that are a list",
     { metadata: { labels: ["x"] }, spec: {} },
@@ -125,22 +130,22 @@ for (const [what, object, text] of MALFORMED) {
   });
 }
 
-test("readPod reads null and missing fields as empty, and generateName for a pod without a name", () => {
-  const NOTHING = { labels: {}, annotations: {}, hasAnnotations: false, hasLabels: false, hostAliases: [] };
-  const EMPTY = { ...NOTHING, name: "*", isWindows: false };
+test("readPod reads null and missing fields as empty", () => {
+  const EMPTY = {
+    labels: {},
+    annotations: {},
+    hasAnnotations: false,
+    hasLabels: false,
+    hostAliases: [],
+    isWindows: false,
+  };
   assert.deepEqual(readPod({ metadata: {}, spec: {} }), EMPTY);
   assert.deepEqual(readPod({ metadata: { labels: null, annotations: null }, spec: { hostAliases: null } }), EMPTY);
-  assert.deepEqual(readPod({ metadata: { name: "", generateName: "web-", annotations: {} }, spec: {} }), {
-    ...EMPTY,
-    name: "web-*",
-    hasAnnotations: true,
-  });
+  assert.deepEqual(readPod({ metadata: { annotations: {} }, spec: {} }), { ...EMPTY, hasAnnotations: true });
   const hostAliases = [{ ip: "a", hostnames: ["b"] }, { ip: "c" }, { ip: "d", hostnames: null }];
-  const metadata = { name: "web", generateName: "x-", labels: { l: "1" }, annotations: { n: "2" } };
+  const metadata = { labels: { l: "1" }, annotations: { n: "2" } };
   assert.deepEqual(readPod({ metadata, spec: { hostAliases } }), {
-    name: "web",
-    labels: { l: "1" },
-    annotations: { n: "2" },
+    ...metadata,
     hasAnnotations: true,
     hasLabels: true,
     hostAliases: [
@@ -152,60 +157,79 @@ test("readPod reads null and missing fields as empty, and generateName for a pod
   });
 });
 
-const GIVEN = "switchback.dev/given";
-const given = creation({}, { annotations: { [GIVEN]: "all" } });
-const by = (fallback: string, ...deliveries: ReturnType<typeof fakeDelivery>[]) => ({ fallback, deliveries });
+const GIVEN = { userAliases: [], managed: { aliases: [], annotations: { given: "all" } } };
+const ADD = { op: "add", path: "/spec/given", value: "all" } as const;
+const REMOVE = { op: "remove", path: "/spec/given" } as const;
+const NOT_READY = { code: "dns-not-ready", text: "why" };
+const UNREADABLE = { code: "pod-malformed", text: "the pod cannot be read: spec.x" };
+const gives: PodDns = (_request, _pod, isWanted) =>
+  isWanted ? { changes: [ADD], given: { code: "given", injection: GIVEN } } : { changes: [REMOVE] };
 
-test("a pod gets the names by the delivery that the install selects", () => {
-  const decision = decideInjection(labelled("enabled"), "pod", map, by("dns", fakeDelivery()));
-  assert.ok(decision.inject);
-  assert.deepEqual([decision.code, decision.injection.managed.aliases], ["given", []]);
-  assert.deepEqual(decision.changes, [{ op: "add", path: "/spec/given", value: "all" }]);
-});
-
-test("the pod's own label selects the delivery before its namespace's, and that one before the install's", () => {
-  const codeOf = (pod: string | undefined, namespace: string | undefined, fallback: string) => {
-    const labels = pod === undefined ? {} : { "switchback.dev/via": pod };
-    const choice = { ...by(fallback, fakeDelivery()), namespace };
-    return decideInjection(creation({}, { labels }), "namespace", map, choice).code;
-  };
-  assert.equal(codeOf("dns", "hosts", "hosts"), "given");
-  assert.equal(codeOf("hosts", "dns", "dns"), "injected");
-  assert.equal(codeOf(undefined, "dns", "hosts"), "given");
-  assert.equal(codeOf(undefined, "hosts", "dns"), "injected");
-});
-
-test("a pod that changes from a delivery to hostAliases loses what the delivery gave it", () => {
-  const decision = decideInjection(given, "namespace", map, by("hosts", fakeDelivery()));
-  assert.ok(decision.inject);
-  assert.deepEqual([decision.code, decision.changes], ["injected", [{ op: "remove", path: "/spec/given" }]]);
-});
-
-test("a delivery that cannot give the names takes back its changes; the pod gets hostAliases and the reason", () => {
-  const reason = { code: "given-not-ready", text: "why" };
-  const delivery = fakeDelivery({}, { give: () => reason });
-  const decision = decideInjection(given, "namespace", map, by("dns", delivery));
-  assert.ok(decision.inject);
-  assert.deepEqual([decision.code, decision.warnings], ["injected", [reason]]);
-  assert.deepEqual(decision.changes, [{ op: "remove", path: "/spec/given" }]);
-});
-
-test("a delivery reads only pods that should get the names by it, or whose annotation says that they have them", () => {
-  const unread = fakeDelivery({ read: () => ({ code: "pod-malformed", text: "the pod cannot be read: spec.x" }) });
-  assert.equal(decideInjection(creation(), "namespace", map, by("hosts", unread)).code, "injected");
-  for (const [request, fallback] of [
-    [creation(), "dns"],
-    [given, "hosts"],
+test("the pod's own label selects pod DNS or hostAliases before its namespace's, and that one before the install's", () => {
+  for (const [pod, namespace, fallback, code] of [
+    ["dns", "hosts", "hosts", "given"],
+    ["hosts", "dns", "dns", "injected"],
+    [undefined, "dns", "hosts", "given"],
+    [undefined, "hosts", "dns", "injected"],
+    [undefined, undefined, "dns", "given"],
+    [undefined, undefined, "hosts", "injected"],
   ] as const) {
-    const text = "the pod cannot be read: spec.x";
-    const refused = { inject: false, code: "pod-malformed", text, warn: true };
-    assert.deepEqual(decideInjection(request, "namespace", map, by(fallback, unread)), refused);
+    const labels = pod === undefined ? {} : { "switchback.dev/via": pod };
+    const via = { fallback, namespace, podDns: gives };
+    const decision = decideInjection(creation({}, { labels }), "namespace", map, via);
+    assert.ok(decision.inject);
+    const changes = code === "given" ? [ADD] : [REMOVE];
+    assert.deepEqual([decision.code, decision.changes, decision.warnings], [code, changes, []]);
   }
 });
 
-test("of two deliveries, one gives the names and the other takes back its changes", () => {
-  const other = fakeDelivery({ name: "other", code: "other" });
-  const decision = decideInjection(given, "namespace", map, by("other", fakeDelivery(), other));
+test("a label that asks for pod DNS where the process has none is ignored, with a warning", () => {
+  const decision = decideInjection(creation({}, { labels: { "switchback.dev/via": "dns" } }), "namespace", map);
   assert.ok(decision.inject);
-  assert.deepEqual([decision.code, decision.changes.map(({ op }) => op)], ["other", ["remove", "add"]]);
+  assert.deepEqual([decision.code, decision.warnings.map(({ code }) => code)], ["injected", ["via-invalid"]]);
 });
+
+test("a pod that pod DNS cannot serve gets hostAliases and the reason, after the warning of its label", () => {
+  const podDns: PodDns = () => ({ changes: [REMOVE], problem: NOT_READY });
+  const request = creation(
+    {},
+    { labels: { "switchback.dev/via": "x" }, annotations: { "switchback.dev/hosts": "*,_" } },
+  );
+  const decision = decideInjection(request, "namespace", map, { fallback: "dns", podDns });
+  assert.ok(decision.inject);
+  assert.deepEqual([decision.code, decision.changes], ["injected", [REMOVE]]);
+  assert.deepEqual(
+    decision.warnings.map(({ code }) => code),
+    ["via-invalid", "dns-not-ready", "item-invalid"],
+  );
+});
+
+test("a pod that pod DNS cannot read is not injected, and its user is warned", () => {
+  const via = { fallback: "hosts", podDns: () => UNREADABLE };
+  assert.deepEqual(decideInjection(creation(), "namespace", map, via), { ...UNREADABLE, inject: false, warn: true });
+});
+
+// Field case 20: 40 names at one address, and a pod that runs on Windows.
+const FORTY = Array.from({ length: 40 }, (_, index) => `host-${String(index).padStart(2, "0")}.example.com`);
+const many = createInjectionCache(publishedMapOf("r1", new Map(FORTY.map((name) => [name, [IP]]))), 500);
+for (const [spec, lines] of [
+  [{ os: { name: "windows" } }, [9, 9, 9, 9, 4]],
+  [{ nodeSelector: { "kubernetes.io/os": "windows" } }, [9, 9, 9, 9, 4]],
+  [{}, [23, 17]],
+  [{ os: { name: "linux" } }, [23, 17]],
+  [{ nodeSelector: { "kubernetes.io/os": "linux" } }, [23, 17]],
+] as const) {
+  test(`a pod with ${JSON.stringify(spec)} gets 40 names on lines of ${lines}`, () => {
+    const decision = decideInjection(creation({}, {}, spec), "namespace", many);
+    assert.ok(decision.inject);
+    const { aliases } = decision.injection.managed;
+    assert.deepEqual(
+      aliases.map(({ ip, hostnames }) => [ip, hostnames.length]),
+      lines.map((count) => [IP, count]),
+    );
+    assert.deepEqual(
+      aliases.flatMap(({ hostnames }) => hostnames),
+      FORTY,
+    );
+  });
+}

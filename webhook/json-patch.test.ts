@@ -127,16 +127,6 @@ test("similar pods share one patch, also if they have user aliases", () => {
   );
 });
 
-test("a pod gets the label if it is missing or has another value", () => {
-  const whole = inject({ metadata: { labels: { app: "web" } }, spec: {} });
-  const unlabelled = { ...whole, metadata: { ...whole.metadata, labels: { app: "web" } } };
-  assert.deepEqual(inject(unlabelled), whole);
-  assert.deepEqual(
-    inject({ ...whole, metadata: { ...whole.metadata, labels: { app: "web", [INJECTED]: "no" } } }),
-    whole,
-  );
-});
-
 test("pointer escapes ~ before /", () => {
   assert.equal(pointer("metadata", "annotations", "a/b~c~1"), "/metadata/annotations/a~1b~0c~01");
 });
