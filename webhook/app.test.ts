@@ -281,22 +281,6 @@ const connectionsOf = (server: ReturnType<typeof createServer>): Promise<number>
     server.getConnections((error, count) => (error ? reject(error) : resolve(count)));
   });
 
-test("a hundred concurrent reviews each get their own uid", async (t) => {
-  const server = createServer(start().app).listen(0, "127.0.0.1");
-  t.after(() => server.close());
-  const answers = await Promise.all(
-    Array.from({ length: 100 }, (_, index) =>
-      request(server)
-        .post("/mutate/namespace")
-        .send(review({ uid: `uid-${index}` })),
-    ),
-  );
-  assert.deepEqual(
-    answers.map(({ body }) => body.response.uid),
-    answers.map((_, index) => `uid-${index}`),
-  );
-});
-
 test("logs contain codes and the namespace, and nothing of the pod's content", async () => {
   const { app, log } = start();
   const marker = "sentinel-7f3a";

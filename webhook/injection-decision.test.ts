@@ -17,45 +17,32 @@ function creation(more: Partial<AdmissionRequest> = {}, metadata: object = {}, s
   return { uid: "u", kind: { group: "", kind: "Pod" }, operation: "CREATE", object, ...more };
 }
 
-const labelled = (value: string) => creation({}, { labels: { [INJECT]: value } });
+const label = (value: string) => ({ labels: { [INJECT]: value } });
 const mirror = { annotations: { "kubernetes.io/config.mirror": "" } };
-const DISABLED = ["pod-disabled", `the pod's label ${INJECT} is disabled, and the pod's label wins`, false] as const;
-const NOT_A_POD = [
-  "not-a-pod",
-  "the review is not about a Pod: check the rules of the MutatingWebhookConfiguration",
-  true,
-] as const;
-const NOT_CREATE = ["not-create", "hostAliases can only be set while a pod is created", false] as const;
-const NOT_OPTED_IN = [
-  "not-opted-in",
-  `the pod's label ${INJECT} is not enabled, and its namespace did not opt in`,
-  false,
-] as const;
-const MIRROR = [
-  "mirror-pod",
-  "the pod mirrors a static pod, whose hostAliases come from its file on the node",
-  false,
-] as const;
-
 const SKIPPED: ReadonlyArray<
-  readonly [what: string, request: AdmissionRequest, optIn: OptIn, expected: readonly [string, string, boolean]]
+  readonly [what: string, request: AdmissionRequest, optIn: OptIn, code: string, warn: boolean]
 > = [
-  ["another kind", creation({ kind: { group: "", kind: "Node" } }), "namespace", NOT_A_POD],
-  ["another group", creation({ kind: { group: "metrics.k8s.io", kind: "Pod" } }), "namespace", NOT_A_POD],
-  ["a subresource", creation({ subResource: "ephemeralcontainers" }), "namespace", NOT_A_POD],
-  ["an update", creation({ operation: "UPDATE" }), "namespace", NOT_CREATE],
-  ["an update of another kind", creation({ operation: "UPDATE", subResource: "status" }), "namespace", NOT_A_POD],
-  ["a mirror pod", creation({}, mirror), "namespace", MIRROR],
-  ["a mirror pod that opted in", creation({}, { ...mirror, labels: { [INJECT]: "enabled" } }), "pod", MIRROR],
-  ["a disabled pod", labelled("disabled"), "namespace", DISABLED],
-  ["a disabled pod, by the pod's path", labelled("disabled"), "pod", DISABLED],
-  ["a pod without the label", creation(), "pod", NOT_OPTED_IN],
-  ["a pod with another value of the label", labelled("true"), "pod", NOT_OPTED_IN],
+  ["another kind", creation({ kind: { group: "", kind: "Node" } }), "namespace", "not-a-pod", true],
+  ["another group", creation({ kind: { group: "metrics.k8s.io", kind: "Pod" } }), "namespace", "not-a-pod", true],
+  ["a subresource", creation({ subResource: "ephemeralcontainers" }), "namespace", "not-a-pod", true],
+  ["an update", creation({ operation: "UPDATE" }), "namespace", "not-create", false],
+  ["an update of a subresource", creation({ operation: "UPDATE", subResource: "x" }), "namespace", "not-a-pod", true],
+  ["a malformed update", creation({ operation: "UPDATE", object: 1 }), "namespace", "not-create", false],
+  ["a malformed pod", creation({ object: 1 }), "pod", "pod-malformed", true],
+  ["a mirror pod", creation({}, mirror), "namespace", "mirror-pod", false],
+  ["a mirror pod that opted in", creation({}, { ...mirror, ...label("enabled") }), "pod", "mirror-pod", false],
+  ["a disabled mirror pod", creation({}, { ...mirror, ...label("disabled") }), "namespace", "mirror-pod", false],
+  ["a disabled pod", creation({}, label("disabled")), "namespace", "pod-disabled", false],
+  ["a disabled pod, by the pod's path", creation({}, label("disabled")), "pod", "pod-disabled", false],
+  ["a pod without the label", creation(), "pod", "not-opted-in", false],
+  ["a pod with another value of the label", creation({}, label("true")), "pod", "not-opted-in", false],
 ];
-for (const [what, request, optIn, [code, text, warn]] of SKIPPED) {
+for (const [what, request, optIn, code, warn] of SKIPPED) {
   test(`${what} is not injected: ${code}`, () => {
-    assert.deepEqual(decideInjection(request, optIn, map), { inject: false, code, text, warn });
-    assert.equal(decideInjection(request, optIn, undefined).code, code, "also without a map");
+    for (const loaded of [map, undefined]) {
+      const { text: _text, ...decision } = { text: "", ...decideInjection(request, optIn, loaded) };
+      assert.deepEqual(decision, { inject: false, code, warn });
+    }
   });
 }
 
@@ -72,8 +59,8 @@ test("a pod is injected by its namespace or by its label; an empty subresource c
   const aliases = [{ ip: "198.51.100.9", hostnames: NAMES }];
   for (const [request, optIn] of [
     [creation(), "namespace"],
-    [labelled("true"), "namespace"],
-    [labelled("enabled"), "pod"],
+    [creation({}, label("true")), "namespace"],
+    [creation({}, label("enabled")), "pod"],
     [creation({ subResource: "" }), "namespace"],
   ] as const) {
     const decision = decideInjection(request, optIn, map);

@@ -23,20 +23,22 @@ test("counts pods by code and opt-in, warnings by code and refusals by status, a
   metrics.admitted("not-opted-in", "pod", 2);
   metrics.warned("over-cap");
   metrics.refused(413);
-  const buckets = [
-    ["0.00005", 0],
-    ["0.0001", 1],
-    ["0.00025", 1],
-    ["0.0005", 1],
-    ["0.001", 1],
-    ["0.0025", 2],
-    ["0.005", 2],
-    ["0.01", 2],
-    ["0.05", 2],
-    ["0.1", 2],
-    ["1", 2],
-    ["+Inf", 3],
-  ].map(([le, count]) => [`admission_duration_seconds_bucket{le="${le}"}`, count]);
+  const bounds = [
+    "0.00005",
+    "0.0001",
+    "0.00025",
+    "0.0005",
+    "0.001",
+    "0.0025",
+    "0.005",
+    "0.01",
+    "0.05",
+    "0.1",
+    "1",
+    "+Inf",
+  ];
+  const counts = [0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3];
+  const buckets = bounds.map((le, index) => [`admission_duration_seconds_bucket{le="${le}"}`, counts[index]]);
   assert.deepEqual(await scrape(metrics), {
     'admissions_total{code="injected",opt_in="namespace"}': 2,
     'admissions_total{code="not-opted-in",opt_in="pod"}': 1,

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import type { RequestListener } from "node:http";
+import type { IncomingMessage, RequestListener } from "node:http";
 import { Agent, request } from "node:https";
 import { connect, type Socket } from "node:net";
+import { text as textOf } from "node:stream/consumers";
 import { after, before, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { type DetailedPeerCertificate, type TLSSocket, connect as tlsConnect } from "node:tls";
@@ -34,27 +35,10 @@ async function start(listener: RequestListener = (_req, res) => res.end("ok"), m
   return { server, port: await server.listen(LOCAL, 0) };
 }
 
-interface Got {
-  readonly text: string;
-  readonly connection: string | undefined;
-  readonly reused: boolean;
-}
-
-function get(port: number, agent: Agent | false = false): Promise<Got> {
-  return new Promise((resolve, reject) => {
-    const call = request({ host: LOCAL, port, servername: HOST, ca: authority.cert, agent }, (response) => {
-      let text = "";
-      response.setEncoding("utf8");
-      response.on("data", (chunk: string) => {
-        text += chunk;
-      });
-      response.on("end", () => {
-        resolve({ text, connection: response.headers.connection, reused: call.reusedSocket });
-      });
-    });
-    call.on("error", reject);
-    call.end();
-  });
+async function get(port: number, agent: Agent | false = false) {
+  const call = request({ host: LOCAL, port, servername: HOST, ca: authority.cert, agent }).end();
+  const [response] = (await once(call, "response")) as [IncomingMessage];
+  return { text: await textOf(response), connection: response.headers.connection, reused: call.reusedSocket };
 }
 
 /** A connection of a client that sends nothing, and of one that only finishes its handshake. */
