@@ -81,32 +81,16 @@ test("a pod whose user maps every name, or that selects no name, gets only the a
 });
 
 const MALFORMED: ReadonlyArray<readonly [what: string, object: unknown, text: RegExp]> = [
-  ["no object", undefined, /^the pod cannot be read: the object: /],
-  ["no metadata", { spec: {} }, /: metadata: /],
-  ["no spec", { metadata: {} }, /: spec: /],
-  ["a text as object", "pod", /: the object: /],
-  ["a list as object", [], /: the object: /],
-  ["null as object", null, /: the object: /],
-  ["null as metadata", { metadata: null, spec: {} }, /: metadata: /],
-  ["a list of labels as spec", { metadata: {}, spec: [] }, /: spec: /],
-  ["aliases that are a map", { metadata: {}, spec: { hostAliases: {} } }, /: spec\.hostAliases: /],
+  ["no object", undefined, /^the pod cannot be read: the object: is missing$/],
+  ["no metadata", { spec: {} }, /: metadata: is missing$/],
+  ["a list as spec", { metadata: {}, spec: [] }, /: spec: must be a map, not a list$/],
   [
     "labels that are a list",
     { metadata: { labels: ["x"] }, spec: {} },
     /: metadata\.labels: must be a map of strings$/,
   ],
-  [
-    "annotations of numbers",
-    { metadata: { annotations: { a: "", b: 1 } }, spec: {} },
-    /: metadata\.annotations: must be a map of strings/,
-  ],
-  ["labels that are a text", { metadata: { labels: "x" }, spec: {} }, /: metadata\.labels: /],
-  ["an alias without an address", { metadata: {}, spec: { hostAliases: [{}] } }, /: spec\.hostAliases: /],
-  [
-    "hostnames of numbers",
-    { metadata: {}, spec: { hostAliases: [{ ip: "x", hostnames: [1] }] } },
-    /: spec\.hostAliases: /,
-  ],
+  ["annotations of numbers", { metadata: { annotations: { a: "", b: 1 } }, spec: {} }, /: metadata\.annotations: must/],
+  ["an alias without an address", { metadata: {}, spec: { hostAliases: [{}] } }, /: spec\.hostAliases: is missing$/],
 ];
 for (const [what, object, text] of MALFORMED) {
   test(`a pod with ${what} is not injected, and its user is warned without its content`, () => {

@@ -85,15 +85,6 @@ test("a second pass with another map gives the same result as one pass with it",
   );
 });
 
-test("a patch that rewrites the list contains the aliases of its own pod, not of the previous one", () => {
-  const other = mapTo("198.51.100.20");
-  for (const name of ["one.example.net", "two.example.net"]) {
-    const userAliases = [{ ip: "203.0.113.7", hostnames: [name] }];
-    const after = inject(inject({ metadata: {}, spec: { hostAliases: userAliases } }), other);
-    assert.deepEqual(after.spec.hostAliases?.slice(0, 1), userAliases);
-  }
-});
-
 test("with an empty map the aliases of an earlier map are removed", () => {
   const empty = createInjectionCache(publishedMapOf("r", new Map()), 500);
   const after = inject(inject({ metadata: {}, spec: {} }), empty);
