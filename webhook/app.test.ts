@@ -69,14 +69,6 @@ test("an answer with text that is not ASCII arrives whole", async () => {
   assert.deepEqual([body.response.uid, body.response.allowed], [uid, true]);
 });
 
-test("the path carries the opt-in", async () => {
-  const { app } = start();
-  const byPod = await request(app).post("/mutate/pod").send(review());
-  assert.deepEqual(byPod.body.response, { uid: "uid-1", allowed: true });
-  const labelled = await request(app).post("/mutate/pod").send(review({}, ENABLED));
-  assert.ok(labelled.body.response.patch);
-});
-
 const podDns: PodDns = (_request, { hostAliases }, isWanted) => {
   const injection = { userAliases: hostAliases, managed: { aliases: [], annotations: {} } };
   return { changes: [], ...(isWanted && { given: { code: "given", injection } }) };

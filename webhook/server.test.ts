@@ -84,18 +84,6 @@ test("a pair that does not load throws, and the previous one is served", async (
   assert.equal(await serial(port), before);
 });
 
-test("clients without TLS, or that disconnect during the handshake, affect no other client", async () => {
-  const { server, port } = await start();
-  server.usePair(first);
-  for (const text of ["GET / HTTP/1.1\r\n\r\n", "\u0016\u0003\u0001", ""]) {
-    const socket = connect(port, LOCAL);
-    socket.on("error", () => {});
-    socket.end(text);
-    await once(socket, "close");
-  }
-  assert.equal((await get(port)).text, "ok");
-});
-
 /** A connection that has finished its handshake, and sends nothing. */
 async function openSpare(port: number): Promise<TLSSocket> {
   const socket = tlsConnect({ host: LOCAL, port, servername: HOST, ca: authority.cert });
