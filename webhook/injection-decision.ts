@@ -32,7 +32,7 @@ export interface PodsVia {
 export type PodDns = (request: AdmissionRequest, pod: AdmittedPod, isWanted: boolean) => PodDnsChange | Reason;
 
 /** Changes of a pod for pod DNS. */
-export interface PodDnsChange {
+interface PodDnsChange {
   readonly changes: readonly Operation[];
   /** Set if the pod gets the names by pod DNS. Otherwise it gets hostAliases. */
   readonly given?: { readonly code: string; readonly injection: Injection };
