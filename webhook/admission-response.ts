@@ -1,4 +1,3 @@
-import { MAX_WARNING } from "#hostmap/pod-selection.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
@@ -68,7 +67,7 @@ function decide(request: AdmissionRequest, { optIn, via: namespace }: Path, opti
 function warningsOf(decision: InjectionDecision): readonly Reason[] {
   if (decision.inject) return decision.warnings;
   const { code, text, warn } = decision;
-  return warn ? [{ code, text: `switchback: ${text}`.slice(0, MAX_WARNING) }] : [];
+  return warn ? [{ code, text: `switchback: ${text}` }] : [];
 }
 
 /** Counts each warning and logs its code. The text is not logged, because it contains what tenants wrote. */

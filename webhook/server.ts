@@ -1,6 +1,6 @@
 import type { RequestListener } from "node:http";
-import { createServer } from "node:https";
-import type { AddressInfo } from "node:net";
+import { createServer, type Server } from "node:https";
+import type { AddressInfo, Socket } from "node:net";
 import type { PemPair } from "#certs/pem.ts";
 import { reclaimConnections, withoutPipelining } from "#lib/http/connection-reclaimer.ts";
 import { CHECK_MS, keepIdleConnections } from "#lib/http/idle-connections.ts";
@@ -43,6 +43,7 @@ export function createWebhookServer(listener: RequestListener, maxConnections = 
   const server = createServer(limits, answer);
   const closeSilent = keepIdleConnections(server, "secureConnection", { headersMs: HEADERS_MS, requestMs: REQUEST_MS });
   const connections = reclaimConnections(server, maxConnections);
+  spreadHandshakes(server);
   return {
     async listen(address, port) {
       await listen(server, port, address);
@@ -61,4 +62,37 @@ export function createWebhookServer(listener: RequestListener, maxConnections = 
       clearTimeout(deadline);
     },
   };
+}
+
+/**
+ * Starts one TLS handshake per turn of the event loop, so that requests on established connections wait for at most
+ * one. A handshake takes the thread a millisecond (an RSA signature): a thousand clients that connect at once would
+ * block it for a second. A connection waits for its first bytes, and then for its turn. The newest goes first, because
+ * the oldest may have given up.
+ */
+function spreadHandshakes(server: Server): void {
+  // node:https adds its listener first, when it creates the server. Other listeners stay.
+  const [startTls] = server.listeners("connection") as ((socket: Socket) => void)[];
+  if (startTls !== undefined) server.removeListener("connection", startTls);
+  const waiting = new Set<Socket>();
+  let isScheduled = false;
+  const startNext = (): void => {
+    const socket = [...waiting].at(-1);
+    isScheduled = socket !== undefined;
+    if (socket === undefined) return;
+    waiting.delete(socket);
+    socket.setTimeout(0);
+    startTls?.call(server, socket);
+    setImmediate(startNext);
+  };
+  server.on("connection", (socket: Socket) => {
+    socket.setTimeout(HANDSHAKE_MS, () => socket.destroy());
+    // TLS reports its own errors. A client that disconnects before TLS needs no report.
+    socket.on("error", () => {}).once("close", () => waiting.delete(socket));
+    socket.once("readable", () => {
+      waiting.add(socket);
+      if (!isScheduled) setImmediate(startNext);
+      isScheduled = true;
+    });
+  });
 }
