@@ -3,6 +3,7 @@ import { once } from "node:events";
 import type { IncomingMessage, RequestListener } from "node:http";
 import { Agent, request } from "node:https";
 import { connect, type Socket } from "node:net";
+import { Duplex } from "node:stream";
 import { text as textOf } from "node:stream/consumers";
 import { after, before, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
@@ -191,6 +192,35 @@ for (const [what, open] of Object.entries(CLIENTS)) {
     await Promise.all(crowd.map((socket) => Promise.race([once(socket, isOpen), once(socket, "close")])));
     const [old, next] = [await get(port, known), await get(port, fresh)];
     assert.deepEqual([old.text, old.reused, next.text, next.reused], ["ok", true, "ok", false]);
+  });
+}
+
+test("a crowd's handshakes are spread over turns of the event loop: a review in between waits for one", async (t) => {
+  const { server, port } = await start();
+  server.usePair(first);
+  const known = new Agent({ keepAlive: true, maxSockets: 1 });
+  t.after(() => known.destroy());
+  await get(port, known);
+  const bytes = await hello();
+  const crowd = Array.from({ length: 25 }, () => CLIENTS.silent(port).on("error", () => {}));
+  t.after(() => crowd.map((socket) => socket.destroy()));
+  await Promise.all(crowd.map((socket) => once(socket, "connect")));
+  let answered = 0;
+  for (const socket of crowd) {
+    socket.once("data", () => {
+      answered += 1;
+    });
+    socket.write(bytes);
+  }
+  assert.equal((await get(port, known)).text, "ok");
+  assert.ok(answered < 20, `${answered} of 25 handshakes were answered before the review`);
+});
+
+/** The first bytes that a TLS client sends. */
+function hello(): Promise<Buffer> {
+  return new Promise((resolve) => {
+    const socket = new Duplex({ read() {}, write: (chunk: Buffer) => resolve(chunk) });
+    tlsConnect({ socket, servername: HOST }).on("error", () => {});
   });
 }
 

@@ -43,7 +43,7 @@ export function createWebhookServer(listener: RequestListener, maxConnections = 
   const server = createServer(limits, answer);
   const closeSilent = keepIdleConnections(server, "secureConnection", { headersMs: HEADERS_MS, requestMs: REQUEST_MS });
   const connections = reclaimConnections(server, maxConnections);
-  spreadHandshakes(server);
+  spreadHandshakes(server, connections);
   return {
     async listen(address, port) {
       await listen(server, port, address);
@@ -70,7 +70,10 @@ export function createWebhookServer(listener: RequestListener, maxConnections = 
  * block it for a second. A connection waits for its first bytes, and then for its turn. The newest goes first, because
  * the oldest may have given up.
  */
-function spreadHandshakes(server: Server): void {
+function spreadHandshakes(
+  server: Server,
+  { waiting: onHello, begun }: Pick<ReturnType<typeof reclaimConnections>, "waiting" | "begun">,
+): void {
   // node:https adds its listener first, when it creates the server. Other listeners stay.
   const [startTls] = server.listeners("connection") as ((socket: Socket) => void)[];
   if (startTls !== undefined) server.removeListener("connection", startTls);
@@ -82,6 +85,7 @@ function spreadHandshakes(server: Server): void {
     if (socket === undefined) return;
     waiting.delete(socket);
     socket.setTimeout(0);
+    begun(socket);
     startTls?.call(server, socket);
     setImmediate(startNext);
   };
@@ -90,6 +94,7 @@ function spreadHandshakes(server: Server): void {
     // TLS reports its own errors. A client that disconnects before TLS needs no report.
     socket.on("error", () => {}).once("close", () => waiting.delete(socket));
     socket.once("readable", () => {
+      onHello(socket);
       waiting.add(socket);
       if (!isScheduled) setImmediate(startNext);
       isScheduled = true;
