@@ -67,8 +67,9 @@ export function createWebhookServer(listener: RequestListener, maxConnections = 
 /**
  * Starts one TLS handshake per turn of the event loop, so that requests on established connections wait for at most
  * one. A handshake takes the thread a millisecond (an RSA signature): a thousand clients that connect at once would
- * block it for a second. A connection waits for its first bytes, and then for its turn. The newest goes first, because
- * the oldest may have given up.
+ * block it for a second. A connection waits for its first bytes, and then for its turn. The next one is of the source
+ * with the fewest. Its newest and its oldest alternate, so a client that connects before or after a crowd does not
+ * wait for all of it.
  */
 function spreadHandshakes(
   server: Server,
@@ -79,8 +80,12 @@ function spreadHandshakes(
   if (startTls !== undefined) server.removeListener("connection", startTls);
   const waiting = new Set<Socket>();
   let isScheduled = false;
+  let takesNewest = false;
   const startNext = (): void => {
-    const socket = [...waiting].at(-1);
+    takesNewest = !takesNewest;
+    const sources = [...Map.groupBy(waiting, ({ remoteAddress }) => remoteAddress).values()];
+    const [fewest] = sources.sort((one, other) => one.length - other.length);
+    const socket = fewest?.at(takesNewest ? -1 : 0);
     isScheduled = socket !== undefined;
     if (socket === undefined) return;
     waiting.delete(socket);
