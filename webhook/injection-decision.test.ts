@@ -136,7 +136,7 @@ const UNREADABLE = { code: "pod-malformed", text: "the pod cannot be read: spec.
 const gives: PodDns = (_request, _pod, isWanted) =>
   isWanted ? { changes: [ADD], given: { code: "given", injection: GIVEN } } : { changes: [REMOVE] };
 
-test("the pod's own label selects pod DNS or hostAliases before its namespace's, and that one before the install's", () => {
+test("the pod's label selects pod DNS or hostAliases, then its namespace's, then the install", () => {
   for (const [pod, namespace, fallback, code] of [
     ["dns", "hosts", "hosts", "given"],
     ["hosts", "dns", "dns", "injected"],

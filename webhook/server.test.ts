@@ -179,7 +179,7 @@ test("a request that does not end is aborted when the grace period is over, and 
 });
 
 for (const [what, open] of Object.entries(CLIENTS)) {
-  test(`a crowd of ${what} connections from the API server's own address blocks neither its connection nor new ones`, async (t) => {
+  test(`a crowd of ${what} connections from the API server's address blocks no review`, async (t) => {
     const { server, port } = await start(undefined, 30);
     server.usePair(first);
     const known = new Agent({ keepAlive: true, maxSockets: 1 });

@@ -1,10 +1,11 @@
 import type { RequestListener } from "node:http";
-import { createServer, type Server } from "node:https";
-import type { AddressInfo, Socket } from "node:net";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
 import type { PemPair } from "#certs/pem.ts";
 import { reclaimConnections, withoutPipelining } from "#lib/http/connection-reclaimer.ts";
 import { CHECK_MS, keepIdleConnections } from "#lib/http/idle-connections.ts";
 import { listen } from "#lib/http/listen.ts";
+import { queueHandshakes } from "./handshake-queue.ts";
 
 /** The HTTPS listener that the API server calls. */
 export interface WebhookServer {
@@ -43,7 +44,7 @@ export function createWebhookServer(listener: RequestListener, maxConnections = 
   const server = createServer(limits, answer);
   const closeSilent = keepIdleConnections(server, "secureConnection", { headersMs: HEADERS_MS, requestMs: REQUEST_MS });
   const connections = reclaimConnections(server, maxConnections);
-  spreadHandshakes(server, connections);
+  queueHandshakes(server, HANDSHAKE_MS, { onHello: connections.waiting, onStart: connections.begun });
   return {
     async listen(address, port) {
       await listen(server, port, address);
@@ -62,47 +63,4 @@ export function createWebhookServer(listener: RequestListener, maxConnections = 
       clearTimeout(deadline);
     },
   };
-}
-
-/**
- * Starts one TLS handshake per turn of the event loop, so that requests on established connections wait for at most
- * one. A handshake takes the thread a millisecond (an RSA signature): a thousand clients that connect at once would
- * block it for a second. A connection waits for its first bytes, and then for its turn. The next one is of the source
- * with the fewest. Its newest and its oldest alternate, so a client that connects before or after a crowd does not
- * wait for all of it.
- */
-function spreadHandshakes(
-  server: Server,
-  { waiting: onHello, begun }: Pick<ReturnType<typeof reclaimConnections>, "waiting" | "begun">,
-): void {
-  // node:https adds its listener first, when it creates the server. Other listeners stay.
-  const [startTls] = server.listeners("connection") as ((socket: Socket) => void)[];
-  if (startTls !== undefined) server.removeListener("connection", startTls);
-  const waiting = new Set<Socket>();
-  let isScheduled = false;
-  let takesNewest = false;
-  const startNext = (): void => {
-    takesNewest = !takesNewest;
-    const sources = [...Map.groupBy(waiting, ({ remoteAddress }) => remoteAddress).values()];
-    const [fewest] = sources.sort((one, other) => one.length - other.length);
-    const socket = fewest?.at(takesNewest ? -1 : 0);
-    isScheduled = socket !== undefined;
-    if (socket === undefined) return;
-    waiting.delete(socket);
-    socket.setTimeout(0);
-    begun(socket);
-    startTls?.call(server, socket);
-    setImmediate(startNext);
-  };
-  server.on("connection", (socket: Socket) => {
-    socket.setTimeout(HANDSHAKE_MS, () => socket.destroy());
-    // TLS reports its own errors. A client that disconnects before TLS needs no report.
-    socket.on("error", () => {}).once("close", () => waiting.delete(socket));
-    socket.once("readable", () => {
-      onHello(socket);
-      waiting.add(socket);
-      if (!isScheduled) setImmediate(startNext);
-      isScheduled = true;
-    });
-  });
 }

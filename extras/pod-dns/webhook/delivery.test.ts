@@ -67,7 +67,7 @@ test("a pod gets the resolvers only if it should; the resolvers of an earlier pa
   assert.deepEqual([instead.changes, instead.problem?.code], [back, "dns-not-ready"]);
 });
 
-test("DNS fields are read only of a pod that should get the resolvers, or whose annotation says that it has them", () => {
+test("DNS fields are read only of a pod that should get the resolvers, or says that it has them", () => {
   const malformed = { dnsPolicy: 1 };
   assert.deepEqual(changed(false, undefined, malformed), { changes: [] });
   const refused = { code: "pod-malformed", text: "the pod cannot be read: spec.dnsPolicy: is not valid" };
