@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { KubeStatusError } from "#lib/kube/status.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
-import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled } from "#test/fakes/stopped-time.ts";
 import { endlessTerm } from "#test/fakes/term.ts";
 import { WEBHOOK_CONFIGURATION } from "./ca-bundle.ts";
@@ -15,10 +15,7 @@ import { secretSource } from "./serving-secret.ts";
 // Tests how certificates are read, written and watched. test/integration/ tests the API server's own rules.
 
 const SECRETS = "/api/v1/namespaces/ns/secrets";
-const TLS = `${SECRETS}?metadata.name=${TLS_SECRET}`;
-const CA = `${SECRETS}?metadata.name=${CA_SECRET}`;
 const WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
-const CONFIGURATION = `${WEBHOOKS}?metadata.name=${WEBHOOK_CONFIGURATION}`;
 const base64 = (text: string) => Buffer.from(text).toString("base64");
 
 /**
@@ -117,8 +114,8 @@ test("the caBundle is read from each entry, and written to each at the version t
 });
 
 /** Starts a watch with `begin`. `take` returns the number of events since its last call. */
-async function heardOf(t: TestContext, begin: (api: MemoryApi, changed: () => void, signal: AbortSignal) => void) {
-  const api = new MemoryApi();
+async function heardOf(t: TestContext, begin: (api: MemoryKube, changed: () => void, signal: AbortSignal) => void) {
+  const api = new MemoryKube();
   const stop = new AbortController();
   t.after(() => stop.abort());
   let heard = 0;
@@ -145,11 +142,14 @@ test("both Secrets are watched, each list and change is reported, and the signal
       signal,
     ),
   );
-  assert.deepEqual([api.watched, take()], [[CA, TLS].sort(), 2]);
-  api.set(CA, { metadata: { namespace: "ns", name: CA_SECRET } });
-  api.set(TLS, { metadata: { namespace: "ns", name: TLS_SECRET } });
-  api.remove(TLS, `ns/${TLS_SECRET}`);
-  assert.equal(take(), 3);
+  assert.deepEqual([api.watched, take()], [[SECRETS, SECRETS], 2]);
+  api.set(SECRETS, { metadata: { name: "another" } });
+  assert.equal(take(), 0);
+  api.set(SECRETS, { metadata: { name: CA_SECRET } });
+  assert.equal(take(), 1);
+  api.set(SECRETS, { metadata: { name: TLS_SECRET } });
+  api.unset(SECRETS, TLS_SECRET);
+  assert.equal(take(), 2);
   stop.abort();
   await settled();
   assert.deepEqual(api.watched, []);
@@ -159,8 +159,10 @@ test("the configuration is watched, its list and changes are reported, and the s
   const { api, stop, take } = await heardOf(t, ({ client }, changed, signal) =>
     new KubeBundleWriter({ client, log: silentLogger, fence: endlessTerm(client) }).watch(changed, signal),
   );
-  assert.deepEqual([api.watched, take()], [[CONFIGURATION], 1]);
-  api.set(CONFIGURATION, { metadata: { name: WEBHOOK_CONFIGURATION } });
+  assert.deepEqual([api.watched, take()], [[WEBHOOKS], 1]);
+  api.set(WEBHOOKS, { metadata: { name: "another" } });
+  assert.equal(take(), 0);
+  api.set(WEBHOOKS, { metadata: { name: WEBHOOK_CONFIGURATION } });
   assert.equal(take(), 1);
   stop.abort();
   await settled();
@@ -168,17 +170,15 @@ test("the configuration is watched, its list and changes are reported, and the s
 });
 
 test("the serving Secret is followed; its deletion is reported, and stopping ends the watch", async () => {
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   const offers: unknown[] = [];
   const source = secretSource({ client: api.client, namespace: "ns", log: silentLogger });
-  api.set(TLS, {
-    metadata: { namespace: "ns", name: TLS_SECRET },
-    data: { "tls.crt": base64("cert"), "tls.key": base64("key") },
-  });
+  const metadata = { name: TLS_SECRET };
+  api.set(SECRETS, { metadata, data: { "tls.crt": base64("cert"), "tls.key": base64("key") } });
   const running = source.start((offer) => void offers.push("code" in offer ? offer.code : offer));
   await settled();
-  api.set(TLS, { metadata: { namespace: "ns", name: TLS_SECRET }, data: {} });
-  api.remove(TLS, `ns/${TLS_SECRET}`);
+  api.set(SECRETS, { metadata, data: {} });
+  api.unset(SECRETS, TLS_SECRET);
   assert.deepEqual(offers, [{ cert: "cert", key: "key" }, { cert: "", key: "" }, "secret-missing"]);
   await running.stop();
   assert.deepEqual(api.watched, []);

@@ -8,13 +8,12 @@ interface PrintConfigFlags extends ConfigFlags {
 }
 
 /**
- * Prints the configuration that a component reads from file, environment and flags, with a warning for each ignored
+ * Prints the configuration that a component reads from file and flags, with a warning for each ignored
  * setting.
  */
-export async function printConfig(flags: PrintConfigFlags, { env, stdout }: CliContext): Promise<void> {
+export async function printConfig(flags: PrintConfigFlags, { stdout }: CliContext): Promise<void> {
   const loaded = await loadConfig({
     file: flags.config,
-    env,
     set: flags.set ?? [],
     sections: await configSections(),
     unknown: flags.ignoreUnknown === true ? "warn" : "refuse",

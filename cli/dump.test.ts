@@ -3,16 +3,14 @@ import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, test } from "node:test";
 import { issueAuthority, issueLeaf } from "#certs/issue.ts";
 import type { FullStatus } from "#controller/status.ts";
-import { type HeaderAnswer, renderQuestions } from "#lib/documents/header-questions.ts";
-import { renderIndex, renderState } from "#lib/documents/map-format.ts";
-import { type RenderedShard, Shards } from "#lib/documents/shards.ts";
-import { renderTargets } from "#lib/documents/targets-format.ts";
+import type { HeaderAnswer } from "#lib/documents/header-questions.ts";
 import { connect } from "#lib/kube/connect.ts";
 import { captured, runHere, useFiles } from "#test/fakes/cli.ts";
 import { fullStatus, WORKLOAD } from "#test/fakes/full-status.ts";
 import { installed } from "#test/fakes/installed.ts";
 import { type FakeApi, fakeApi } from "#test/fakes/kube-api.ts";
 import { type MemoryServer, refusal } from "#test/fakes/memory-server.ts";
+import { mapObjects, OBJECTS, targetsObject } from "#test/published.ts";
 import { dumpLines, recordCluster } from "./dump/write-dump.ts";
 import { dump } from "./dump.ts";
 
@@ -81,13 +79,6 @@ function codesOf(found: string): string[] {
   return findings.map(({ check, status, code }) => `${check} ${status} ${code}`).sort();
 }
 
-/** The first shard of a map with these names. */
-function rendered(lines: readonly { readonly name: string; readonly addresses: readonly string[] }[]) {
-  const shards = new Shards();
-  for (const { name, addresses } of lines) shards.set(name, addresses);
-  return shards.render() as readonly [RenderedShard];
-}
-
 describe("doctor finds the same in a dump, and the same codes in a redacted one", () => {
   test("of an installed cluster", async () => {
     assert.match(await foundInDumps(), /edge\/nginx/);
@@ -103,12 +94,10 @@ describe("doctor finds the same in a dump, and the same codes in a redacted one"
     server.add("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", "switchback-webhook", {
       ...{ kind: "MutatingWebhookConfiguration", metadata, webhooks },
     });
-    server.add("/api/v1/namespaces/ours/secrets", "switchback-webhook-tls", { data: { "tls.crt": base64(cert) } });
+    server.add("/api/v1/namespaces/ours/secrets", OBJECTS.serving, { data: { "tls.crt": base64(cert) } });
     const port = { port: 443, listenPort: 15_000, upstreamPort: 443, protocol: "v1" as const };
     const target = { name: "initech", upstream: "nginx.edge.svc", ports: [port], clusterIPs: ["198.51.100.9"] };
-    server.add("/api/v1/namespaces/ours/configmaps", "switchback-targets", {
-      ...{ kind: "ConfigMap", metadata, data: { "targets.json": renderTargets([target]).text } },
-    });
+    server.add("/api/v1/namespaces/ours/configmaps", OBJECTS.targets, { ...targetsObject([target]), metadata });
     server.add("/api/v1/namespaces/kube-system/configmaps", "coredns", {
       ...{ kind: "ConfigMap", metadata },
       data: { Corefile: ".:53 {\n  rewrite name a.initech.com b # Added by hairpin-proxy\n}" },
@@ -126,16 +115,10 @@ describe("doctor finds the same in a dump, and the same codes in a redacted one"
   });
 
   test("of a published map, but not whether pods match it", async () => {
-    const metadata = { resourceVersion: "1", labels: { "switchback.dev/map": "hosts" } };
-    const [shard] = rendered([{ name: "shop.example.com", addresses: ["198.51.100.9"] }]);
-    const index = renderIndex({ revision: "r", shards: [{ name: "switchback-hosts-0", revision: shard.shardHash }] });
-    const documents = {
-      "switchback-hosts-index": { "index.json": index },
-      "switchback-hosts-0": { hosts: shard.text },
-      "switchback-hosts": { "state.json": renderState({ targets: [] }) },
-    };
-    for (const [name, data] of Object.entries(documents))
-      server.add("/api/v1/namespaces/ours/configmaps", name, { kind: "ConfigMap", metadata, data });
+    for (const { metadata, ...rest } of mapObjects({ "shop.example.com": ["198.51.100.9"] })) {
+      const fields = { ...rest, metadata: { ...metadata, resourceVersion: "1" } };
+      server.add("/api/v1/namespaces/ours/configmaps", metadata.name, fields);
+    }
     const found = codesOf(await ofCluster());
     assert.ok(found.includes("pods ok no-pods"), found.join());
     const redacted = found.map((line) => (line === "pods ok no-pods" ? "pods unknown index-malformed" : line));
@@ -193,10 +176,10 @@ test("a dump has no Secret, and no field or annotation that may contain one", as
     spec: { type: "LoadBalancer", ports: [{ port: 80 }] },
   });
   const containers = [{ name: "a", image: "a:1", env: [{ name: "PASSWORD", value: "SECRET" }] }];
-  server.add("/api/v1/namespaces/ours/secrets", "switchback-webhook-tls", {
+  server.add("/api/v1/namespaces/ours/secrets", OBJECTS.serving, {
     data: { "tls.crt": base64("PUBLIC"), "tls.key": base64("SECRET") },
   });
-  server.add("/api/v1/namespaces/ours/secrets", "switchback-status", { data: { key: base64("SECRET".repeat(8)) } });
+  server.add("/api/v1/namespaces/ours/secrets", OBJECTS.statusKey, { data: { key: base64("SECRET".repeat(8)) } });
   server.add("/apis/apps/v1/namespaces/ours/deployments", "web", {
     kind: "Deployment",
     spec: { template: { spec: { containers } } },
@@ -258,9 +241,10 @@ describe("status --from", () => {
       }));
       const codes = async (answer: HeaderAnswer) => {
         const known = { answer, at: "2026-11-26T05:00:00Z", by: "10.0.0.7" };
-        server.add("/api/v1/namespaces/ours/configmaps", "switchback-targets", {
+        const questions = asked.map((each) => ({ ...each, known }));
+        server.add("/api/v1/namespaces/ours/configmaps", OBJECTS.targets, {
+          ...targetsObject([], questions),
           metadata: { resourceVersion: "1" },
-          data: { "questions.json": renderQuestions(asked.map((each) => ({ ...each, known }))) },
         });
         const { context, written } = captured();
         await dump(

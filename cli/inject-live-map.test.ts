@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "node:test";
-import { shortHash } from "#hostmap/hash.ts";
-import { renderIndex } from "#lib/documents/map-format.ts";
 import { aliasesOf, injectRig } from "#test/fakes/inject-rig.ts";
 import { type FakeApi, fakeApi, inTurn, json, noConnections, type Responder, refuse } from "#test/fakes/kube-api.ts";
 import { skipWaits } from "#test/fakes/skipped-waits.ts";
+import { edited, mapObjects } from "#test/published.ts";
 
 const { files, run } = await injectRig();
 
@@ -12,15 +11,11 @@ describe("inject with the live map", () => {
   let api: FakeApi;
   afterEach(() => api.close());
 
-  const shard = (hosts: string) => ({ metadata: { name: "switchback-hosts-0" }, data: { hosts } });
-  const index = (revision: string) => {
-    const text = renderIndex({ revision: "r", shards: [{ name: "switchback-hosts-0", revision }] });
-    return { metadata: { name: "switchback-hosts-index" }, data: { "index.json": text } };
-  };
-  const list = (...items: object[]) => json({ metadata: { resourceVersion: "1" }, items });
-  const HOSTS = "203.0.113.5 a.example.com\n";
-  const whole = list(index(shortHash(HOSTS)), shard(HOSTS));
-  const midway = list(index(shortHash("of the next one")), shard(HOSTS));
+  const list = (items: readonly object[]) => json({ metadata: { resourceVersion: "1" }, items });
+  const objects = mapObjects({ "a.example.com": ["203.0.113.5"] });
+  const edit = edited(objects, "203.0.113.5 b.example.com\n");
+  const whole = list(objects);
+  const midway = list(objects.map((each) => (each.metadata.name === edit.name ? { ...each, ...edit } : each)));
 
   async function live(respond: Responder) {
     api = await fakeApi(respond);
@@ -34,7 +29,8 @@ describe("inject with the live map", () => {
     const [call, ...more] = api.calls;
     assert.ok(call && more.length === 0);
     assert.equal(call.path, "/api/v1/namespaces/ours/configmaps");
-    assert.equal(call.query.get("labelSelector"), "switchback.dev/map=hosts");
+    const labels = Object.entries(objects[0]?.metadata.labels ?? {});
+    assert.equal(call.query.get("labelSelector"), labels.map((pair) => pair.join("=")).join());
   });
 
   it("reads again every 300 ms while the controller publishes", async (t) => {
@@ -49,16 +45,8 @@ describe("inject with the live map", () => {
   });
 
   for (const [what, respond, error] of [
-    [
-      "there is none",
-      list(),
-      { code: "data-corrupt", message: /namespace ours .* ConfigMap switchback-hosts-index .*not found/ },
-    ],
-    [
-      "its parts do not fit",
-      midway,
-      { code: "data-corrupt", message: /shard switchback-hosts-0 has another revision/ },
-    ],
+    ["there is none", list([]), { code: "data-corrupt", message: /namespace ours .* ConfigMap .*not found/ }],
+    ["its parts do not fit", midway, { code: "data-corrupt", message: /has another revision/ }],
     ["it is not to be read", refuse(403, "Forbidden"), { code: "kube-status", status: 403 }],
   ] as const) {
     it(`prints nothing when ${what}`, async (t) => {

@@ -4,17 +4,18 @@ import { statusSecretData } from "#lib/documents/status-page.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { skipWaits } from "#test/fakes/skipped-waits.ts";
+import { OBJECTS } from "#test/published.ts";
 import { leaderStatus } from "./leader-status.ts";
 import { cureOfRefusal } from "./missing-rights.ts";
 
 const PATH = "/api/v1/namespaces/ours/services/switchback-controller:http/proxy/status";
-const SECRET = "/api/v1/namespaces/ours/secrets/switchback-status";
+const SECRET = `/api/v1/namespaces/ours/secrets/${OBJECTS.statusKey}`;
 const KEY = "k".repeat(43);
 
 /** A server on which the replicas answer one after another; the last one then answers every call. */
 function asked(t: TestContext, ...replicas: readonly object[]) {
   const server = new MemoryServer();
-  server.add("/api/v1/namespaces/ours/secrets", "switchback-status", { data: statusSecretData(KEY) });
+  server.add("/api/v1/namespaces/ours/secrets", OBJECTS.statusKey, { data: statusSecretData(KEY) });
   const pages = () => server.callsOf("GET", PATH).length;
   server.onCall = ({ path }) =>
     path === PATH ? { status: 200, body: replicas[Math.min(pages(), replicas.length) - 1] ?? {} } : undefined;
@@ -125,14 +126,14 @@ test("without permission to read the key, fails with the refusal, and the cure n
   const { server } = asked(t);
   server.onCall = ({ path }) => (path === SECRET ? refusal(403, "Forbidden") : undefined);
   const error = await leaderStatus(refusing(server), "ours").catch((each: unknown) => each);
-  assert.match((error as Error).message, /^GET \/api\/v1\/namespaces\/ours\/secrets\/switchback-status: 403 Forbidden/);
+  assert.ok((error as Error).message.startsWith(`GET ${SECRET}: 403 Forbidden`));
   assert.match(cureOfRefusal(error, { command: "status", namespace: "ours" }) ?? "", /the Role switchback-operator/);
 });
 
 test("without a key, reports that the controller creates one", async () => {
   await assert.rejects(leaderStatus(refusing(new MemoryServer()), "ours"), {
     code: "status-refused",
-    message: "Secret switchback-status in namespace ours has no key yet; the controller makes one when it starts",
+    message: `Secret ${OBJECTS.statusKey} in namespace ours has no key yet; the controller makes one when it starts`,
   });
 });
 

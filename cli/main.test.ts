@@ -4,9 +4,10 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { runTool } from "#test/cluster/tools.ts";
-import { captured, clusterFlags, componentFlags, helpOf, switchback, useFiles } from "#test/fakes/cli.ts";
+import { captured, clusterFlags, componentFlags, connectFlags, helpOf, switchback, useFiles } from "#test/fakes/cli.ts";
 import { fakeApi, json, refuse } from "#test/fakes/kube-api.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
+import { OBJECTS } from "#test/published.ts";
 import { createProgram } from "./program.ts";
 
 const files = useFiles();
@@ -36,7 +37,6 @@ const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
     "--long-line",
     HELP,
   ],
-  ["confirm [options]", ...CLUSTER, "--yes", HELP],
   ["uninstall [options]", ...CLUSTER, "--check", "--remains", "--force", "--timeout <time> (240)", "--yes", HELP],
   [
     "status [options]",
@@ -71,6 +71,13 @@ const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
   ["completion [options] <shell>", HELP],
 ];
 
+const COMMANDS_OF_EXTRAS: typeof COMMANDS = [
+  ["agent [options]", ...COMPONENT],
+  ["dns [options]", ...COMPONENT],
+  ["publish [options] <publisher>", ...componentFlags, "--remove", "--yes", ...connectFlags, HELP],
+  ["dashboard [options]", ...CLUSTER, "--port <n>", "--no-open", HELP],
+];
+
 describe("help", { concurrency: 4 }, () => {
   it("lists every command in its group except hidden ones, users' commands first", async () => {
     const { code, stdout, stderr } = await switchback(["--help"]);
@@ -85,7 +92,7 @@ describe("help", { concurrency: 4 }, () => {
       names.map(([heading, all]) => [heading, all.filter((name) => ofCore.includes(name)).join(" ")]),
       [
         ["Find out", "doctor status dump demo"],
-        ["Change", "inject restart confirm uninstall"],
+        ["Change", "inject restart uninstall"],
         ["This program", "version completion help"],
         ["Components, which the chart starts", "controller webhook proxy all config"],
       ],
@@ -95,7 +102,7 @@ describe("help", { concurrency: 4 }, () => {
     assert.deepEqual(names.flatMap(([, listed]) => listed).sort(), visible.sort());
   });
 
-  for (const [usage, ...flags] of COMMANDS) {
+  for (const [usage, ...flags] of [...COMMANDS, ...COMMANDS_OF_EXTRAS]) {
     const [name = ""] = usage.split(" ");
     it(`of ${name} lists its flags and their defaults`, async () => {
       assert.deepEqual(await helpOf(name), { usage, flags });
@@ -122,11 +129,10 @@ it("the demo is not offered if it is not installed, as in the image", async () =
 describe("a command gets its arguments and flags:", () => {
   /** The path of the request that each command sends first. The error names it if the API server is unreachable. */
   for (const [name, args, path] of [
-    ["status", [], "/api/v1/namespaces/ours/secrets/switchback-status"],
-    ["restart", ["shop", "--yes"], "/api/v1/namespaces/ours/secrets/switchback-status"],
+    ["status", [], `/api/v1/namespaces/ours/secrets/${OBJECTS.statusKey}`],
+    ["restart", ["shop", "--yes"], `/api/v1/namespaces/ours/secrets/${OBJECTS.statusKey}`],
     ["uninstall", ["--check"], "/apis/apps/v1/namespaces/ours/deployments/switchback-controller"],
     ["uninstall", ["--remains"], "/api/v1/namespaces/ours/pods?limit=500"],
-    ["confirm", ["--yes"], "/api/v1/namespaces/ours/configmaps/switchback-hosts"],
     ["inject", ["-f", "/dev/null"], "/api/v1/namespaces/ours/configmaps?limit=500"],
   ] as const) {
     it(`${name} ${args.join(" ")}`, async () => {
@@ -135,7 +141,8 @@ describe("a command gets its arguments and flags:", () => {
       const { code, stdout, stderr } = await switchback([name, ...args, ...flags]);
       assert.deepEqual([code, stdout], [1, ""]);
       const [expected = ""] = path.split("?");
-      assert.ok(stderr.startsWith(`switchback: GET ${expected}`), stderr);
+      // A slow machine also gets lines of progress. The error is the last line.
+      assert.ok(stderr.trimEnd().split("\n").at(-1)?.startsWith(`switchback: GET ${expected}`), stderr);
     });
   }
 
@@ -247,7 +254,7 @@ describe("a wrong configuration stops the start with exit code 2 and names the p
     assert.match(stderr, /^switchback: \/nonexistent\/config\.yaml: cannot be read: ENOENT/);
   });
 
-  it("a --set and an environment variable", async () => {
+  it("a --set", async () => {
     const flag = await switchback(["controller", "--set", "controller.port=x"]);
     assert.equal(flag.code, 2);
     assert.match(flag.stderr, /^switchback: --set controller\.port: controller\.port: must be a number, not a string/);
@@ -257,18 +264,15 @@ describe("a wrong configuration stops the start with exit code 2 and names the p
       unknown.stderr,
       /^switchback: --set no\.such=1: unknown setting; accepted are .* more \(docs\/configuration\.md\)\n$/,
     );
-    const variable = await switchback(["controller"], { SWITCHBACK_LOG_LEVEL: "loud" });
-    assert.equal(variable.code, 2);
-    assert.match(variable.stderr, /^switchback: SWITCHBACK_LOG_LEVEL: log\.level: /);
   });
 
   it("no cluster configured", async () => {
-    for (const args of [["controller"], ["confirm"], ["inject", "-f", "/dev/null"]]) {
+    for (const args of [["controller"], ["status"], ["inject", "-f", "/dev/null"]]) {
       const { code, stderr } = await switchback(args, { HOME: "/nonexistent" });
       assert.equal(code, 2, args.join(" "));
       assert.match(stderr, /no cluster configured: not in a pod, no --kubeconfig, no KUBECONFIG/);
     }
-    const missing = await switchback(["confirm", "--kubeconfig", "/nonexistent/config"]);
+    const missing = await switchback(["status", "--kubeconfig", "/nonexistent/config"]);
     assert.equal(missing.code, 2);
     assert.match(missing.stderr, /\/nonexistent\/config/);
   });
@@ -277,11 +281,11 @@ describe("a wrong configuration stops the start with exit code 2 and names the p
 describe("a failure that is not caused by the input", () => {
   it("exits with 1 and reports the cause", async () => {
     const kubeconfig = await files.kubeconfig(new URL("http://127.0.0.1:1"));
-    const { code, stdout, stderr } = await switchback(["confirm", "--yes", "--kubeconfig", kubeconfig]);
+    const { code, stdout, stderr } = await switchback(["status", "--kubeconfig", kubeconfig]);
     assert.deepEqual([code, stdout], [1, ""]);
     assert.match(
       stderr,
-      /^switchback: GET \/api\/v1\/namespaces\/switchback-system\/configmaps\/switchback-hosts.*ECONNREFUSED/,
+      new RegExp(`^switchback: GET /api/v1/namespaces/switchback-system/secrets/${OBJECTS.statusKey}.*ECONNREFUSED`),
     );
   });
 

@@ -11,7 +11,6 @@ export interface Invocation {
 const ROLES: Readonly<Record<string, string>> = {
   status: "switchback-operator",
   dashboard: "switchback-operator",
-  confirm: "switchback-operator",
   restart: "switchback-operator",
   version: "switchback-doctor",
   inject: "switchback-map-reader",

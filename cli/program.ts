@@ -73,7 +73,7 @@ function addComponents(root: Command, context: CliContext): void {
       .action(async (flags) => (await import("./serve.ts")).serve(name, flags, context));
   }
   addConfigured(root, "config", ["config --config switchback.yaml", "config --set log.level=debug"])
-    .description("print the effective configuration from file, environment and flags as JSON")
+    .description("print the effective configuration from file and flags as JSON")
     .option(
       "--ignore-unknown",
       "warn about settings of the file that are unknown, as the components do; default: refuse",
@@ -96,7 +96,7 @@ function commandLine(root: Command, context: CliContext): CommandLine {
     addClusterCommand: (name, ...examples) => addClusterCommand(root, name, "look", examples),
     addConnection,
     agree: async (question) => (await import("./ask.ts")).agree(question),
-    readConfig: async (flags) => (await (await import("./serve.ts")).readConfig(flags, context.env)).config,
+    readConfig: async (flags) => (await (await import("./serve.ts")).readConfig(flags)).config,
     serve: async (name, load, flags) => (await import("./serve.ts")).serveStarter(name, load, flags, context),
     leaderStatus: async (client, namespace, signal) => {
       const { leaderStatus } = await import("./leader-status.ts");
@@ -196,10 +196,6 @@ function addChanges(root: Command, context: CliContext, setExitCode: (code: numb
     .action(async (what, flags) => {
       setExitCode(await (await import("./restart.ts")).restart(what, flags, context));
     });
-  addClusterCommand(root, "confirm", "change", ["confirm"])
-    .description("confirm a held removal of more than half of the names")
-    .option("--yes", "skip the confirmation prompt")
-    .action(async (flags) => (await import("./confirm.ts")).confirm(flags, context));
   addClusterCommand(root, "uninstall", "change", ["uninstall --check", "uninstall --timeout 10m"])
     .description(
       "remove Switchback's addresses from the cluster's pods before you uninstall it; the chart's hooks run this",

@@ -9,7 +9,6 @@ import { createInterface } from "node:readline";
 import { afterEach, before, beforeEach, describe, type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { issueAuthority, issueLeaf } from "#certs/issue.ts";
-import { renderTargets } from "#lib/documents/targets-format.ts";
 import { http } from "#lib/http/http.ts";
 import type { ConfigFlags } from "#lib/process/context.ts";
 import { freePort, Upstream } from "#proxy/conformance/rig.ts";
@@ -17,6 +16,7 @@ import { takeHeader } from "#proxy/conformance/streams.ts";
 import { captured, useFiles } from "#test/fakes/cli.ts";
 import { collection, type FakeApi, fakeApi, noConnections, until, watch } from "#test/fakes/kube-api.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
+import { OBJECTS, targetsObject } from "#test/published.ts";
 
 import { serve } from "./serve.ts";
 
@@ -156,15 +156,13 @@ describe("a component", () => {
     await Promise.all([closed, done]);
   });
 
-  test("logs from the configured level, and warns about ignored environment variables", async (t) => {
-    const env = { SWITCHBACK_NO_SUCH: "1" };
-    const { lines, done, says } = start(t, "proxy", { config, set: [...LOCAL, "log.level=warn"] }, env);
+  test("logs from the configured level", async (t) => {
+    const later = await files.file("unknown.yaml", "targets: []\nlater: 1\n");
+    const { lines, done, says } = start(t, "proxy", { config: later, set: [...LOCAL, "log.level=warn"] });
     await says(NOTHING);
     send("SIGTERM");
     await done;
     assert.deepEqual([...new Set(lines.map(({ level, component }) => `${level} of ${component}`))], ["warn of proxy"]);
-    assert.equal(lines[0]?.code, "config-ignored");
-    assert.match(lines[0]?.msg ?? "", /^SWITCHBACK_NO_SUCH is not a setting/);
   });
 
   test("starts with a configuration of a later release, and logs which settings it ignores", async (t) => {
@@ -252,9 +250,9 @@ describe("in a cluster", () => {
     const { api, server, env } = await cluster(t);
     const ports = [{ port: 443, listenPort: await freePort(), upstreamPort: 1, protocol: "v1" as const }];
     const targets = [{ name: "published", upstream: "127.0.0.1", ports, clusterIPs: ["198.51.100.9"] }];
-    server.add("/api/v1/namespaces/ours/configmaps", "switchback-targets", {
+    server.add("/api/v1/namespaces/ours/configmaps", OBJECTS.targets, {
+      ...targetsObject(targets),
       metadata: { uid: "u", resourceVersion: "1" },
-      data: { "targets.json": renderTargets(targets).text },
     });
     const { done, says } = start(t, "proxy", { set: [...LOCAL, "namespace=ours"] }, env);
     assert.equal((await says("listening")).listener, "published:443");
@@ -283,7 +281,7 @@ describe("in a cluster", () => {
     test(`the controller holds the Lease under the name of its ${whose}`, async (t) => {
       const { api, server, env } = await cluster(t);
       const leases = "/apis/coordination.k8s.io/v1/namespaces/ours/leases";
-      server.add(leases, "switchback-controller", { metadata: { uid: "u", resourceVersion: "1" }, spec: {} });
+      server.add(leases, OBJECTS.lease, { metadata: { uid: "u", resourceVersion: "1" }, spec: {} });
       const taken = () => api.calls.find(({ method, path }) => method === "PUT" && path.startsWith(leases));
       const set = ["controller.port=0", "controller.address=127.0.0.1", "namespace=ours"];
       const { done, says } = start(t, "controller", { set }, { ...env, ...own });

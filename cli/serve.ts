@@ -27,7 +27,7 @@ export async function serveStarter(
   flags: ConfigFlags,
   { env }: CliContext,
 ): Promise<void> {
-  const { config, warnings } = await readConfig(flags, env);
+  const { config, warnings } = await readConfig(flags);
   const resolvConf = readIfPresent("/etc/resolv.conf");
   const clusterDomain = config.clusterDomain ?? clusterDomainFrom(resolvConf);
   const contextOf = (part: string): ProcessContext => ({
@@ -53,8 +53,8 @@ export async function serveStarter(
 }
 
 /** Reads the configuration of a component, with the sections of the extras. Throws `config-invalid`. */
-export async function readConfig({ config: file, set }: ConfigFlags, env: CliContext["env"]) {
-  return await loadConfig({ file, env, set, unknown: "warn", sections: await configSections() });
+export async function readConfig({ config: file, set }: ConfigFlags) {
+  return await loadConfig({ file, set, unknown: "warn", sections: await configSections() });
 }
 
 /** Each component loads only what it needs: the proxy does not load express, the webhook does not load node-forge. */

@@ -5,6 +5,7 @@ import type { FullStatus } from "#controller/status.ts";
 import { captured, plain, useFiles } from "#test/fakes/cli.ts";
 import { ASKED_TARGET, fullStatus, NAME, REFUSED, WORKLOAD } from "#test/fakes/full-status.ts";
 import { type FakeApi, fakeApi, json, noConnections } from "#test/fakes/kube-api.ts";
+import { OBJECTS } from "#test/published.ts";
 import type { Format } from "./formats.ts";
 import { paint } from "./output.ts";
 import { status, statusReport } from "./status.ts";
@@ -209,7 +210,7 @@ describe("status", () => {
       "/api/v1/namespaces/ours/configmaps/switchback-publisher-coredns",
       "/api/v1/namespaces/ours/configmaps/switchback-publisher-coredns-import",
       "/api/v1/namespaces/ours/configmaps/switchback-publisher-external-dns",
-      "/api/v1/namespaces/ours/secrets/switchback-status",
+      `/api/v1/namespaces/ours/secrets/${OBJECTS.statusKey}`,
       "/api/v1/namespaces/ours/services/switchback-controller:http/proxy/status",
     ]);
     await noConnections(api);

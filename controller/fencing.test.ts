@@ -16,6 +16,7 @@ import { KEY_POOL, pooledKey } from "#test/fakes/keys.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { SuspendedClient } from "#test/fakes/suspended-client.ts";
+import { OBJECTS } from "#test/published.ts";
 import { FrontReconciler } from "./front-reconciler.ts";
 import { outdateEarlierPatches } from "./rollout/earlier-restarts.ts";
 import { stamp } from "./rollout/restart-history.ts";
@@ -94,9 +95,7 @@ async function suspendEverywhere(suspension: Suspension): Promise<number> {
 const DAYS = { caDays: 100, leafDays: 10, overlapMs: 0 };
 const ENTRIES = [{ name: "pod.switchback.dev", clientConfig: {} }];
 const CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook";
-const SECRETS = ["switchback-ca", "switchback-webhook-tls"].map(
-  (name) => `/api/v1/namespaces/${NAMESPACE}/secrets/${name}`,
-);
+const SECRETS = [OBJECTS.ca, OBJECTS.serving].map((name) => `/api/v1/namespaces/${NAMESPACE}/secrets/${name}`);
 
 before(() => Promise.all(Array.from({ length: KEY_POOL }, pooledKey)));
 
@@ -139,7 +138,7 @@ test("certificates: no write of a suspended leader succeeds, wherever it was sus
 });
 
 const WEB = "/apis/apps/v1/namespaces/shop/deployments/web";
-const RECORDS = `/api/v1/namespaces/${NAMESPACE}/configmaps/switchback-restarts`;
+const RECORDS = `/api/v1/namespaces/${NAMESPACE}/configmaps/${OBJECTS.records}`;
 const WORKLOAD = "shop/Deployment/web";
 
 /** The first leader restarts a workload. The second finds nothing stale and only records outcomes. */
@@ -186,7 +185,7 @@ test("restarts: a suspended leader writes no record and restarts nothing, wherev
   assert.ok(empty >= 30 && full >= 30);
 });
 
-const TARGETS = `/api/v1/namespaces/${NAMESPACE}/configmaps/switchback-targets`;
+const TARGETS = `/api/v1/namespaces/${NAMESPACE}/configmaps/${OBJECTS.targets}`;
 const front = (name: string) => `/api/v1/namespaces/${NAMESPACE}/services/switchback-${name}`;
 
 /** Each leader configures different ports for its targets, and may configure different targets. */

@@ -5,18 +5,13 @@ import { type TestContext, test } from "node:test";
 import { setTimeout } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { parseAllDocuments } from "yaml";
-import {
-  type HeaderAnswer,
-  type HeaderQuestion,
-  parseQuestions,
-  type ReportedAnswer,
-} from "#lib/documents/header-questions.ts";
-import { QUESTIONS_KEY } from "#lib/documents/targets-name.ts";
+import type { HeaderAnswer, HeaderQuestion, ReportedAnswer } from "#lib/documents/header-questions.ts";
 import { pluralOf } from "#lib/kube/stored-objects.ts";
 import { answeringProxy, putProxy } from "#test/fakes/answering-proxy.ts";
-import { controllerRig, OWN, untilPublished } from "#test/fakes/controller-rig.ts";
+import { configMaps, controllerRig, untilPublished } from "#test/fakes/controller-rig.ts";
 import { ipv4Answers, startDnsServer } from "#test/fakes/dns-server.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
+import { questionsIn } from "#test/published.ts";
 import type { StatusDocument } from "./status.ts";
 
 // Clusters from public bug reports and from the documentation of other projects. Each case says which names have to
@@ -77,8 +72,8 @@ async function mappedNames(t: TestContext, given: Case, objects: readonly Item[]
   const policy = given.dns && { verifyDns: "auto", dnsServers: [await dnsServer(t, given.dns)] };
   const kube = new MemoryKube();
   const healthPort = await answeringProxy(t, {
-    answers: () => questionsIn(kube).map((question) => answerTo(question, given)),
-    listening: () => questionsIn(kube).map(({ target }) => target),
+    answers: () => questionsIn(configMaps(kube)).map((question) => answerTo(question, given)),
+    listening: () => questionsIn(configMaps(kube)).map(({ target }) => target),
   });
   const rig = await controllerRig(t, {
     kube,
@@ -103,7 +98,7 @@ async function mappedNames(t: TestContext, given: Case, objects: readonly Item[]
     for (const name of given.notMapped ?? []) assert.match(found[name] ?? "", /^not mapped/);
     const isSettled =
       status.names.every(({ reason }) => reason?.code !== "dns-pending") &&
-      questionsIn(kube).every(({ known }) => known !== undefined);
+      questionsIn(configMaps(kube)).every(({ known }) => known !== undefined);
     if ((isSettled && isDeepStrictEqual(found, right)) || tries > 250) return found;
     await setTimeout(20);
   }
@@ -126,12 +121,6 @@ function namesIn({ names, targets }: Pick<StatusDocument, "names" | "targets">, 
       return [name, withCode(found, warning)];
     }),
   );
-}
-
-function questionsIn(kube: MemoryKube): readonly HeaderQuestion[] {
-  const data = kube.at(`${OWN}/configmaps/switchback-targets`)?.data as Record<string, string> | undefined;
-  const questions = parseQuestions(data?.[QUESTIONS_KEY] ?? "");
-  return "code" in questions ? [] : questions;
 }
 
 function answerTo({ target, port, upstream }: HeaderQuestion, { answers = {} }: Case): ReportedAnswer {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
+  breakTargets,
   DOCUMENT,
   direct,
   frontPath,
@@ -8,6 +9,7 @@ import {
   holdWrites,
   lead,
   NAMESPACE,
+  PUBLISHED,
   SLICES,
   target,
   written,
@@ -28,7 +30,7 @@ test("a term that ended before or during a run writes no more and reports no fai
   };
   await lead(rig);
   await rig.pass(10_000);
-  assert.deepEqual(written(rig), ["APPLY switchback-targets"]);
+  assert.deepEqual(written(rig), [PUBLISHED]);
   const second = new AbortController();
   rig.kube.onWrite = ({ path }) => {
     if (path === frontPath("t3")) second.abort();
@@ -145,18 +147,18 @@ test("stopping during a run finishes that run and starts no other, even after a 
   release();
   await stopped;
   await rig.pass(10_000);
-  assert.deepEqual(written(rig), ["APPLY switchback-targets", "APPLY switchback-edge"]);
+  assert.deepEqual(written(rig), [PUBLISHED, "APPLY switchback-edge"]);
 });
 
 test("a change is applied after a short delay, so that simultaneous changes need one run", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge")] });
   await lead(rig);
   written(rig);
-  rig.kube.put(DOCUMENT, { data: { "targets.json": "{}" } });
+  breakTargets(rig);
   await rig.pass(20);
   assert.deepEqual(written(rig), []);
   await rig.pass(10);
-  assert.deepEqual(written(rig), ["APPLY switchback-targets"]);
+  assert.deepEqual(written(rig), [PUBLISHED]);
 });
 
 test("it never sleeps longer than an hour, because timers overflow, and stopping clears the timer", async (t) => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
+  breakTargets,
   DOCUMENT,
   direct,
   discovered,
@@ -9,6 +10,7 @@ import {
   HOUR_MS,
   lead,
   NAMESPACE,
+  PUBLISHED,
   passHours,
   proxyAt,
   SLICES,
@@ -17,18 +19,14 @@ import {
   written,
 } from "#test/fakes/fronts-rig.ts";
 import { refusal } from "#test/fakes/memory-kube.ts";
+import { targetsObject } from "#test/published.ts";
 
 test("the proxies' document is written before the fronts; an address counts once every proxy listens", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge")], found: [target("found")] });
   proxyAt(rig, "10.0.0.1");
   await rig.pass(20);
   await lead(rig, "edge", "found");
-  assert.deepEqual(written(rig), [
-    "APPLY switchback-targets",
-    "APPLY switchback-edge",
-    "APPLY switchback-found",
-    "APPLY switchback-targets",
-  ]);
+  assert.deepEqual(written(rig), [PUBLISHED, "APPLY switchback-edge", "APPLY switchback-found", PUBLISHED]);
   assert.deepEqual(
     told(rig).map(({ name, clusterIPs, upstream }) => [name, clusterIPs, upstream]),
     [
@@ -70,7 +68,7 @@ for (const [what, path] of [
     assert.equal(rig.fronts.synced, true);
     assert.ok(rig.state.changes > changes, "it is reported");
     await rig.pass(100);
-    assert.deepEqual(written(rig).slice(0, 2), ["APPLY switchback-targets", "APPLY switchback-edge"]);
+    assert.deepEqual(written(rig).slice(0, 2), [PUBLISHED, "APPLY switchback-edge"]);
   });
 }
 
@@ -82,7 +80,7 @@ test("nothing is written before the targets in use are known", async (t) => {
   assert.deepEqual(rig.catalog.used, []);
   rig.fronts.use(new Set());
   await rig.pass(100);
-  assert.equal(written(rig)[0], "APPLY switchback-targets", "none in use is an answer too");
+  assert.equal(written(rig)[0], PUBLISHED, "none in use is an answer too");
 });
 
 test("a follower writes nothing, and knows the addresses without asking the proxies", async (t) => {
@@ -156,7 +154,7 @@ test("the front of an unused discovered target is removed after a day", async (t
   await rig.pass(3_599_800 - 100, 1_000);
   assert.deepEqual(written(rig), []);
   await rig.pass(300);
-  assert.deepEqual(written(rig), ["DELETE switchback-b", "APPLY switchback-targets"], "no later than that");
+  assert.deepEqual(written(rig), ["DELETE switchback-b", PUBLISHED], "no later than that");
   assert.deepEqual(
     told(rig).map(({ name }) => name),
     ["a"],
@@ -179,7 +177,7 @@ for (const jumpMs of [HOUR_MS, -HOUR_MS]) {
     await rig.pass(39_000);
     assert.deepEqual(written(rig), []);
     await rig.pass(2_000);
-    assert.deepEqual(written(rig), ["DELETE switchback-a", "APPLY switchback-targets"]);
+    assert.deepEqual(written(rig), ["DELETE switchback-a", PUBLISHED]);
   });
 }
 
@@ -207,7 +205,7 @@ test("a front that cannot be deleted is remembered and retried", async (t) => {
   await rig.pass(4_800);
   assert.deepEqual(written(rig), []);
   await rig.pass(400);
-  assert.deepEqual(written(rig), ["DELETE switchback-a", "APPLY switchback-targets"]);
+  assert.deepEqual(written(rig), ["DELETE switchback-a", PUBLISHED]);
 });
 
 test("a front that cannot be written does not block other fronts; it is retried after five seconds", async (t) => {
@@ -243,10 +241,10 @@ test("if the document cannot be written, no front is written, because no proxy w
     if (path === DOCUMENT) throw refusal(path, 500);
   };
   await lead(rig);
-  assert.deepEqual(written(rig), ["APPLY switchback-targets"]);
+  assert.deepEqual(written(rig), [PUBLISHED]);
   rig.kube.onWrite = () => {};
   await rig.pass(5_000);
-  assert.deepEqual(written(rig).slice(0, 2), ["APPLY switchback-targets", "APPLY switchback-edge"]);
+  assert.deepEqual(written(rig).slice(0, 2), [PUBLISHED, "APPLY switchback-edge"]);
 });
 
 test("edited or deleted objects are restored, and a front keeps the address that pods hold", async (t) => {
@@ -254,9 +252,9 @@ test("edited or deleted objects are restored, and a front keeps the address that
   await lead(rig);
   written(rig);
   rig.kube.remove(frontPath("edge"));
-  rig.kube.put(DOCUMENT, { data: { "targets.json": "{}" } });
+  breakTargets(rig);
   await rig.pass(100);
-  assert.deepEqual(written(rig), ["APPLY switchback-targets", "APPLY switchback-edge"]);
+  assert.deepEqual(written(rig), [PUBLISHED, "APPLY switchback-edge"]);
   const { spec } = rig.kube.at(frontPath("edge")) as unknown as { spec: { clusterIPs: string[] } };
   assert.deepEqual(spec.clusterIPs, ["198.51.100.1"]);
 });
@@ -266,20 +264,14 @@ test("a new leader keeps the addresses that pods may hold, and assumes that prox
     configured: [target("edge"), direct("plain"), target("fresh")],
     found: [target("found")],
     objects: {
-      [DOCUMENT]: {
-        data: {
-          "targets.json": JSON.stringify({
-            version: 1,
-            revision: "r",
-            targets: ["found", "kept"].map((name, index) => ({
-              name,
-              upstream: "u",
-              ports: [{ port: 443, listenPort: 16_000 + index, upstreamPort: 443, protocol: "v1" }],
-              clusterIPs: [`198.51.100.${71 + index}`],
-            })),
-          }),
-        },
-      },
+      [DOCUMENT]: targetsObject(
+        ["found", "kept"].map((name, index) => ({
+          name,
+          upstream: "u",
+          ports: [{ port: 443, listenPort: 16_000 + index, upstreamPort: 443, protocol: "v1" }],
+          clusterIPs: [`198.51.100.${71 + index}`],
+        })),
+      ),
     },
   });
   proxyAt(rig, "10.0.0.1");
@@ -344,7 +336,7 @@ test("a target without a relay has the address of its Service, also after the Se
 test("a relayed target with configured addresses gets listeners and no front Service", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge", { clusterIPs: ["198.51.100.60"] })] });
   await lead(rig);
-  assert.deepEqual(written(rig), ["APPLY switchback-targets"]);
+  assert.deepEqual(written(rig), [PUBLISHED]);
   assert.deepEqual(told(rig)[0]?.clusterIPs, ["198.51.100.60"]);
 });
 
@@ -352,7 +344,7 @@ test("without discovery only configured fronts are written, and other existing f
   const rest = (name: string, listenPort: number, unusedSince?: string) => ({
     name,
     upstream: "u",
-    ports: [{ port: 443, listenPort, upstreamPort: 443, protocol: "v1" }],
+    ports: [{ port: 443, listenPort, upstreamPort: 443, protocol: "v1" as const }],
     clusterIPs: [],
     unusedSince,
   });
@@ -365,13 +357,13 @@ test("without discovery only configured fronts are written, and other existing f
     configured: [target("edge"), target("lapsed")],
     discovery: { enabled: false },
     objects: {
-      [DOCUMENT]: { data: { "targets.json": JSON.stringify({ version: 1, revision: "r", targets }) } },
+      [DOCUMENT]: targetsObject(targets),
       [frontPath("old")]: { metadata: { labels: { "switchback.dev/target": "old" } } },
     },
   });
   rig.catalog.config = [target("edge")];
   await lead(rig);
-  assert.deepEqual(written(rig), ["APPLY switchback-targets", "APPLY switchback-edge", "APPLY switchback-targets"]);
+  assert.deepEqual(written(rig), [PUBLISHED, "APPLY switchback-edge", PUBLISHED]);
   assert.deepEqual(
     told(rig).map(({ name }) => name),
     ["edge", "lapsed", "left"],

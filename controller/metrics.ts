@@ -22,11 +22,7 @@ export function addStatusGauges(registry: MetricsRegistry, status: () => StatusD
   gauge("source_problems", "Objects that could not be read, by source", () =>
     document.sources.map(({ name, problems }) => [{ source: name }, problems.length]),
   );
-  gauge(
-    "held_names",
-    "Names whose removal is held back until it is confirmed or its time runs out",
-    () => document.hold?.names ?? 0,
-  );
+  gauge("held_names", "Names whose removal is held back until its time runs out", () => document.hold?.names ?? 0);
   gauge("header_contradictions", "Asked ports of targets whose answer is contradicted, by reason code", () =>
     countBy(
       "reason",

@@ -8,7 +8,8 @@ import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import type { StatusDocument } from "./status.ts";
 
 // A tenant may write Ingresses and Services of its own namespace, but no status and no class. It has a target: a
-// Service with the labels of Traefik, and an Ingress of Traefik's class. The namespace `shop` has the name.
+// Service with the labels of Traefik, and an Ingress whose status has the address of that Service. The namespace
+// `shop` has the name.
 
 const EDGE = "192.0.2.80";
 const OF_TENANT = "203.0.113.7";
@@ -40,14 +41,15 @@ interface Service {
   readonly externalIPs?: readonly string[];
   readonly always?: boolean;
   readonly ports?: readonly number[];
+  readonly created?: string;
 }
 
 function putService(kube: MemoryKube, key: string, given: Service): void {
-  const { ingress = [], labels = {}, externalIPs = [], always = false, ports = [80, 443] } = given;
+  const { ingress = [], labels = {}, externalIPs = [], always = false, ports = [80, 443], created } = given;
   const [namespace, name] = key.split("/");
   kube.put(`/api/v1/namespaces/${namespace}/services/${name}`, {
     metadata: {
-      creationTimestamp: LONG_AGO,
+      creationTimestamp: created ?? LONG_AGO,
       labels,
       annotations: always ? { "switchback.dev/map": "always" } : {},
     },
@@ -80,7 +82,7 @@ function putTenant(kube: MemoryKube, given: Service = {}, ingress: object = { ip
 
 /** The tenant's Ingress. Its target is the tenant's Service. */
 const claimAsTenant = (kube: MemoryKube, given: Ingress = {}) =>
-  putIngress(kube, "tenant/web", { className: "traefik", ...given });
+  putIngress(kube, "tenant/web", { className: "traefik", ip: OF_TENANT, ...given });
 
 /** The target, the reason or the warning of the name of an object. */
 async function outcome(rig: ControllerRig, key: string, host = NAME): Promise<string | undefined> {
@@ -213,12 +215,12 @@ test("a tenant has the addresses of a neighbour's name in `externalIPs`: DNS doe
 
 test("a tenant's Service shares the address, on another port: DNS does not give it a name that leaves", async (t) => {
   const prepare = (kube: MemoryKube) => {
-    putTenant(kube, { ingress: [{ ip: EDGE }], ports: [8443] });
+    putTenant(kube, { ingress: [{ ip: EDGE }], ports: [8443], always: false });
     putIngress(kube, "shop/web", { ip: EDGE });
   };
   const rig = await started(t, new MemoryKube(), prepare, await withDns(t, { [NAME]: EDGE }));
   await untilPublished(rig);
-  claimAsTenant(rig.kube, { created: LONG_AGO });
+  claimAsTenant(rig.kube, { created: LONG_AGO, ip: "" });
   await becomes(rig, "tenant/web", "conflict");
   removeShop(rig);
   await isLeaving(rig);
@@ -226,6 +228,30 @@ test("a tenant's Service shares the address, on another port: DNS does not give 
   putIngress(rig.kube, "shop/web", { ip: EDGE, created: LATER });
   await becomes(rig, "shop/web", "ingress-nginx");
 });
+
+for (const always of [false, true]) {
+  const what = always ? "a mapped load balancer" : "a load balancer without a mapping";
+  test(`a tenant's older Service gets the host name of ${what}: it takes no name, also after a restart`, async (t) => {
+    const hostname = "lb.example.net";
+    const expected = always ? /^edge-lb-/ : "load-balancer-hostname";
+    const first = await started(t, new MemoryKube(), (kube) => {
+      putService(kube, "edge/lb", { ingress: [{ hostname }], always, created: BEFORE });
+      putIngress(kube, "shop/web", { hostname });
+      putTenant(kube);
+      claimAsTenant(kube, { hosts: ["own.example.com"] });
+    });
+    await untilPublished(first, "own.example.com");
+    await becomes(first, "shop/web", expected);
+    // Cloud controllers write the host name that an annotation of the Service says.
+    putTenant(first.kube, { ingress: [{ hostname }] });
+    putIngress(first.kube, "other/web", { hosts: ["other.example.com"], hostname });
+    await becomes(first, "other/web", expected, "other.example.com");
+    await becomes(first, "shop/web", expected);
+    const rig = await restarted(t, first);
+    await becomes(rig, "shop/web", expected);
+    await becomes(rig, "other/web", expected, "other.example.com");
+  });
+}
 
 test("a tenant has an ingress controller's address in `externalIPs`: DNS still leads names there", async (t) => {
   const prepare = (kube: MemoryKube) => {

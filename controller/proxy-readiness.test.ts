@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type TestContext, test } from "node:test";
 import { LineLog } from "#test/fakes/clock.ts";
-import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { isSettled, stopTime } from "#test/fakes/stopped-time.ts";
 import { type AskProxy, askByHttp, ProxyReadiness } from "./proxy-readiness.ts";
 
@@ -20,14 +20,14 @@ interface Endpoint {
 async function rig(t: TestContext, endpoints: readonly Endpoint[], slices = ["slice"]) {
   const log = new LineLog();
   const slice = {
-    metadata: { namespace: "switchback-system" },
+    metadata: { labels: { "kubernetes.io/service-name": "switchback-proxy" } },
     endpoints: endpoints.map(({ address, ready }) => ({
       addresses: [address],
       conditions: ready === undefined ? {} : { ready },
     })),
   };
   const pass = stopTime(t, POLL_MS);
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   if (endpoints.length > 0) {
     for (const name of slices) api.set(SLICES, { ...slice, metadata: { ...slice.metadata, name } });
   }
@@ -195,7 +195,7 @@ test("stopping ends the watch and waits for pending answers, which then change n
 });
 
 test("one that was never started can be stopped", async () => {
-  const { client } = new MemoryApi();
+  const { client } = new MemoryKube();
   const ask = () => assert.fail("no proxy is known");
   const deps = { client, namespace: "switchback-system", log: new LineLog(), ask, now: () => 0, onChange: () => {} };
   await new ProxyReadiness(deps).stop();

@@ -4,10 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import {
+  configMaps,
   controllerRig,
   EVENTS,
   events,
   INGRESSES,
+  isPublished,
   LEASE,
   lines,
   NAME,
@@ -18,8 +20,11 @@ import {
 import { ipv4Answers, startDnsServer } from "#test/fakes/dns-server.ts";
 import { until } from "#test/fakes/kube-api.ts";
 import { refusal } from "#test/fakes/memory-kube.ts";
+import { DELETABLE, OBJECTS, publishedIn, targetsIn } from "#test/published.ts";
 
 const FRONT = `${OWN}/services/switchback-ingress-nginx`;
+
+const isOfMap = (path: string) => DELETABLE.some((name) => path.endsWith(`/${name}`));
 
 /** The value of a metric without labels. */
 function metric(text: string, name: string): number {
@@ -29,17 +34,15 @@ function metric(text: string, name: string): number {
 test("a leader publishes the map, writes the front, and reports both in its pages", async (t) => {
   const rig = await controllerRig(t, { config: { certs: { mode: "self-signed" } } });
   await untilPublished(rig);
-  const certificates = ["switchback-ca", "switchback-webhook-tls"].map((name) => `${OWN}/secrets/${name}`);
+  const certificates = [OBJECTS.ca, OBJECTS.serving].map((name) => `${OWN}/secrets/${name}`);
   await until(() => certificates.every((path) => rig.kube.at(path) !== undefined), "the certificates");
-  assert.equal(lines(rig), `198.51.100.1 ${NAME} #1 shop\n`);
+  const map = publishedIn(configMaps(rig.kube));
+  assert.deepEqual([[...map.hosts], [...map.holders]], [[[NAME, ["198.51.100.1"]]], [[NAME, "shop"]]]);
   assert.deepEqual(rig.kube.field<{ clusterIPs: string[] }>(FRONT, "spec").clusterIPs, ["198.51.100.1"]);
   assert.equal(rig.kube.field<{ holderIdentity: string }>(LEASE, "spec").holderIdentity, "pod-0");
   const status = await rig.status();
   assert.deepEqual([status.leader, status.identity, status.synced], [true, "pod-0", true]);
-  const index = JSON.parse(
-    rig.kube.field<Record<string, string>>(`${OWN}/configmaps/switchback-hosts-index`, "data")["index.json"] ?? "",
-  );
-  assert.equal(status.revision, index.revision);
+  assert.equal(status.revision, map.revision);
   assert.deepEqual(
     status.names.map(({ name, target, addresses, reason }) => ({ name, target, addresses, reason })),
     [{ name: NAME, target: "ingress-nginx", addresses: ["198.51.100.1"], reason: undefined }],
@@ -111,10 +114,7 @@ for (const [what, path, text] of [
     assert.equal(page.status, 503);
     assert.equal((await rig.page("/healthz")).status, 200);
     assert.equal((await rig.status()).synced, false);
-    assert.deepEqual(
-      rig.kube.paths(`${OWN}/configmaps`).filter((each) => each.includes("switchback-hosts")),
-      [],
-    );
+    assert.equal(isPublished(rig), false);
     rig.kube.speak(path);
     await untilPublished(rig);
     assert.equal((await rig.page("/readyz")).status, 200);
@@ -163,7 +163,7 @@ test("a held removal is reported as an Event about the map", async (t) => {
     String(event?.note),
     /^12 of 1[23] names would be removed at once; held back until 20\d\d-.*Z or `switchback confirm`$/,
   );
-  const map = { apiVersion: "v1", kind: "ConfigMap", namespace: "switchback-system", name: "switchback-hosts" };
+  const map = { apiVersion: "v1", kind: "ConfigMap", namespace: "switchback-system", name: OBJECTS.map };
   assert.deepEqual(event?.regarding, map);
   assert.equal((await rig.status()).hold?.names, 12);
 });
@@ -194,11 +194,11 @@ test("a failed publication is counted", async (t) => {
     prepare: (kube) => {
       putIngress(kube, [NAME]);
       kube.onWrite = ({ path }) => {
-        if (path.endsWith("/switchback-hosts-0")) throw refusal(path, 503);
+        if (isOfMap(path)) throw refusal(path, 503);
       };
     },
   });
-  await until(() => rig.kube.writes.some(({ path }) => path.endsWith("/switchback-hosts-0")), "a try");
+  await until(() => rig.kube.writes.some(({ path }) => isOfMap(path)), "a try");
   const { text } = await rig.page("/metrics");
   assert.ok(metric(text, "switchback_controller_publish_failures_total") >= 1);
   assert.equal(metric(text, "switchback_controller_publications_total"), 0);
@@ -220,7 +220,7 @@ test("with requireAdmitted, names wait until a controller has admitted their obj
     config: { policy: { requireAdmitted: true } },
     prepare: (kube) => putIngress(kube, [NAME], {}),
   });
-  await until(() => rig.kube.at(`${OWN}/configmaps/switchback-hosts`) !== undefined, "an empty map");
+  await until(() => isPublished(rig), "an empty map");
   assert.equal((await rig.status()).names[0]?.reason?.code, "not-admitted");
   putIngress(rig.kube, [NAME]);
   await untilPublished(rig);
@@ -259,7 +259,7 @@ test("a namespace's annotation limits what it may claim, and a change of it take
       putIngress(kube, [NAME]);
     },
   });
-  await until(() => rig.kube.at(`${OWN}/configmaps/switchback-hosts`) !== undefined, "an empty map");
+  await until(() => isPublished(rig), "an empty map");
   const status = await rig.status();
   assert.ok(status.names[0]?.reason, "not its domain");
   assert.ok(status.sources.some(({ name }) => name === "namespaces"));
@@ -272,10 +272,10 @@ test("the configured cluster domain overrides the detected one", async (t) => {
   const reasons = async (config: object) => {
     const rig = await controllerRig(t, { config: { ...config }, prepare: (kube) => putIngress(kube, hosts) });
     await untilPublished(rig);
-    const data = rig.kube.field<Record<string, string>>(`${OWN}/configmaps/switchback-targets`, "data");
+    const { targets } = targetsIn(configMaps(rig.kube));
     const { names } = await rig.status();
     const refused = names.filter(({ reason }) => reason !== undefined).map(({ name }) => name);
-    return [JSON.parse(data["targets.json"] ?? "").targets[0].upstream, refused];
+    return [targets[0]?.upstream, refused];
   };
   const service = "ingress-nginx-controller.ingress-nginx.svc";
   assert.deepEqual(await reasons({}), [`${service}.cluster.local.`, ["a.b.svc.cluster.local"]]);
@@ -289,7 +289,7 @@ test("with verifyDns `warn`, names are mapped before DNS answers; with `enforce`
   await untilPublished(warned);
   assert.ok((await warned.status()).dns);
   const enforced = await controllerRig(t, { config: { policy: { verifyDns: "enforce", dnsServers } } });
-  await until(() => enforced.kube.at(`${OWN}/configmaps/switchback-hosts`) !== undefined, "an empty map");
+  await until(() => isPublished(enforced), "an empty map");
   assert.equal((await enforced.status()).names[0]?.reason?.code, "dns-not-verified");
   assert.equal(lines(enforced), "");
 });

@@ -141,7 +141,7 @@ function reporters(
         type: "Warning",
         reason: "RemovalHeld",
         action: "Publish",
-        note: `${held}; held back until ${new Date(until).toISOString()} or \`switchback confirm\``,
+        note: `${held}; held back until ${new Date(until).toISOString()}`,
         regarding: { apiVersion: "v1", kind: "ConfigMap", namespace, name: STATE_NAME },
       });
     },

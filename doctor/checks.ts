@@ -1,5 +1,4 @@
 import { checkAdmission } from "./checks/admission.ts";
-import { checkController } from "./checks/controller.ts";
 import { leftoverFindings } from "./checks/dns-of-other-tools.ts";
 import { checkHeaders } from "./checks/expected-headers.ts";
 import { checkInstall } from "./checks/install.ts";
@@ -11,10 +10,12 @@ import { checkPods } from "./checks/pods.ts";
 import { checkRelay } from "./checks/relay.ts";
 import { checkSelfCheck } from "./checks/self-check.ts";
 import { checkShortCircuit } from "./checks/short-circuit.ts";
+import { checkStatus } from "./checks/status.ts";
 import { checkTargets } from "./checks/targets.ts";
 import { checkWebhook } from "./checks/webhook.ts";
 import type { Check, ClusterFacts } from "./facts.ts";
-import type { Finding } from "./findings.ts";
+import { type Finding, findingsOf } from "./findings.ts";
+import { isInstalled } from "./is-installed.ts";
 
 /**
  * All checks, in the order of the report: Does the cluster need this? Does it have the problem?
@@ -42,4 +43,16 @@ const CHECKS: readonly Check[] = [
 /** Runs all checks. A pure function of the facts. */
 export function examine(facts: ClusterFacts): Finding[] {
   return CHECKS.flatMap((check) => check(facts));
+}
+
+const { unknown } = findingsOf("controller");
+
+/**
+ * Checks the controller's status: leader, unread sources and objects, held removals, refused names,
+ * stuck workloads.
+ */
+function checkController(facts: ClusterFacts): Finding[] {
+  if (isInstalled(facts) === false) return [];
+  const { status } = facts.install;
+  return status.known ? checkStatus(status.value) : [unknown("controller", status.reason.code, status.reason.text)];
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
+import { OBJECTS } from "#test/published.ts";
 import type { AdmissionFacts } from "./facts.ts";
 import { gatherAdmission } from "./gather-admission.ts";
 
@@ -39,7 +40,7 @@ test("the reason names each missing permission", async () => {
   const configurations = "mutatingwebhookconfigurations.admissionregistration.k8s.io";
   assert.deepEqual(await gather(), {
     configuration: missing(`get ${configurations} switchback-webhook in all namespaces`),
-    servingCertificate: missing("get secrets switchback-webhook-tls in the namespace ours"),
+    servingCertificate: missing(`get secrets ${OBJECTS.serving} in the namespace ours`),
     dryRun: missing("create pods in the namespace probes"),
   });
 });
@@ -123,7 +124,7 @@ describe("the serving certificate", () => {
     ["is missing where the Secret is empty", {}, undefined],
   ] as const) {
     test(what, async () => {
-      server.add(SECRETS, "switchback-webhook-tls", fields);
+      server.add(SECRETS, OBJECTS.serving, fields);
       assert.deepEqual((await gather()).servingCertificate, { known: true, value });
     });
   }

@@ -1,14 +1,13 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
-import { renderIndex, renderState } from "#lib/documents/map-format.ts";
-import { statusSecretData } from "#lib/documents/status-page.ts";
-import { renderTargets } from "#lib/documents/targets-format.ts";
+import { STATUS_KEY_HEADER, statusSecretData } from "#lib/documents/status-page.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { RELAYED } from "#test/fakes/doctor-facts.ts";
 import { addConfig } from "#test/fakes/installed.ts";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { skipWaits } from "#test/fakes/skipped-waits.ts";
+import { edited, mapObjects, OBJECTS, publishedIn, targetsObject } from "#test/published.ts";
 import type { InstallFacts } from "./facts.ts";
 import { gatherInstall } from "./gather-install.ts";
 
@@ -58,7 +57,7 @@ test("the reason names each missing permission", async () => {
   const missing = (text: string) => unknown("right-missing", `missing permission: ${text} in the namespace ours`);
   const { config, targets, deployments, map } = await gather();
   assert.deepEqual(config, missing("get deployments.apps switchback-controller"));
-  assert.deepEqual(targets, missing("get configmaps switchback-targets"));
+  assert.deepEqual(targets, missing(`get configmaps ${OBJECTS.targets}`));
   assert.deepEqual(deployments, missing("list deployments.apps"));
   assert.deepEqual(map, missing("list configmaps"));
 });
@@ -102,20 +101,22 @@ describe("the configuration", () => {
   });
 });
 
+/** The data of a ConfigMap with a text that does not parse under each key. */
+const broken = ({ data }: { readonly data: object }) => Object.fromEntries(Object.keys(data).map((key) => [key, "{"]));
+
 describe("the published targets", () => {
   const read = async (data: object | undefined) => {
-    server.add(CONFIGMAPS, "switchback-targets", { data });
+    server.add(CONFIGMAPS, OBJECTS.targets, { data });
     return (await gather()).targets;
   };
 
   test("are the ones in the ConfigMap", async () => {
-    const { text } = renderTargets([RELAYED]);
-    assert.deepEqual(await read({ "targets.json": text }), { known: true, value: [RELAYED] });
+    assert.deepEqual(await read(targetsObject([RELAYED]).data), { known: true, value: [RELAYED] });
   });
 
   test("are undefined if the key is missing, and unknown if the text does not parse", async () => {
     assert.deepEqual(await read({}), { known: true, value: undefined });
-    const targets = await read({ "targets.json": "{" });
+    const targets = await read(broken(targetsObject([])));
     assert.ok(!targets.known);
     assert.equal(targets.reason.code, "targets-malformed");
     assert.match(targets.reason.text, /^targets\.json is not JSON: /);
@@ -142,30 +143,28 @@ test("reads the Deployments, with their first container and Kubernetes' defaults
 });
 
 describe("the map", () => {
-  const STATE = renderState({ targets: [{ name: "edge", clusterIPs: ["198.51.100.9"] }] });
-  const read = async (text: string) => {
-    const metadata = { labels: { "switchback.dev/map": "hosts" } };
-    server.add(CONFIGMAPS, "switchback-hosts", { metadata, data: { "state.json": STATE } });
-    server.add(CONFIGMAPS, "switchback-hosts-index", { metadata, data: { "index.json": text } });
+  const objects = mapObjects({}, { targets: [{ name: "edge", clusterIPs: ["198.51.100.9"] }] });
+  const read = async (...changed: readonly { readonly name: string; readonly data: unknown }[]) => {
+    for (const object of objects) server.add(CONFIGMAPS, object.metadata.name, object);
+    const { labels } = objects[0]?.metadata ?? {};
+    for (const { name, data } of changed) server.add(CONFIGMAPS, name, { metadata: { labels }, data });
     return (await gather()).map;
   };
 
   test("includes the addresses of the targets", async () => {
-    const map = await read(renderIndex({ revision: "r1", shards: [] }));
+    const map = await read();
     assert.ok(map.known && map.value !== undefined && "names" in map.value.map);
     assert.deepEqual(map.value.targets, [{ name: "edge", clusterIPs: ["198.51.100.9"] }]);
-    assert.deepEqual([map.value.map.revision, map.value.map.names], ["r1", []]);
+    assert.deepEqual([map.value.map.revision, map.value.map.names], [publishedIn(objects).revision, []]);
   });
 
-  test("is a reason if a shard is missing", async () => {
-    const map = await read(
-      renderIndex({ revision: "r1", shards: [{ name: "switchback-hosts-0", revision: "0df1b2812" }] }),
-    );
+  test("is a reason if its parts do not match", async () => {
+    const map = await read(edited(objects, "198.51.100.9 shop.example.com\n"));
     assert.ok(map.known && map.value !== undefined && "code" in map.value.map);
   });
 
-  test("is unknown if the index does not parse", async () => {
-    const map = await read("{");
+  test("is unknown if it does not parse", async () => {
+    const map = await read(...objects.map((each) => ({ name: each.metadata.name, data: broken(each) })));
     assert.ok(!map.known);
     assert.equal(map.reason.code, "index-not-json");
   });
@@ -207,9 +206,9 @@ describe("the controller's status", () => {
 
   test("is read with the key", async () => {
     const key = "k".repeat(43);
-    server.add(SECRETS, "switchback-status", { data: statusSecretData(key) });
+    server.add(SECRETS, OBJECTS.statusKey, { data: statusSecretData(key) });
     assert.deepEqual((await gather()).status, { known: true, value: LEADING });
-    const options = { anyStatus: true, headers: { "switchback-status-key": key }, maxBytes: 64 * 1024 * 1024 };
+    const options = { anyStatus: true, headers: { [STATUS_KEY_HEADER]: key }, maxBytes: 64 * 1024 * 1024 };
     assert.deepEqual(asked(), [{ path: STATUS, options }]);
   });
 
@@ -219,7 +218,7 @@ describe("the controller's status", () => {
       server.onCall = ({ path }) => (path.startsWith(SECRETS) ? refusal(403, "Forbidden") : undefined);
       assert.deepEqual((await gather()).status, { known: true, value: LEADING });
       answers[STATUS] = [{ status: 403, text: "send the key" }];
-      const missing = "missing permission: get secrets switchback-status in the namespace ours";
+      const missing = `missing permission: get secrets ${OBJECTS.statusKey} in the namespace ours`;
       assert.deepEqual((await gather()).status, unknown("right-missing", missing));
     },
   );

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
-import { renderTargets } from "#lib/documents/targets-format.ts";
 import { RELAYED } from "#test/fakes/doctor-facts.ts";
 import { addConfig } from "#test/fakes/installed.ts";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
+import { OBJECTS, targetsObject } from "#test/published.ts";
 import { known, notKnown } from "./fact.ts";
 import { gather } from "./gather.ts";
 
@@ -58,7 +58,7 @@ test("if the API server does not return its version, the run fails and reads not
 test("counts the endpoints of targets that are Services, and of no other targets", async () => {
   const host = { ...RELAYED, name: "host", upstream: "lb.example.com" };
   const other = { ...host, ports: host.ports.map((port) => ({ ...port, listenPort: port.listenPort + 1 })) };
-  server.add(CONFIGMAPS, "switchback-targets", { data: { "targets.json": renderTargets([RELAYED, other]).text } });
+  server.add(CONFIGMAPS, OBJECTS.targets, targetsObject([RELAYED, other]));
   const { endpoints } = await run();
   assert.deepEqual(endpoints, known([{ namespace: "ingress-nginx", name: "ingress-nginx-controller", ready: 0 }]));
 });

@@ -1,10 +1,10 @@
 import type { KubeClient } from "#lib/kube/client.ts";
+import { corePath } from "#lib/kube/paths.ts";
 import { type AddedChecks, NOTHING_ADDED, readUpdaters } from "./added-checks.ts";
-import { known } from "./fact.ts";
-import type { ClusterFacts, InstallFacts } from "./facts.ts";
+import { type Fact, known, readFact } from "./fact.ts";
+import type { ClusterFacts, DnsFileFacts, InstallFacts } from "./facts.ts";
 import { gatherAdmission } from "./gather-admission.ts";
 import { gatherGateways, gatherIngresses, gatherNamespaces, gatherServices } from "./gather-cluster.ts";
-import { gatherClusterDns } from "./gather-cluster-dns.ts";
 import { gatherEndpoints } from "./gather-endpoints.ts";
 import { gatherInstall } from "./gather-install.ts";
 import { gatherHttpSolvers } from "./gather-issuers.ts";
@@ -66,4 +66,32 @@ export async function gather(options: GatherOptions): Promise<ClusterFacts> {
 function seenByController({ status }: InstallFacts): Map<string, readonly string[]> {
   const names = status.known ? status.value.names : [];
   return new Map(names.flatMap(({ name, resolved }) => (resolved === undefined ? [] : [[name, resolved] as const])));
+}
+
+interface RawConfigMap {
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+/** The usual place of the cluster DNS's files. */
+const USUAL = { namespace: "kube-system", names: ["coredns", "coredns-custom"] };
+
+/**
+ * The files of the cluster's CoreDNS: those in the usual ConfigMaps, and those in the given ConfigMaps
+ * (`namespace/name`).
+ */
+async function gatherClusterDns(client: KubeClient, others: readonly string[]): Promise<Fact<readonly DnsFileFacts[]>> {
+  const places = new Set([...USUAL.names.map((name) => `${USUAL.namespace}/${name}`), ...others]);
+  const files: DnsFileFacts[] = [];
+  for (const place of places) {
+    const [namespace = "", name = ""] = place.split("/");
+    const permission = { verb: "get", resource: "configmaps", namespace, name };
+    const found = await readFact<RawConfigMap>(
+      permission,
+      () => client.get<RawConfigMap>(corePath("configmaps", namespace, name)),
+      { value: {} },
+    );
+    if (!found.known) return found;
+    for (const [key, text] of Object.entries(found.value.data ?? {})) files.push({ place, key, text });
+  }
+  return { known: true, value: files };
 }

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
-import { LOADED_HOOK, loadedIn } from "#test/fakes/loaded-modules.ts";
+import { LOADED_HOOK, loadedIn } from "#test/fakes/loaded.ts";
 import { bundleProduct } from "./bundle.ts";
 
 // Bundles the product into a folder where Node cannot find this checkout's packages.
@@ -99,7 +99,7 @@ test("a component starts from few files and imports no module of Node, because b
 });
 
 test("each component and command finds all of its modules", async () => {
-  for (const name of ["controller", "webhook", "all", "status", "doctor", "restart", "uninstall"]) {
+  for (const name of ["controller", "webhook", "all", "agent", "status", "doctor", "restart", "uninstall"]) {
     const { code, stderr } = await switchback(name);
     assert.notEqual(code, 0);
     assert.match(stderr, /no cluster|not in a pod|required|missing/i, name);

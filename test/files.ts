@@ -26,3 +26,9 @@ export function testFiles(kind: TestKind, filters: readonly string[] = []): stri
   if (kind !== "e2e") return files;
   return files.sort((one, other) => (basename(one) < basename(other) ? -1 : 1));
 }
+
+/** The exports of one file, such as `integration/attacks.ts`, in each extra that has this file. */
+export async function extraModules<T>(file: string): Promise<T[]> {
+  const paths = globSync(`extras/*/${file}`, { cwd: ROOT }).sort();
+  return await Promise.all(paths.map(async (path) => (await import(join(ROOT, path))) as T));
+}

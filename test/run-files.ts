@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
-import { setTimeout as delay } from "node:timers/promises";
 import { RUN_VARIABLE, startedProcesses } from "./processes.ts";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -57,14 +56,19 @@ export async function runFiles(files: string[], options: RunOptions): Promise<Ou
     if (isLeftOut(test)) outcome.skipped.push(test.name);
     else outcome.failed.push(`${test.name}: ${firstLine(test.details.error)}`);
   });
-  const silence = new Silence(silenceMs);
-  for (const name of NEWS) events.on(name, () => silence.end());
+  const { promise: givenUp, resolve: giveUp } = Promise.withResolvers<void>();
+  const news = () => silence.refresh();
+  const silence = setTimeout(() => {
+    for (const name of NEWS) events.off(name, news);
+    outcome.failed.push(...endStarted(id, silenceMs));
+    setTimeout(giveUp, GIVE_UP_MS);
+  }, silenceMs);
+  for (const name of NEWS) events.on(name, news);
   const printed = (async () => {
     for await (const text of events.compose(new spec())) process.stdout.write(text);
   })();
-  const watched = silence.watch(() => outcome.failed.push(...endStarted(id, silenceMs)));
-  await Promise.race([printed, watched]);
-  silence.close();
+  await Promise.race([printed, givenUp]);
+  clearTimeout(silence);
   return outcome;
 }
 
@@ -86,41 +90,6 @@ function endStarted(id: string, silenceMs: number): string[] {
   const seconds = Math.round(silenceMs / 1000);
   if (left.length === 0) return [`the run: no news for ${seconds} s, and no process is left`];
   return left.map(({ pid, command }) => `process ${pid}: killed after ${seconds} s without news: ${command}`);
-}
-
-/** Measures the time without news. */
-class Silence {
-  readonly #limitMs: number;
-  readonly #closed = new AbortController();
-  #since = performance.now();
-
-  constructor(limitMs: number) {
-    this.#limitMs = limitMs;
-  }
-
-  end(): void {
-    this.#since = performance.now();
-  }
-
-  close(): void {
-    this.#closed.abort();
-  }
-
-  /**
-   * Calls `tooLong` once when the limit is reached. Resolves when closed, or if the run does not end after `tooLong`
-   * either.
-   */
-  async watch(tooLong: () => void): Promise<void> {
-    const { signal } = this.#closed;
-    try {
-      for (let left = this.#limitMs; left > 0; left = this.#limitMs - (performance.now() - this.#since))
-        await delay(left, undefined, { signal });
-      tooLong();
-      await delay(GIVE_UP_MS, undefined, { signal });
-    } catch {
-      // Closed: the run has ended by itself.
-    }
-  }
 }
 
 /** The first line of what the test threw. The runner wraps it in its own error, as the `cause`. */

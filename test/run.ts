@@ -4,18 +4,16 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { binaries, INTEGRATION_BINARIES, Unavailable } from "./cluster/binaries.ts";
-import { sourceOf } from "./cluster/modules.ts";
 import { type TestKind, testFiles } from "./files.ts";
 import { groupFiles } from "./group-files.ts";
 import { type Outcome, runFiles } from "./run-files.ts";
-import { recordRun } from "./support.ts";
 import { chooseVersions, VERSION_OPTIONS, type Versions } from "./versions.ts";
 
 // `npm test [-- FILTER...]`: the unit tests, which need only Node. `npm run test:integration`: the tests that need
 // more, most of them a real API server. `npm run test:all`: both. FILTER is a part of a path; with several filters, a
 // path needs to match one of them.
-// --kubernetes 1.30, --helm 3: integration tests with other versions. Without FILTER, they run the files in LIFE, and a
-// run that passes is recorded for docs/support.md.
+// --kubernetes 1.30, --helm 3: integration tests with other versions. Without FILTER, they run the files in LIFE, which
+// docs/support.md lists for each version.
 
 const COMMANDS: Readonly<Record<string, readonly TestKind[]>> = {
   unit: ["unit"],
@@ -31,7 +29,6 @@ const LIFE = [
   "integration/admission-policy",
   "integration/uninstall",
 ];
-const LIFE_PASSED = "install, admission policies, inject, follow, restart, upgrade, uninstall";
 
 const USAGE = "usage: node test/run.ts unit|integration|all [--kubernetes MINOR] [--helm 3|4] [FILTER...]";
 
@@ -77,10 +74,8 @@ async function main(args: string[]): Promise<number> {
     process.stderr.write(`${objection}\n`);
     return 1;
   }
-  const isRecorded = Object.keys(versions).length > 0 && filters.length === 0;
-  const code = await runKinds(kinds, isRecorded ? LIFE : filters);
-  if (code === 0 && isRecorded) record(versions);
-  return code;
+  const isOtherVersion = Object.keys(versions).length > 0;
+  return await runKinds(kinds, isOtherVersion && filters.length === 0 ? LIFE : filters);
 }
 
 function readArguments(args: string[]): { command?: string; versions: Versions; filters: string[] } {
@@ -92,15 +87,6 @@ function readArguments(args: string[]): { command?: string; versions: Versions; 
     // An option that does not exist.
     return { versions: {}, filters: [] };
   }
-}
-
-/** Records a row for docs/support.md. */
-function record({ kubernetes, helm }: Versions): void {
-  const [api, tool] = [sourceOf("kube-apiserver").version, sourceOf("helm").version];
-  const flags = [kubernetes && `--kubernetes ${kubernetes}`, helm && `--helm ${helm}`].filter(Boolean).join(" ");
-  const what = kubernetes === undefined ? "Helm" : "Kubernetes";
-  const version = kubernetes === undefined ? `${tool}, Kubernetes ${api}` : `${api}, Helm ${tool}`;
-  recordRun({ what, version, passed: LIFE_PASSED, command: `npm run test:integration -- ${flags}` });
 }
 
 async function runKinds(kinds: readonly TestKind[], filters: readonly string[]): Promise<number> {

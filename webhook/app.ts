@@ -2,7 +2,6 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import { type Request, type Response, Router } from "express";
 import { BY_HOSTS } from "#hostmap/delivery.ts";
 import { describeError, hasCode, SwitchbackError } from "#lib/errors/errors.ts";
-import { type ByteBudget, chargeAnswer, createByteBudget } from "#lib/http/byte-budget.ts";
 import { steadyNow } from "#lib/kube/time.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { type AnswerOptions, answerReview } from "./admission-response.ts";
@@ -26,18 +25,12 @@ type Handler = (req: Posted, res: ServerResponse, next: (error?: unknown) => voi
 /** Within this time, one line is logged for each namespace and reason. */
 const LOG_PERIOD_MS = 60_000;
 /**
- * Maximum bytes of all unfinished bodies and unread answers together, or four times the limit of one body if that is
- * more. Beyond it, the oldest of them gives way. The bodies of 600 ordinary pods take 6 MB. An answer with 500 names
- * has about 40 KB.
+ * Maximum bytes of all unfinished bodies together, or twice the limit of one body if that is more. The bodies of 600
+ * ordinary pods take 6 MB.
  */
-const BUDGET_BYTES = 16 * 1024 * 1024;
+const BUDGET_BYTES = 8 * 1024 * 1024;
 /** Memory of a chunk in addition to its bytes. It is counted, because a client may send them one by one. */
 const CHUNK_BYTES = 256;
-/**
- * Answers up to this size are not counted. At most 640 connections (MAX_CONNECTIONS in server.ts) hold one each, which
- * is half the budget.
- */
-const SMALL_ANSWER_BYTES = 12 * 1024;
 
 /**
  * Serves three routes. POST /mutate/namespace and /mutate/pod take admission reviews. The path states what opted the
@@ -52,11 +45,9 @@ const SMALL_ANSWER_BYTES = 12 * 1024;
 export function createApp(appOptions: AppOptions): RequestListener {
   const options = { ...appOptions, throttle: new LogThrottle(LOG_PERIOD_MS, steadyNow) };
   const vias = [undefined, BY_HOSTS, ...(options.via?.podDns === undefined ? [] : [BY_DNS])];
-  const budget = createByteBudget(Math.max(4 * options.maxBodyBytes, BUDGET_BYTES));
-  const readBody = bodyReader(options.maxBodyBytes, budget);
+  const readBody = bodyReader(options.maxBodyBytes);
   const send = (res: ServerResponse, text: string): void => {
     const bytes = Buffer.byteLength(text);
-    if (bytes > SMALL_ANSWER_BYTES) chargeAnswer(budget, res, bytes);
     res.writeHead(200, { "content-type": "application/json", "content-length": bytes });
     // latin1 is faster than UTF-8, and equal if the text is ASCII.
     res.end(text, bytes === text.length ? "latin1" : "utf8");
@@ -81,7 +72,11 @@ export function createApp(appOptions: AppOptions): RequestListener {
  * Reads bodies of at most `maxBytes` into `req.body`. Unlike express.raw, it limits the total of the bodies that are
  * not complete: any client that reaches the port could otherwise exhaust the memory.
  */
-function bodyReader(maxBytes: number, budget: ByteBudget): Handler {
+function bodyReader(maxBytes: number): Handler {
+  const budgetBytes = Math.max(2 * maxBytes, BUDGET_BYTES);
+  /** The bytes of each body in flight, oldest first. An API server sends a body at once, so it is not the oldest. */
+  const held = new Map<(error: Error) => void, number>();
+  let total = 0;
   return (req, _res, next) => {
     const announced = Number(req.headers["content-length"]);
     const refusal = refusalOf(req, announced > maxBytes ? tooLarge(maxBytes) : undefined);
@@ -97,14 +92,22 @@ function bodyReader(maxBytes: number, budget: ByteBudget): Handler {
       isOver = true;
       // The listeners stay as long as the client is connected, and would keep the chunks in memory.
       chunks = [];
-      budget.release(holder);
+      total -= held.get(fail) ?? 0;
+      held.delete(fail);
       return body;
     };
     const fail = (error: Error): void => {
       end();
       next(error);
     };
-    const holder = { evict: () => fail(BUSY) };
+    const charge = (bytes: number): void => {
+      held.set(fail, (held.get(fail) ?? 0) + bytes);
+      total += bytes;
+      for (const oldest of held.keys()) {
+        if (total <= budgetBytes) break;
+        oldest(BUSY);
+      }
+    };
     req
       .on("data", (chunk: Buffer) => {
         if (isOver) return;
@@ -112,7 +115,7 @@ function bodyReader(maxBytes: number, budget: ByteBudget): Handler {
         size += chunk.length;
         if (size > maxBytes) fail(tooLarge(maxBytes));
         // A complete body is not charged, because its end follows at once.
-        else if (size !== announced) budget.charge(holder, chunk.length + CHUNK_BYTES);
+        else if (size !== announced) charge(chunk.length + CHUNK_BYTES);
       })
       .on("end", () => {
         if (isOver) return;

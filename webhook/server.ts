@@ -2,9 +2,8 @@ import type { RequestListener } from "node:http";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { PemPair } from "#certs/pem.ts";
-import { reclaimConnections, withoutPipelining } from "#lib/http/connection-reclaimer.ts";
-import { CHECK_MS, keepIdleConnections } from "#lib/http/idle-connections.ts";
-import { listen } from "#lib/http/listen.ts";
+import { reclaimConnections } from "#lib/http/connection-reclaimer.ts";
+import { listen, withoutPipelining } from "#lib/http/listen.ts";
 import { queueHandshakes } from "./handshake-queue.ts";
 
 /** The HTTPS listener that the API server calls. */
@@ -26,8 +25,6 @@ export interface WebhookServer {
  * The API server waits for two seconds (`timeoutSeconds`), handshake included. Slower handshakes only hold memory.
  */
 const HANDSHAKE_MS = 2_000;
-const HEADERS_MS = 5_000;
-const REQUEST_MS = 10_000;
 /**
  * Enough for three API servers with 200 writes in flight each (`--max-mutating-requests-inflight`). Each connection
  * takes 53 KB. Beyond this number, other connections are closed (`reclaimConnections`).
@@ -36,13 +33,11 @@ const MAX_CONNECTIONS = 640;
 
 export function createWebhookServer(listener: RequestListener, maxConnections = MAX_CONNECTIONS): WebhookServer {
   let draining = false;
-  const limits = { handshakeTimeout: HANDSHAKE_MS, connectionsCheckingInterval: CHECK_MS };
   const answer = withoutPipelining((req, res) => {
     if (draining) res.setHeader("connection", "close");
     listener(req, res);
   });
-  const server = createServer(limits, answer);
-  const closeSilent = keepIdleConnections(server, "secureConnection", { headersMs: HEADERS_MS, requestMs: REQUEST_MS });
+  const server = createServer({ handshakeTimeout: HANDSHAKE_MS }, answer);
   const connections = reclaimConnections(server, maxConnections);
   queueHandshakes(server, HANDSHAKE_MS, { onHello: connections.waiting, onStart: connections.begun });
   return {
@@ -57,7 +52,7 @@ export function createWebhookServer(listener: RequestListener, maxConnections = 
     async close(graceMs) {
       draining = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      closeSilent();
+      connections.closeIdle();
       const deadline = setTimeout(connections.closeAll, graceMs);
       await closed;
       clearTimeout(deadline);

@@ -6,7 +6,6 @@ import { type Responder, refuse } from "#test/fakes/kube-api.ts";
 
 const COMMANDS = [
   ["status"],
-  ["confirm", "--yes"],
   ["uninstall", "--check"],
   ["uninstall", "--remains", "--timeout", "1"],
   ["uninstall", "--yes", "--timeout", "1"],
@@ -66,7 +65,6 @@ const forbidden: Responder = ({ path, response }) => {
 };
 const ROLES = {
   status: "switchback-operator",
-  confirm: "switchback-operator",
   restart: "switchback-operator",
   inject: "switchback-map-reader",
   version: "switchback-doctor",

@@ -7,7 +7,6 @@ process.argv = [process.execPath, fileURLToPath(new URL("../main.ts", import.met
 /** Commands that talk to a cluster, with the other arguments that they need. */
 const CLUSTER = [
   ["status"],
-  ["confirm"],
   ["uninstall", "--check"],
   ["restart", "shop"],
   ["doctor"],
@@ -86,10 +85,10 @@ walk("the command line is refused:", [
   },
   {
     what: "a flag without its value",
-    args: ["confirm", "-n"],
+    args: ["status", "-n"],
     says: /option '-n, --namespace <name>' argument missing/,
   },
-  { what: "too many arguments", args: ["confirm", "now"], says: /too many arguments/ },
+  { what: "too many arguments", args: ["status", "now"], says: /too many arguments/ },
   { what: "an unknown format", args: ["status", "-o", "xml"], says: /Allowed choices are text, / },
   { what: "an unknown format", args: ["doctor", "-o", "xml"], says: /Allowed choices are text, / },
   { what: "an unknown format", args: ["version", "--client", "-o", "xml"], says: /Allowed choices are text, / },

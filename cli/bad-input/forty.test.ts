@@ -40,7 +40,7 @@ const FORTY: readonly [args: string, cause: RegExp][] = [
   ["status --from DIR/pod.yaml", /^switchback: \S+pod\.yaml: .*a dump begins with a document of apiVersion /],
   ["status --from x --watch", /option '--from <file>' cannot be used with option '-w, --watch'$/],
   ["doctor --kubeconfig DIR/absent", /^switchback: kubeconfig \S+absent cannot be read: ENOENT/],
-  ["doctor --kubeconfig DIR/hosts", /^switchback: kubeconfig \S+hosts cannot be read: it has no clusters, users and/],
+  ["doctor --kubeconfig DIR/hosts", /^switchback: kubeconfig \S+hosts: no context ""/],
   [
     "doctor --kubeconfig DIR/kubeconfig --context prod-99",
     /no context "prod-99"; available: prod-9, .* and 37 more \(/,

@@ -6,10 +6,6 @@ import { json } from "#test/fakes/kube-api.ts";
 
 const SAYS =
   /switchback: there is no terminal to ask on: nothing was changed\. --yes answers the question in advance\n$/;
-const hold = { id: "abc", since: 0, until: Date.UTC(2030, 0, 1), names: 8, of: 12 };
-const held = json({
-  metadata: { name: "switchback-hosts", annotations: { "switchback.dev/hold": JSON.stringify(hold) } },
-});
 const web = { namespace: "shop", kind: "Deployment", name: "web", pods: 2, stale: 1, standing: "stuck" };
 const stale = json({
   leader: true,
@@ -33,7 +29,6 @@ function uninstalling(...flags: string[]): Pick<BadInput, "args" | "api" | "stdo
 walk(
   "without an answer nothing is changed, and the exit code is 1:",
   [
-    { what: "a yes for confirm", args: ["confirm"], api: held, stdout: /^8 of 12 names/ },
     { what: "a yes for restart", args: ["restart", "shop/web"], api: stale, stdout: /1 of 2 pods/ },
     { what: "a yes for uninstall", ...uninstalling() },
     { what: "a yes for uninstall by force", ...uninstalling("--force") },

@@ -5,8 +5,8 @@ import { describe, test } from "node:test";
 import type { Probes } from "#lib/http/listen.ts";
 import { freePort } from "#proxy/conformance/rig.ts";
 import { endOf, send } from "#proxy/conformance/streams.ts";
-import { AllProcess } from "#test/fakes/all-process.ts";
 import { until } from "#test/fakes/kube-api.ts";
+import { AllProcess } from "#test/fakes/relay-process.ts";
 import { probesOfAll } from "./all.ts";
 
 /** The `timeoutSeconds` that the chart sets for the webhook. */

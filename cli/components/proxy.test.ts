@@ -1,22 +1,14 @@
 import assert from "node:assert/strict";
-import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { connect, type Socket } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { createInterface } from "node:readline";
+import { readFile } from "node:fs/promises";
+import type { Socket } from "node:net";
 import { describe, test } from "node:test";
-import { fileURLToPath } from "node:url";
 import { freePort, pause, Upstream } from "#proxy/conformance/rig.ts";
-import { digest, endOf, randomBytes, send, take, takeHeader } from "#proxy/conformance/streams.ts";
-import { killChild } from "#test/fakes/kill-child.ts";
+import { digest, endOf, randomBytes, send, take } from "#proxy/conformance/streams.ts";
+import { filesFolder } from "#test/fakes/cli.ts";
+import { LONGEST_MS, RelayProcess } from "#test/fakes/relay-process.ts";
 
-const MAIN = fileURLToPath(new URL("../main.ts", import.meta.url));
-const LOSE_WORKER = new URL("../../test/fakes/lose-worker.ts", import.meta.url).href;
 const MIB = 1024 * 1024;
-/** Longest time that anything in these tests may take, including drains. */
-const LONGEST_MS = 120_000;
 /** More than the kernel's socket buffers on both sides of a relay hold together. */
 const BEYOND_KERNEL = 64 * MIB;
 
@@ -26,121 +18,49 @@ interface Settings {
   readonly workers?: number;
 }
 
-interface LogLine {
-  readonly msg: string;
-  readonly [field: string]: unknown;
-}
-
-/** `switchback proxy` as a separate process, in front of an upstream that the test controls. */
-class ProxyProcess {
-  readonly upstream: Upstream;
-  readonly child: ChildProcess;
-  readonly exited: Promise<unknown[]>;
-  readonly #port: number;
-  readonly #directory: string;
-  readonly #clients: Socket[] = [];
-  /** Rejects once the process has ended and its log is read. */
-  readonly #silent: Promise<never>;
-  readonly #lines: LogLine[] = [];
-  readonly #waiting = new Set<(line: LogLine) => void>();
-
-  private constructor(upstream: Upstream, port: number, directory: string) {
-    this.upstream = upstream;
-    this.#port = port;
-    this.#directory = directory;
-    const args = ["--import", LOSE_WORKER, MAIN, "proxy", "--config", join(directory, "config.yaml")];
-    this.child = spawn(process.execPath, args, { stdio: ["ignore", "inherit", "pipe"] });
-    const signal = AbortSignal.timeout(LONGEST_MS);
-    this.exited = once(this.child, "exit", { signal });
-    this.exited.catch(() => {});
-    // The process's last log lines arrive after it has exited.
-    this.#silent = once(this.child, "close", { signal }).then(() => {
-      throw new Error("the process has ended");
-    });
-    this.#silent.catch(() => {});
-    if (this.child.stderr === null) throw new Error("no standard error");
-    createInterface({ input: this.child.stderr }).on("line", (line) => {
-      const parsed = line.startsWith("{") ? (JSON.parse(line) as LogLine) : { msg: line };
-      this.#lines.push(parsed);
-      for (const take of this.#waiting) take(parsed);
-    });
-  }
-
-  static async start({ engine, drainSeconds, workers = 0 }: Settings): Promise<ProxyProcess> {
-    const upstream = await Upstream.listen();
-    const directory = await mkdtemp(join(tmpdir(), "switchback-"));
-    const port = await freePort();
-    // The only target has the front port 443.
-    const configuration = `
+/** Starts `switchback proxy`, and waits until it listens. Returns it with the port of its only listener. */
+async function startProxy({ engine, drainSeconds, workers = 0 }: Settings) {
+  await using cleanup = new AsyncDisposableStack();
+  const files = cleanup.adopt(filesFolder(), (folder) => folder.remove());
+  const upstream = cleanup.use(await Upstream.listen());
+  const port = await freePort();
+  // The only target has the front port 443.
+  const configuration = `
 targets:
   - name: web
     upstream: {host: 127.0.0.1}
     ports: [{port: 443, upstreamPort: ${upstream.port}, listenPort: ${port}, protocol: v2}]
 proxy: {address: 127.0.0.1, healthPort: 0, drainSeconds: ${drainSeconds}, engine: ${engine}, workers: ${workers}}
 `;
-    await writeFile(join(directory, "config.yaml"), configuration);
-    await using cleanup = new AsyncDisposableStack();
-    const proxy = cleanup.use(new ProxyProcess(upstream, port, directory));
-    await proxy.says("listening");
-    cleanup.move();
-    return proxy;
-  }
+  const args = ["proxy", "--config", await files.file("config.yaml", configuration)];
+  const proxy = new RelayProcess(args, {}, { upstream, port }, cleanup.move());
+  await proxy.says("listening").catch(async (error) => {
+    await proxy[Symbol.asyncDispose]();
+    throw error;
+  });
+  return Object.assign(proxy, { port });
+}
 
-  /** Connects a client that sends `first`. Returns it and its upstream connection, whose header is already read. */
-  async relayed(first: string): Promise<{ client: Socket; upstream: Socket }> {
-    const client = connect({ port: this.#port, host: "127.0.0.1", allowHalfOpen: true, noDelay: true });
-    client.on("error", () => {});
-    this.#clients.push(client);
-    if (first.length > 0) client.write(first);
-    const upstream = await this.upstream.next();
-    assert.equal((await takeHeader(upstream)).version, 2);
-    return { client, upstream };
-  }
+/**
+ * Resolves when every worker drains: a worker closes its listener first. The process counts only connections that end
+ * after that.
+ */
+async function listensNoMore(port: number): Promise<void> {
+  const listens = new RegExp(` 0100007F:${port.toString(16).toUpperCase().padStart(4, "0")} \\S+ 0A `);
+  while (listens.test(await readFile("/proc/net/tcp", "latin1"))) await pause(5);
+}
 
-  /** The first log line with this message, already logged or still to come. Rejects if the process ends without it. */
-  async says(message: string): Promise<LogLine> {
-    const there = this.#lines.find(({ msg }) => msg === message);
-    if (there !== undefined) return there;
-    const { promise, resolve } = Promise.withResolvers<LogLine>();
-    const take = (line: LogLine) => line.msg === message && resolve(line);
-    this.#waiting.add(take);
-    try {
-      return await Promise.race([promise, this.#silent]);
-    } catch (cause) {
-      throw new Error(`gave up waiting for "${message}"; it said ${JSON.stringify(this.#lines)}`, { cause });
-    } finally {
-      this.#waiting.delete(take);
-    }
-  }
-
-  /**
-   * Resolves when every worker drains: a worker closes its listener first. The process counts only connections that
-   * end after that.
-   */
-  async listensNoMore(): Promise<void> {
-    const listens = new RegExp(` 0100007F:${this.#port.toString(16).toUpperCase().padStart(4, "0")} \\S+ 0A `);
-    while (listens.test(await readFile("/proc/net/tcp", "latin1"))) await pause(5);
-  }
-
-  async terminate(): Promise<void> {
-    this.child.kill("SIGTERM");
-    await this.says("stopping");
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    for (const client of this.#clients) client.destroy();
-    await killChild(this.child);
-    await this.upstream[Symbol.asyncDispose]();
-    await rm(this.#directory, { recursive: true });
-  }
+async function terminate(proxy: RelayProcess): Promise<void> {
+  proxy.child.kill("SIGTERM");
+  await proxy.says("stopping");
 }
 
 for (const engine of ["portable", "linux"] as const) {
   describe(`the process with the ${engine} engine`, { concurrency: true }, () => {
     test("relays, and on SIGTERM lets a connection finish before it exits with 0", async () => {
-      await using proxy = await ProxyProcess.start({ engine, drainSeconds: 60 });
+      await using proxy = await startProxy({ engine, drainSeconds: 60 });
       const { client, upstream } = await proxy.relayed("question");
-      await proxy.terminate();
+      await terminate(proxy);
       upstream.end("answer");
       client.end();
       assert.deepEqual(await endOf(client), { how: "FIN", bytes: Buffer.from("answer") });
@@ -149,7 +69,7 @@ for (const engine of ["portable", "linux"] as const) {
     });
 
     test("on SIGTERM connections that finish get every byte, others are reset at the deadline; exit 0", async () => {
-      await using proxy = await ProxyProcess.start({ engine, drainSeconds: 10 });
+      await using proxy = await startProxy({ engine, drainSeconds: 10 });
       const [bulk, answer] = [randomBytes(BEYOND_KERNEL), randomBytes(MIB)];
       const stalled = await proxy.relayed("never reads");
       const silent = await proxy.relayed("");
@@ -160,7 +80,7 @@ for (const engine of ["portable", "linux"] as const) {
       const begun = await take(large.client, 100_000);
       dripping.client.write("0");
 
-      await proxy.terminate();
+      await terminate(proxy);
       const resets = Promise.all([silent.client, silent.upstream, stalled.upstream].map(resetOf));
       const drips = drip(dripping.client, "123456789".repeat(5));
       const [atUpstream, atClient] = await Promise.all([endOf(dripping.upstream), endOf(large.client), drips, sent]);
@@ -179,7 +99,7 @@ for (const engine of ["portable", "linux"] as const) {
 }
 
 test("when a worker dies, the transfers of the other worker finish, then the process exits with 1", async () => {
-  await using proxy = await ProxyProcess.start({ engine: "linux", drainSeconds: 60, workers: 2 });
+  await using proxy = await startProxy({ engine: "linux", drainSeconds: 60, workers: 2 });
   // The kernel spreads the connections over both workers.
   const relayed = [];
   for (let count = 0; count < 20; count += 1) relayed.push(await proxy.relayed("download"));
@@ -190,7 +110,7 @@ test("when a worker dies, the transfers of the other worker finish, then the pro
   }
   proxy.child.kill("SIGUSR2");
   await proxy.says("a relay worker died");
-  await proxy.listensNoMore();
+  await listensNoMore(proxy.port);
   const endings = relayed.map(async ({ client, upstream }) => {
     client.end();
     const sent = send(upstream, rest).then(() => upstream.end());

@@ -2,7 +2,7 @@ import { isIP } from "node:net";
 import { isSoftwareName } from "#controller/targets/known-software.ts";
 import { canonicalIp, foundName } from "#controller/targets/service-view.ts";
 import { foldCase, parentsOf } from "#hostmap/hostnames.ts";
-import { isPublicTld, PUBLIC_TLDS } from "#hostmap/public-tlds.ts";
+import { isPublicTld, PUBLIC_TLDS } from "#lib/config/public-tlds.ts";
 import { frontName } from "#lib/documents/listeners.ts";
 
 const LETTER = String.raw`[A-Za-z0-9\u{80}-\u{10ffff}]`;
@@ -23,8 +23,8 @@ export function wordsIn(text: string): string[] {
 
 /** Names that our code makes of a known word and a number. */
 const NUMBERED = /^(?:linode-loadbalancer-port|switchback-hosts)-\d{1,5}$/;
-/** The name of IBM Cloud's Services has the id of the cluster. */
-const ALB = /^((?:public|private)-cr)([a-z0-9]+)(-alb\d+)$/;
+/** The name of IBM Cloud's Services has the id of the cluster. `isSoftwareName` also knows it with a suffix. */
+const ALB = /^((?:public|private)-cr)([a-z0-9]+)(-alb\d+(?:-controller)?)$/;
 /**
  * Beginnings of the names of front Services, of the agents' Leases, and of controllers that name their installation
  * (`INGRESS_NGINX_OWN_CONTROLLERS`).

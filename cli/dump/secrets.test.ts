@@ -72,6 +72,7 @@ describe("a redacted dump lets no secret through", () => {
     ["a brand that is a top-level domain", "bmw", "bmw"],
     ["a name that begins like ours", "switchback-initech", "initech"],
     ["a cluster's id", "public-crbk1a2b3c-alb1", "bk1a2b3c"],
+    ["a cluster's id in another name", "public-crbk1a2b3c-alb1-controller", "bk1a2b3c"],
     ["an address with a port", "203.0.113.7:8443", "203.0.113.7"],
     ["an IPv6 address of a network card", "fe80::a00:27ff:fe4e:66a1", "27ff"],
   ] as const) {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { renderState } from "#lib/documents/map-format.ts";
 import { addConfig, addHolder, CONFIG_NAME, FRONT_IP, installed, NAMESPACE, ours } from "#test/fakes/installed.ts";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
+import { mapObjects, OBJECTS } from "#test/published.ts";
 import { type Installation, readHolders, readInstallation } from "./installation.ts";
 
 const read = (api: MemoryServer) => readInstallation(api.client, NAMESPACE);
@@ -19,8 +19,9 @@ targets:
 `;
 
 function withState(api: MemoryServer, ...targets: (readonly [name: string, ...clusterIPs: string[]])[]): MemoryServer {
-  const text = renderState({ targets: targets.map(([name, ...clusterIPs]) => ({ name, clusterIPs })) });
-  api.add(ours("configmaps"), "switchback-hosts", { data: { "state.json": text } });
+  const remembered = targets.map(([name, ...clusterIPs]) => ({ name, clusterIPs }));
+  for (const object of mapObjects({}, { targets: remembered }))
+    api.add(ours("configmaps"), object.metadata.name, object);
   return api;
 }
 
@@ -76,7 +77,7 @@ describe("the configuration", () => {
     for (const [what, fails] of [
       ["Deployment that names the configuration", "switchback-controller"],
       ["configuration", CONFIG_NAME],
-      ["state", "switchback-hosts"],
+      ["state", OBJECTS.map],
       ["front Services", "services"],
     ] as const) {
       test(`a ${status} on the ${what} is passed on`, async () => {
@@ -130,10 +131,12 @@ describe("the addresses that the uninstall frees", () => {
     assert.deepEqual(await addressesOf(api), [FRONT]);
   });
 
-  for (const data of [undefined, {}, { "state.json": "no JSON" }, { "state.json": "{}" }]) {
+  const keys = Object.keys(mapObjects({})[0]?.data ?? {});
+  const broken = (text: string) => Object.fromEntries(keys.map((key) => [key, text]));
+  for (const data of [undefined, {}, broken("no JSON"), broken("{}")]) {
     test(`without a usable state (${JSON.stringify(data)}) are only those of the Services`, async () => {
       const api = installed(TARGETS);
-      api.add(ours("configmaps"), "switchback-hosts", { data });
+      api.add(ours("configmaps"), OBJECTS.map, { data });
       assert.deepEqual(await addressesOf(api), [FRONT]);
     });
   }

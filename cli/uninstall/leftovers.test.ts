@@ -1,39 +1,37 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { RECORD_MAPS } from "#controller/rollout/record-map.ts";
 import { installed, NAMESPACE, ours } from "#test/fakes/installed.ts";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { skipWaits } from "#test/fakes/skipped-waits.ts";
+import { firstLike, mapObjects, OBJECTS, WRITTEN } from "#test/published.ts";
 import { removeLeftovers } from "./leftovers.ts";
 
 const LEASES = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases`;
 const CONTROLLER = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "controller" };
 
+const MAP = mapObjects({ "shop.example.com": ["198.51.100.9"] });
+const RECORDS = WRITTEN.filter((name) => firstLike(name) === OBJECTS.records);
+const SECRETS = [OBJECTS.ca, OBJECTS.serving, "switchback-cert-manager-ca", OBJECTS.statusKey];
+
 /** A cluster with all objects that are created at run time. */
 function remains(): MemoryServer {
   const api = installed();
-  const hosts = { metadata: { labels: { "switchback.dev/map": "hosts" } } };
-  for (const name of ["switchback-hosts", "switchback-hosts-0"]) api.add(ours("configmaps"), name, hosts);
+  for (const object of MAP) api.add(ours("configmaps"), object.metadata.name, object);
   api.add(ours("configmaps"), "switchback-of-an-extra");
-  for (const name of ["switchback-targets", ...RECORD_MAPS]) api.add(ours("configmaps"), name);
-  for (const name of ["switchback-ca", "switchback-webhook-tls", "switchback-cert-manager-ca", "switchback-status"])
-    api.add(ours("secrets"), name);
-  api.add(LEASES, "switchback-controller");
+  for (const name of [OBJECTS.targets, ...RECORDS]) api.add(ours("configmaps"), name);
+  for (const name of SECRETS) api.add(ours("secrets"), name);
+  api.add(LEASES, OBJECTS.lease);
   return api;
 }
 
 const GONE = [
   "services/switchback-nginx",
-  "configmaps/switchback-hosts",
-  "configmaps/switchback-hosts-0",
+  ...MAP.map(({ metadata }) => `configmaps/${metadata.name}`),
   "configmaps/switchback-of-an-extra",
-  "configmaps/switchback-targets",
-  ...RECORD_MAPS.map((name) => `configmaps/${name}`),
-  "secrets/switchback-ca",
-  "secrets/switchback-webhook-tls",
-  "secrets/switchback-cert-manager-ca",
-  "secrets/switchback-status",
-  "leases/switchback-controller",
+  `configmaps/${OBJECTS.targets}`,
+  ...RECORDS.map((name) => `configmaps/${name}`),
+  ...SECRETS.map((name) => `secrets/${name}`),
+  `leases/${OBJECTS.lease}`,
 ];
 
 function run(t: TestContext, api: MemoryServer, { timeoutMs = 2_000, onWait = (_elapsed: number) => {} } = {}) {
@@ -54,9 +52,9 @@ test("deletes and reports each object created at run time, and nothing else", as
   api.add(ours("configmaps"), "somebody-elses");
   api.add(ours("secrets"), "somebody-elses");
   api.add(LEASES, "somebody-elses");
-  const labels = { "switchback.dev/target": "nginx", "switchback.dev/map": "hosts" };
+  const labels = { "switchback.dev/target": "nginx", ...MAP[0]?.metadata.labels };
   for (const resource of ["services", "configmaps"]) {
-    api.add(`/api/v1/namespaces/other/${resource}`, "switchback-hosts", { metadata: { labels } });
+    api.add(`/api/v1/namespaces/other/${resource}`, OBJECTS.map, { metadata: { labels } });
   }
   const before = [...api.objects.keys()];
   const { done, said, time } = run(t, api);
@@ -65,7 +63,7 @@ test("deletes and reports each object created at run time, and nothing else", as
     said,
     GONE.map((name) => `deleted ${name}`),
   );
-  const deleted = [...GONE.slice(0, -1).map((name) => ours(name)), `${LEASES}/switchback-controller`];
+  const deleted = [...GONE.slice(0, -1).map((name) => ours(name)), `${LEASES}/${OBJECTS.lease}`];
   assert.deepEqual(new Set(before.filter((path) => !api.objects.has(path))), new Set(deleted));
   assert.deepEqual(
     api.writes,
@@ -122,12 +120,12 @@ test("deletes nothing while controllers run, and names them", async (t) => {
 for (const status of [403, 409, 500]) {
   test(`a ${status} on a deletion is passed on, and nothing more is deleted`, async (t) => {
     const api = remains();
-    const refused = `${ours("secrets")}/switchback-ca`;
+    const refused = `${ours("secrets")}/${OBJECTS.ca}`;
     api.onCall = ({ path }) => (path === refused ? refusal(status, "Refused") : undefined);
     const { done, said } = run(t, api);
     await assert.rejects(done, { code: "kube-status", status });
-    assert.equal(said.length, GONE.indexOf("secrets/switchback-ca"));
-    assert.ok(api.objects.has(`${LEASES}/switchback-controller`));
+    assert.equal(said.length, GONE.indexOf(`secrets/${OBJECTS.ca}`));
+    assert.ok(api.objects.has(`${LEASES}/${OBJECTS.lease}`));
   });
 
   for (const resource of ["pods", "services", "configmaps"]) {

@@ -9,10 +9,10 @@ import {
   installed,
   NAMESPACE,
   ours,
+  runUninstall,
   WEBHOOK_PATH,
 } from "#test/fakes/installed.ts";
 import { type MemoryServer, refusal } from "#test/fakes/memory-server.ts";
-import { runUninstall } from "#test/fakes/uninstall-run.ts";
 import { checkUninstall } from "./release-pods.ts";
 
 const WEBHOOK_GONE = "the webhook configuration switchback-webhook is gone: new pods are no longer injected";

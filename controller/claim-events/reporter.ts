@@ -43,7 +43,7 @@ export class ClaimEvents {
   /**
    * Begins a term, once the plan is complete. Current refusals count as known, because an earlier leader had the time
    * to report them. Exceptions are young objects, and names that were mapped until now. If the earlier leader did
-   * report one, the API server still has the Event and refuses the new one (`once`).
+   * report one, the API server still has the Event and refuses the new one.
    */
   begin(signal: AbortSignal, wasMapped: (name: string) => boolean): void {
     if (signal.aborted) return;
@@ -166,7 +166,6 @@ export class ClaimEvents {
         action: "Map",
         note: `${listOf(refusals, code)} ${mapped ? "" : "not "}mapped (${code}): ${text}`,
         regarding: { apiVersion: versionOf(resource), kind: resource.kind, namespace, name, uid },
-        once: true,
       });
       return "done";
     } catch (error) {

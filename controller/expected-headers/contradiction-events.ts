@@ -89,7 +89,6 @@ export class ContradictionEvents {
       action: "Map",
       note: reason.text,
       regarding: { apiVersion: "v1", kind: "Service", namespace, name, uid },
-      once: true,
     });
   }
 }

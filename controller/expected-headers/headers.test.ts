@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { type HeaderAnswer, parseQuestions, type ReportedAnswer } from "#lib/documents/header-questions.ts";
+import type { HeaderAnswer, ReportedAnswer } from "#lib/documents/header-questions.ts";
 import { answeringProxy, PROXY, putProxy } from "#test/fakes/answering-proxy.ts";
-import { type ControllerRig, controllerRig, lines, NAME, OWN } from "#test/fakes/controller-rig.ts";
+import { type ControllerRig, configMaps, controllerRig, lines, NAME } from "#test/fakes/controller-rig.ts";
 import { until } from "#test/fakes/kube-api.ts";
 import type { MemoryKube } from "#test/fakes/memory-kube.ts";
+import { questionsIn } from "#test/published.ts";
 
 // The controller with one proxy. The test sets the answers of that proxy.
 
@@ -55,11 +56,7 @@ async function rigWithProxy(t: TestContext, annotations?: Readonly<Record<string
   return { rig, proxy };
 }
 
-function questions({ kube }: Pick<ControllerRig, "kube">) {
-  const data = kube.at(`${OWN}/configmaps/switchback-targets`)?.data as Record<string, string> | undefined;
-  const parsed = parseQuestions(data?.["questions.json"] ?? "");
-  return "code" in parsed ? [] : parsed;
-}
+const questions = ({ kube }: Pick<ControllerRig, "kube">) => questionsIn(configMaps(kube));
 
 const reason = async ({ status }: ControllerRig) =>
   (await status()).names.find(({ name }) => name === NAME)?.reason?.code;

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout } from "node:timers/promises";
-import { type HeaderAnswer, parseQuestions, type ReportedAnswer } from "#lib/documents/header-questions.ts";
-import { QUESTIONS_KEY } from "#lib/documents/targets-name.ts";
+import type { HeaderAnswer, ReportedAnswer } from "#lib/documents/header-questions.ts";
 import { answeringProxy, putProxy } from "#test/fakes/answering-proxy.ts";
-import { controllerRig, lines, OWN } from "#test/fakes/controller-rig.ts";
+import { configMaps, controllerRig, lines } from "#test/fakes/controller-rig.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
+import { questionsIn } from "#test/published.ts";
 
 // A tenant chooses what is behind its own Service: a program that pretends to demand a header, other Services, nodes,
 // or nothing.
@@ -33,11 +33,7 @@ test("the answer of a tenant's Service affects only the tenant's own names", asy
   const kube = new MemoryKube();
   let tenants: HeaderAnswer = "unknown";
   let ticks = Date.parse("2026-11-26T05:00:00Z");
-  const questions = () => {
-    const data = kube.at(`${OWN}/configmaps/switchback-targets`)?.data as Record<string, string> | undefined;
-    const parsed = parseQuestions(data?.[QUESTIONS_KEY] ?? "");
-    return "code" in parsed ? [] : parsed;
-  };
+  const questions = () => questionsIn(configMaps(kube));
   const answers = (): ReportedAnswer[] =>
     questions().map(({ target, port, namespace }) => {
       const answer = namespace === "tenant" ? tenants : "demands-v1";

@@ -8,6 +8,7 @@ import { silentLogger } from "#lib/telemetry/log.ts";
 import { type FakeCall, fakeApi, json, page, refuse, until, watch } from "#test/fakes/kube-api.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled } from "#test/fakes/stopped-time.ts";
+import { OBJECTS } from "#test/published.ts";
 import { WebhookReplicas } from "./webhook-replicas.ts";
 
 const WANTED = { mapRevision: "abc", maxNames: 500 };
@@ -41,7 +42,7 @@ async function replica(t: TestContext, address: string, answer: () => Answer, re
   };
 }
 
-const ours = { configured: true, dryRun: json({ metadata: { name: "switchback-hosts-index" } }) };
+const ours = { configured: true, dryRun: json({ metadata: { name: OBJECTS.reachable } }) };
 
 /**
  * Replicas, as the API server lists them. `configured`: whether a webhook configuration exists. `dryRun`: the answer
@@ -63,7 +64,7 @@ async function replicas(
     if (call.method === "PATCH") {
       assert.deepEqual(
         [call.path, call.query.get("dryRun"), call.body],
-        ["/api/v1/namespaces/ours/configmaps/switchback-hosts-index", "All", "{}"],
+        [`/api/v1/namespaces/ours/configmaps/${OBJECTS.reachable}`, "All", "{}"],
       );
       return dryRun(call);
     }

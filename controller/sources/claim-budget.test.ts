@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import type { ObjectRef } from "#hostmap/types.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
-import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { ClaimBudget } from "./claim-budget.ts";
 import { ingressSource } from "./ingress-hosts.ts";
@@ -24,7 +24,7 @@ interface Setting {
 /** A source of Ingresses with a budget. `add` creates or changes an Ingress; ages are days of January. */
 function rig(t: TestContext, { total = 10_000, holders = new Map() }: Setting = {}) {
   const pass = stopTime(t, 1_000);
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   const budget = new ClaimBudget({ maxNamesPerNamespace: LIMIT / 4, total, holderOf: (name) => holders.get(name) });
   const source = ingressSource({ client: api.client, budget, log: silentLogger });
   const reported = new Map<string, readonly UnresolvedClaim[]>();
@@ -47,7 +47,7 @@ function rig(t: TestContext, { total = 10_000, holders = new Map() }: Setting = 
     pass,
     start,
     add: (key: string, hosts: readonly string[], day = 1) => api.set(INGRESSES, ingress(key, hosts, day)),
-    remove: (key: string) => api.remove(INGRESSES, key),
+    remove: (key: string) => api.unset(INGRESSES, key),
     /** The number of kept claims by object. */
     kept: (): Record<string, number> =>
       Object.fromEntries(
@@ -59,7 +59,7 @@ function rig(t: TestContext, { total = 10_000, holders = new Map() }: Setting = 
     names: (object: string) => (reported.get(object) ?? []).map(({ hostname }) => hostname),
     /** The claims that report left-out ones. */
     refused: () => [...reported.values()].flat().filter(isRefused),
-    listed: () => api.asked.splice(0).filter((path) => path.includes("/namespaces/")),
+    listed: () => api.reads.splice(0).filter((path) => path.includes("/namespaces/")),
   };
 }
 

@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { ample } from "#test/fakes/claim-budget.ts";
-import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { ClaimBudget } from "./claim-budget.ts";
 import { customSource } from "./custom.ts";
@@ -16,7 +16,7 @@ const PROXIES = "/apis/projectcontour.io/v1/httpproxies";
 /** A source with two presets in two groups, and with Services. */
 function rig(t: TestContext, sources: object, budget = ample()) {
   const pass = stopTime(t, 50);
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   api.documents.set("/apis/route.openshift.io", { versions: [{ version: "v1" }] });
   api.documents.set("/apis/route.openshift.io/v1", { resources: [{ name: "routes", kind: "Route", verbs: VERBS }] });
   api.documents.set("/apis/projectcontour.io", { versions: [{ version: "v1" }] });
@@ -56,7 +56,10 @@ const ALL = { presets: ["openshift-route", "contour-httpproxy"], services: { ena
 
 test("without a configured kind there is no source", () => {
   const config = parseConfig({}).sources;
-  assert.equal(customSource({ client: new MemoryApi().client, budget: ample(), config, log: silentLogger }), undefined);
+  assert.equal(
+    customSource({ client: new MemoryKube().client, budget: ample(), config, log: silentLogger }),
+    undefined,
+  );
 });
 
 test("Services are read if this is configured, even as the only kind", async (t) => {
@@ -125,7 +128,7 @@ test("a deleted object makes room for those that did not fit into the budget", a
     entered().map((each) => each.slice(0, 8)),
     ["0 shop/a"],
   );
-  api.remove(SERVICES, "shop/a");
+  api.unset(SERVICES, "shop/a");
   await pass(15_000);
   assert.deepEqual(
     entered().map((each) => each.slice(0, 8)),
@@ -138,7 +141,7 @@ test("a deleted object has no claims once its kind is confirmed to be still serv
   api.set(ROUTES, route("a"));
   start();
   await pass(10);
-  api.remove(ROUTES, "shop/a");
+  api.unset(ROUTES, "shop/a");
   await pass(900);
   assert.deepEqual(reported, ["0 shop/a a.example.com"]);
   await pass(200);
@@ -157,7 +160,7 @@ test("two kinds of one group share its discovery; a misspelt kind is reported", 
   start();
   await settled();
   assert.equal(calls.synced, 1);
-  assert.equal(api.asked.filter((path) => path === "/apis/route.openshift.io").length, 1);
+  assert.equal(api.reads.filter((path) => path === "/apis/route.openshift.io").length, 1);
   const [, misspelt] = source?.state() ?? [];
   assert.equal(misspelt?.problems[0]?.code, "resource-not-served");
 });
@@ -187,7 +190,7 @@ test("stopping ends every watch and discovery poll, and waits for them", async (
   linger.resolve();
   await stopped;
   assert.deepEqual(api.watched, []);
-  const asked = api.asked.length;
+  const asked = api.reads.length;
   await pass(discoveryMs * 2);
-  assert.equal(api.asked.length, asked);
+  assert.equal(api.reads.length, asked);
 });

@@ -10,7 +10,7 @@ import {
   listenerSetObject,
   routeObject,
 } from "#test/fakes/gateway-objects.ts";
-import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { gatewaySource } from "./gateway.ts";
 
@@ -29,7 +29,7 @@ const SELECTING: ListenerParts = { from: "Selector", selector: { matchLabels: { 
 /** A cluster with Gateway API, where TLSRoutes exist only in an old version, and a source for it. */
 function rig(t: TestContext, gateway: object = { listeners: false }) {
   const pass = stopTime(t, 50);
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   api.documents.set(GROUP, { versions: [{ version: "v1" }, { version: "v1alpha2" }] });
   api.documents.set(`${GROUP}/v1`, {
     resources: [
@@ -200,7 +200,7 @@ test("stopping ends every watch and the discovery poll, and waits for them", asy
   linger.resolve();
   await stopped;
   assert.deepEqual(api.watched, []);
-  const asked = api.asked.length;
+  const asked = api.reads.length;
   await pass(everyMs * 2);
-  assert.equal(api.asked.length, asked);
+  assert.equal(api.reads.length, asked);
 });

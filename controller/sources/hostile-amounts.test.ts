@@ -7,7 +7,7 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import { silentLogger as log } from "#lib/telemetry/log.ts";
 import { until } from "#test/fakes/kube-api.ts";
-import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { ClaimBudget } from "./claim-budget.ts";
 import { customSource } from "./custom.ts";
 import { gatewaySource } from "./gateway.ts";
@@ -43,8 +43,8 @@ function held(): number {
 }
 
 /** An API server that serves all kinds. */
-function clusterWith(objects: Readonly<Record<string, Iterable<ApiObject>>>): MemoryApi {
-  const api = new MemoryApi();
+function clusterWith(objects: Readonly<Record<string, Iterable<ApiObject>>>): MemoryKube {
+  const api = new MemoryKube();
   for (const [path, resources] of Object.entries(KINDS)) {
     const [, root = "", version = ""] = /^(.*)\/([^/]+)$/.exec(path) ?? [];
     const verbs = ["list", "watch", "create"];
@@ -58,7 +58,7 @@ function clusterWith(objects: Readonly<Record<string, Iterable<ApiObject>>>): Me
 type Start = (deps: { client: KubeClient; budget: ClaimBudget }) => UnresolvedSource | undefined;
 
 /** Starts a source, and returns what it has kept of each namespace. */
-async function keptBy(t: TestContext, start: Start, api: MemoryApi) {
+async function keptBy(t: TestContext, start: Start, api: MemoryKube) {
   const budget = new ClaimBudget({ maxNamesPerNamespace: QUOTA, holderOf: () => undefined });
   const before = held();
   const source = start({ client: api.client, budget });

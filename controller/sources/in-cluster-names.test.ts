@@ -4,7 +4,7 @@ import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { claimOf } from "#test/arbitraries.ts";
-import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { InClusterNames } from "./in-cluster-names.ts";
 
@@ -17,7 +17,7 @@ const RULES = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespace
 
 async function cluster(t: TestContext, { namespaces = ["payments", "vault", "dev"], mayListServices = true } = {}) {
   const pass = stopTime(t);
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   const add = (namespace: string) => api.set(NAMESPACES, { metadata: { name: namespace } });
   for (const namespace of namespaces) add(namespace);
   const addService = (namespace: string, name: string) => api.set(SERVICES, { metadata: { namespace, name } });
@@ -120,8 +120,8 @@ test("a name becomes free when the namespace or the Service is deleted", async (
   const { api, claim, mapped, pass, plan } = await cluster(t);
   await claim("tenant/web", "api.payments", "shop.dev");
   assert.deepEqual(mapped(), []);
-  api.remove(NAMESPACES, "payments");
-  api.remove(SERVICES, "dev/shop");
+  api.unset(NAMESPACES, "payments");
+  api.unset(SERVICES, "dev/shop");
   await settled();
   await pass(20);
   plan.takeChanges();

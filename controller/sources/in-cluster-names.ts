@@ -1,7 +1,7 @@
 import { show } from "#hostmap/hostnames.ts";
-import { isPublicTld } from "#hostmap/public-tlds.ts";
 import { type ServiceName, serviceNameOf } from "#hostmap/service-names.ts";
 import type { Reason } from "#hostmap/types.ts";
+import { isPublicTld } from "#lib/config/public-tlds.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { ample } from "#test/fakes/claim-budget.ts";
-import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { isSettled, settled } from "#test/fakes/stopped-time.ts";
 import { fc } from "#test/property.ts";
 import { claimsOfIngress, informerState, ingressSource, type RawIngress, viewIngress } from "./ingress-hosts.ts";
@@ -24,7 +24,7 @@ function ingressClass(name: string, isDefault?: string) {
 
 /** A source for a cluster in memory. `reported` has `key host:class` per claim, or `-key` without claims. */
 function rig(t: TestContext) {
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   const source = ingressSource({ client: api.client, budget: ample(), log: silentLogger });
   const reported: string[] = [];
   const calls = { synced: 0 };
@@ -77,7 +77,7 @@ test("an added, changed or deleted Ingress is reported", async (t) => {
   assert.deepEqual([take(), calls.synced], [[], 1]);
   api.set(INGRESSES, ingress("a", "nginx"));
   api.set(INGRESSES, ingress("a", "traefik"));
-  api.remove(INGRESSES, "shop/a");
+  api.unset(INGRESSES, "shop/a");
   assert.deepEqual(take(), ["shop/a a.example.com:nginx", "shop/a a.example.com:traefik", "-shop/a"]);
   assert.equal(calls.synced, 1);
 });
@@ -96,12 +96,12 @@ test("a change of the default class affects only the Ingresses without a class",
   assert.deepEqual(take(), [], "with two defaults the first by name counts");
   api.set(CLASSES, ingressClass("b", "true"));
   assert.deepEqual(take(), ["shop/a a.example.com:b"]);
-  api.remove(CLASSES, "b");
+  api.unset(CLASSES, "b");
   assert.deepEqual(take(), ["shop/a a.example.com:m"]);
 });
 
 test("the release of the IngressClass is a hint of its Ingresses, also after a change", async (t) => {
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   const source = ingressSource({ client: api.client, budget: ample(), log: silentLogger });
   t.after(() => source.stop());
   const found: unknown[] = [];

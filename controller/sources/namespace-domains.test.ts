@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { DOMAINS_KEY } from "#hostmap/metadata-keys.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
-import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { isSettled, settled } from "#test/fakes/stopped-time.ts";
 import { namespaceDomains } from "./namespace-domains.ts";
 
@@ -13,7 +13,7 @@ function namespace(name: string, domains?: string, labels: Record<string, string
 }
 
 function rig(t: TestContext) {
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   const changed: string[] = [];
   const source = namespaceDomains({ client: api.client, log: silentLogger });
   source.follow((name) => changed.push(`${name} ${source.domainsOf(name)}`));
@@ -39,7 +39,7 @@ test("a namespace is reported only when its annotation changes", async (t) => {
   api.set(NAMESPACES, namespace("shop", "example.org"));
   api.set(NAMESPACES, namespace("shop"));
   api.set(NAMESPACES, namespace("shop", ""));
-  api.remove(NAMESPACES, "shop");
+  api.unset(NAMESPACES, "shop");
   assert.deepEqual(changed, ["shop example.org", "shop undefined", "shop ", "shop undefined"]);
 });
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { LineLog } from "#test/fakes/clock.ts";
-import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { watchGroup } from "./api-discovery.ts";
 import { CONFIRM_MS, OptionalInformer } from "./optional-informer.ts";
@@ -22,7 +22,7 @@ const routesOf = (version: string) => `/apis/${GROUP}/${version}/routes`;
 /** A cluster whose discovery and objects change while a kind is followed. Its first objects have version v1. */
 function cluster(t: TestContext, served: Served, objects: readonly string[] = []) {
   const pass = stopTime(t);
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   const serve = (next: Served) => {
     api.refuse(`/apis/${GROUP}`, next === 500 ? 500 : undefined);
     if (next === 500) return;
@@ -43,7 +43,7 @@ function cluster(t: TestContext, served: Served, objects: readonly string[] = []
     pass,
     serve,
     add,
-    remove: (name: string) => api.remove(routesOf("v1"), `shop/${name}`),
+    remove: (name: string) => api.unset(routesOf("v1"), `shop/${name}`),
     /** Ends the watches, as the API server does when it removes a definition. */
     cut: () => api.cut(routesOf("v1")),
     /** Lets time pass until the routes of a version are watched. */
@@ -212,7 +212,7 @@ test("the preferred version is read, and no object is lost if it changes", async
   await world.pass(CONFIRM_MS + EVERY_MS);
   assert.deepEqual(reported, ["+Route a", "+Route b", "+Route b", "-shop/a"]);
   assert.deepEqual(world.api.watched, [routesOf("v2")]);
-  const read = world.api.asked.filter((path) => path.endsWith("/routes")).map((path) => path.split("/")[3]);
+  const read = world.api.reads.filter((path) => path.endsWith("/routes")).map((path) => path.split("/")[3]);
   assert.deepEqual([...new Set(read)], ["v1", "v2"]);
 });
 
@@ -232,6 +232,6 @@ test("stopping does not wait for a response that never arrives", async (t) => {
   const discovery = watchGroup({ client: api.client, group: GROUP, everyMs: EVERY_MS });
   discovery.follow(["v1"], () => assert.fail("reported"));
   await settled();
-  assert.deepEqual(api.asked, [`/apis/${GROUP}`]);
+  assert.deepEqual(api.reads, [`/apis/${GROUP}`]);
   assert.ok(await isSettled(discovery.stop()));
 });

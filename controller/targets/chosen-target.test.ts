@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
-import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { withChoices } from "./chosen-target.ts";
@@ -95,7 +95,7 @@ test("a choice does not count as admission", () => {
 
 async function cluster(t: TestContext, settings: object, ...services: readonly ApiObject[]) {
   const pass = stopTime(t);
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   for (const each of services) api.set(SERVICES, each);
   const config = parseConfig({ policy: { targets: [{ namespaces: ["shop"], targets: ["*"] }] }, ...settings });
   const discovery = new TargetDiscovery({ client: api.client, config, log: silentLogger });
@@ -130,7 +130,7 @@ test("an object can choose a discovered target, whose Service decides whether a 
   assert.equal(resolve(choice(foundName("infra", "proxied"))), "ip-mode-proxy");
   assert.equal(resolve(choice(foundName("infra", "inside"))), "target-unknown", "it is no load balancer");
   assert.equal(resolve(choice(plain, "blog")), "target-not-allowed");
-  api.remove(SERVICES, "infra/plain");
+  api.unset(SERVICES, "infra/plain");
   await pass(20);
   assert.equal(resolve(choice(plain)), "target-unknown", "its Service is gone");
 });

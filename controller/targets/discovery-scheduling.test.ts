@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
-import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { TargetDiscovery } from "./discovery.ts";
@@ -29,7 +29,7 @@ const upstreamConfig = (upstream: object) => parseConfig({ targets: [{ name: "on
 
 function rig(t: TestContext, config: Config = parseConfig({ targets: [] })) {
   const pass = stopTime(t);
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   const discovery = new TargetDiscovery({ client: api.client, config, log: silentLogger });
   const calls = { changes: 0, definitions: 0, synced: 0 };
   const start = () =>
@@ -65,7 +65,7 @@ test("Services that change together cause one report, and a later change causes 
   assert.deepEqual([calls.changes, calls.definitions], [1, 1]);
   await pass(1_000);
   assert.deepEqual([calls.changes, calls.definitions], [1, 1], "and no more");
-  api.remove(BALANCERS, "edge/lb2");
+  api.unset(BALANCERS, "edge/lb2");
   await pass(SETTLE_MS);
   assert.deepEqual([calls.changes, calls.definitions], [2, 2]);
 });
@@ -117,7 +117,7 @@ test("creating and deleting the Service of the target without classes count as c
   assert.equal(codeOf(NO_ADDRESS), "ingress-nginx");
   await pass(SETTLE_MS);
   assert.equal(calls.changes, before + 1);
-  api.remove(BALANCERS, "ingress-nginx/ingress-nginx-controller");
+  api.unset(BALANCERS, "ingress-nginx/ingress-nginx-controller");
   await pass(SETTLE_MS);
   assert.deepEqual([calls.changes, codeOf(NO_ADDRESS)], [before + 2, "no-address"]);
 });
@@ -151,7 +151,7 @@ test("an invalid annotation of a Service that was never valid is a problem until
   assert.equal(discovery.state()[0]?.problems.length, 1);
   assert.equal(discovery.found(EDGE), undefined);
   assert.notEqual(codeOf(hints("203.0.113.1")), EDGE);
-  api.remove(BALANCERS, "edge/lb");
+  api.unset(BALANCERS, "edge/lb");
   assert.deepEqual(discovery.state()[0]?.problems, []);
 });
 
@@ -176,5 +176,5 @@ test("stopping ends the watch, waits for its end and cancels the pending report"
 test("stop works without start", async (t) => {
   const { discovery, api } = rig(t, parseConfig({}));
   await discovery.stop();
-  assert.deepEqual([api.watched, api.asked], [[], []]);
+  assert.deepEqual([api.watched, api.reads], [[], []]);
 });

@@ -4,7 +4,7 @@ import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
-import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { TargetDiscovery } from "./discovery.ts";
@@ -25,7 +25,7 @@ interface Parts {
 /** The Services of a cluster, which the test changes. All are of type LoadBalancer. */
 function cluster(t: TestContext, config: Config) {
   const pass = stopTime(t);
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   const set = (key: string, { annotations = {}, ip, hostname, port = 443 }: Parts = {}) => {
     const [namespace, name] = key.split("/");
     const ingress = ip === undefined && hostname === undefined ? [] : [{ ip, hostname }];
@@ -35,7 +35,7 @@ function cluster(t: TestContext, config: Config) {
       status: { loadBalancer: { ingress } },
     } as ApiObject);
   };
-  const remove = (key: string) => api.remove(BALANCERS, key);
+  const remove = (key: string) => api.unset(BALANCERS, key);
   const discovery = new TargetDiscovery({ client: api.client, config, log: silentLogger });
   const calls = { changes: 0, synced: 0 };
   const start = () =>

@@ -146,11 +146,12 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     const found = matchService(hints, this.#table, precedence);
     if (!("code" in found)) return this.#noted(found, hints);
     if (hints.service !== undefined || !mayBeLacking(found)) return found;
-    const ofClass = serviceOfClass(hints, this.#table, this.#known(hints, precedence));
+    const known = this.#known(hints, precedence);
+    const ofClass = serviceOfClass(hints, this.#table, known);
     const service = ofClass !== undefined && "code" in ofClass ? undefined : ofClass;
     if (!UNKNOWN_ADDRESS.has(found.code)) return this.#lacking(found, hints, service);
     if (ofClass !== undefined && "code" in ofClass) return this.#lacking(ofClass, hints);
-    if (service !== undefined && isReached(service, hints)) return this.#noted(service, hints);
+    if (service !== undefined && isReached(service, hints, known)) return this.#noted(service, hints);
     return this.#lacking(this.#withoutService(hints, found), hints, service);
   }
 

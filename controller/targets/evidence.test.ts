@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
-import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { TargetDiscovery } from "./discovery.ts";
@@ -46,7 +46,7 @@ function service(key: string, parts: Parts = {}): ApiObject {
 
 async function cluster(t: TestContext, config: object, ...services: readonly ApiObject[]) {
   const pass = stopTime(t);
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   for (const each of services) api.set(SERVICES, each);
   const discovery = new TargetDiscovery({ client: api.client, config: parseConfig(config), log: silentLogger });
   t.after(() => discovery.stop());
@@ -124,7 +124,7 @@ test("copied labels take no names, even if the controller's own Service has no p
   assert.equal(resolve(NGINX_CLASS), EDGE, "Services of one namespace are one installation");
   await set(copy);
   assert.equal(resolve({ ...NGINX_CLASS, addresses: ["198.51.100.1"] }), "several-services");
-  api.remove(SERVICES, "edge/lb");
+  api.unset(SERVICES, "edge/lb");
   await pass(SETTLE_MS);
   assert.equal(resolve(NGINX_CLASS), "several-services");
 });
@@ -159,12 +159,18 @@ test("copied labels take no names from the default target, even if its Service h
   assert.equal(resolve({ addresses: ["lb.example.net"] }), "ingress-nginx");
 });
 
-test("a Service without a short-circuited address is no candidate, except with map: always", async (t) => {
+test("a Service without a short-circuited address gets names by its class once a status leads to it", async (t) => {
   const hostname = { hostname: "lb.example.net", labels: NGINX };
-  const { resolve, set } = await cluster(t, NONE, service("edge/lb", hostname));
-  assert.equal(resolve(NGINX_CLASS), "no-address");
-  assert.equal(resolve({ ...NGINX_CLASS, addresses: ["198.51.100.1"] }), "no-service");
+  const { resolve, set, add } = await cluster(t, NONE, service("edge/lb", hostname));
+  const isUnknown = () => {
+    assert.equal(resolve(NGINX_CLASS), "no-address");
+    assert.equal(resolve({ ...NGINX_CLASS, addresses: ["198.51.100.1"] }), "no-service");
+  };
+  isUnknown();
   await set(service("edge/lb", { ...hostname, annotations: { "switchback.dev/map": "always" } }));
+  // A tenant copies labels, and neither a status nor DNS would speak against its Service.
+  isUnknown();
+  assert.equal(await add({ ...NGINX_CLASS, addresses: ["lb.example.net"] }), EDGE);
   assert.equal(resolve(NGINX_CLASS), EDGE);
   assert.equal(resolve({ ...NGINX_CLASS, addresses: ["198.51.100.1"] }), EDGE);
 });
@@ -250,7 +256,7 @@ test("a port that the Service lacks is borrowed from the Service that has it at 
   await set(service("a-tenant/late", late));
   resolve({ addresses: ["203.0.113.1"] });
   assert.deepEqual(portsOf("edge/lb"), ["443 10.96.0.8", "80"]);
-  api.remove(SERVICES, "edge/tls");
+  api.unset(SERVICES, "edge/tls");
   await pass(SETTLE_MS);
   resolve({ addresses: ["203.0.113.1"] });
   assert.deepEqual(portsOf("edge/lb"), ["443 10.96.0.9", "80"]);
@@ -275,7 +281,13 @@ test("only ports that objects want are borrowed", async (t) => {
   assert.deepEqual(portsOf("edge/lb"), ["443", "80", "8443 10.96.0.7"]);
 });
 
-test("a later Service with the same host name takes no names from the earlier one", async (t) => {
+test("an older Service that has a load balancer's address in its externalIPs takes no names from it", async (t) => {
+  const copy = service("tenant/copy", { external: ["203.0.113.1"], created: "2025-01-01T00:00:00Z" });
+  const { resolve } = await cluster(t, NONE, service("edge/lb", { ips: ["203.0.113.1"] }), copy);
+  assert.equal(resolve({ addresses: ["203.0.113.1"] }), EDGE);
+});
+
+test("a Service with the same host name takes no names from the one that serves them, whatever its age", async (t) => {
   const hostname = "lb.example.net";
   const always = { hostname, annotations: { "switchback.dev/map": "always" } };
   const late = service("tenant/late", { ...always, created: "2026-02-01T00:00:00Z" });
@@ -286,5 +298,7 @@ test("a later Service with the same host name takes no names from the earlier on
   discovery.use(new Set([own]));
   assert.equal(resolve({ addresses: [hostname] }), "load-balancer-hostname");
   await set(service("edge/lb", always));
-  assert.equal(resolve({ addresses: [hostname] }), EDGE);
+  // A Service may be older than its host name.
+  assert.equal(resolve({ addresses: [hostname] }), "several-services");
+  assert.equal(resolve({ addresses: [hostname] }, EDGE), EDGE);
 });

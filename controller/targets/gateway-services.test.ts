@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
-import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { TargetDiscovery } from "./discovery.ts";
@@ -36,7 +36,7 @@ function service(key: string, { type = "LoadBalancer", ip, labels = {}, clusterI
 
 async function cluster(t: TestContext, settings: object, ...services: readonly ApiObject[]) {
   stopTime(t);
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   for (const each of services) api.set(SERVICES, each);
   const discovery = new TargetDiscovery({ client: api.client, config: parseConfig(settings), log: silentLogger });
   t.after(() => discovery.stop());

@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import type { Claim, Reason } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
-import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import type { UnresolvedSource } from "../sources/types.ts";
 import { TargetDiscovery } from "./discovery.ts";
@@ -26,7 +26,7 @@ function service(name: string, ports: readonly number[], ipMode = "VIP", cluster
 /** An Ingress at the address, or a Gateway if `ports` is set. `warning` returns the warning of its name. */
 async function cluster(t: TestContext, config: object, ports?: readonly number[]) {
   stopTime(t);
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   const discovery = new TargetDiscovery({
     client: api.client,
     config: parseConfig({ targets: [], ...config }),

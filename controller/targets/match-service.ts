@@ -31,8 +31,13 @@ export const UNKNOWN_ADDRESS: ReadonlySet<string> = new Set(["no-service", "no-a
 /**
  * Returns the Service that the routing hints point to, or the reason why there is none. Anybody can add a Service to
  * a shared address. If several Services have the address, only those with a port of the object that may serve its
- * class count. The previous one of the object wins, then one that serves other objects, then the oldest. Annotations
- * of the Services do not count here.
+ * class count. The previous one of the object wins, then one that serves other objects, then one to which a load
+ * balancer gave the address, then the oldest. Annotations of the Services do not count here.
+ *
+ * The owner of a Service chooses the host name of its load balancer by an annotation of the provider, such as
+ * `load-balancer.hetzner.cloud/hostname` (hetznercloud/hcloud-cloud-controller-manager,
+ * internal/annotation/load_balancer.go, `LBHostname`). The age of the Service does not say who had the name first. So a
+ * host name of several namespaces leads to none of their Services, unless one already serves objects there.
  */
 export function matchService(hints: RoutingHints, table: AddressTable, precedence: Precedence): ServiceView | Reason {
   const { service } = hints;
@@ -55,21 +60,43 @@ export function matchService(hints: RoutingHints, table: AddressTable, precedenc
   const withPort = [...new Set(addresses.flatMap((address) => table.withPort(address, either)))];
   const ofClass = withPort.filter((view) => !precedence.isOfAnotherClass(view));
   const candidates = ofClass.length > 0 ? ofClass : withPort;
-  const first = firstOf(candidates, wanted, precedence);
+  const first = firstOf(candidates, { wanted, addresses, ...precedence });
   if (first === undefined) return withoutAnyPort(table.at(taken), wanted);
+  if (precedence.isIncumbent(first)) return whetherShortCircuited(first, addresses);
   const sharesAll = (address: string) => candidates.every((view) => table.has(address, view));
+  const isOpen = ips.length === 0 && !precedence.isInUse(first) && isOfSeveral(candidates);
+  // If the load balancer of one of them needs no mapping, the others do not change that.
+  const without = isOpen ? candidates.map((view) => whetherShortCircuited(view, addresses)).find(isReason) : undefined;
   // A later Service at another address of the object must not displace the Service that serves it.
-  if (precedence.isIncumbent(first) || addresses.some(sharesAll)) return whetherShortCircuited(first, addresses);
-  const several = `several Services (${listSome(candidates.map(keyOf).sort(), MAX_LISTED, String)})`;
+  if (!isOpen && addresses.some(sharesAll)) return whetherShortCircuited(first, addresses);
+  return without ?? severalAt(candidates, addresses);
+}
+
+/** Whether the Services are of several namespaces. */
+function isOfSeveral([first, ...others]: readonly ServiceView[]): boolean {
+  return others.some(({ namespace }) => namespace !== first?.namespace);
+}
+
+function severalAt(services: readonly ServiceView[], addresses: readonly string[]): Reason {
+  const several = `several Services (${listSome(services.map(keyOf).sort(), MAX_LISTED, String)})`;
   const text = `${several} have its addresses ${addresses.join(", ")}; configure the target by its class`;
   return { code: "several-services", text };
+}
+
+function isReason(answer: ServiceView | Reason): answer is Reason {
+  return "code" in answer;
+}
+
+interface Wanted extends Precedence {
+  /** The ports of the object. */
+  readonly wanted: readonly number[];
+  readonly addresses: readonly string[];
 }
 
 /** Chooses the Service that serves the object. */
 function firstOf(
   services: readonly ServiceView[],
-  wanted: readonly number[],
-  { isIncumbent, isInUse }: Precedence,
+  { wanted, addresses, isIncumbent, isInUse }: Wanted,
 ): ServiceView | undefined {
   const rank = (view: ServiceView) => {
     if (isIncumbent(view)) return 0;
@@ -77,7 +104,10 @@ function firstOf(
     return isInUse(view) ? 1 : 2;
   };
   const byRank = Map.groupBy(services, rank);
-  return oldestOf(byRank.get(0) ?? byRank.get(1) ?? byRank.get(2) ?? byRank.get(3) ?? []);
+  const best = byRank.get(0) ?? byRank.get(1) ?? byRank.get(2) ?? byRank.get(3) ?? [];
+  // Anybody who may write `externalIPs` adds an address to an old Service.
+  const assigned = best.filter((view) => addresses.some((address) => view.assigned.includes(address)));
+  return oldestOf(assigned.length > 0 ? assigned : best);
 }
 
 /**

@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
-import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { TargetDiscovery } from "./discovery.ts";
 import { selects } from "./selectors.ts";
@@ -15,7 +15,7 @@ const service = (name: string) => ({ service: { namespace: "edge", name } });
 /** Targets of a cluster with Istio's preset, whose Services have selectors. */
 async function cluster(t: TestContext, targets: readonly object[], more: object = PRESETS) {
   const pass = stopTime(t);
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   const config = parseConfig({ targets, ...more });
   const discovery = new TargetDiscovery({ client: api.client, config, log: silentLogger });
   t.after(() => discovery.stop());

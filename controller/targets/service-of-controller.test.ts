@@ -50,13 +50,10 @@ function serviceOf(services: Services, hints: Partial<RoutingHints> = {}, ...ser
   const table = new AddressTable();
   for (const view of services) table.set(keyOf(view), view);
   const all = { className: "nginx", controller: "k8s.io/ingress-nginx", addresses: [], admitted: false, ...hints };
-  const found = serviceOfClass(all, table, {
-    isIncumbent: () => false,
-    isServing: (view) => serving.includes(keyOf(view)),
-    isConfigured: () => false,
-  });
+  const isServing = (view: Services[number]) => serving.includes(keyOf(view));
+  const found = serviceOfClass(all, table, { isIncumbent: () => false, isServing, isConfigured: () => false });
   if (found === undefined || "code" in found) return found?.code;
-  return isReached(found, all) ? keyOf(found) : `${keyOf(found)}?`;
+  return isReached(found, all, { isServing }) ? keyOf(found) : `${keyOf(found)}?`;
 }
 
 const edge = service("edge/nginx");

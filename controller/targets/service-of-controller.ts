@@ -90,12 +90,21 @@ function precedes(other: ServiceView, { namespace, created, map }: ServiceView):
  * ClusterIP confirms it: ingress-nginx writes the ClusterIP of its own Service of type ClusterIP
  * (internal/ingress/status/status.go, `statusAddressFromService`). If the controller is one of several installations
  * of its software, nothing else confirms it.
+ *
+ * With `map: always`, neither addresses nor DNS speak against a Service, so labels alone are not enough. Otherwise the
+ * first tenant that copies them takes all names of a controller without a Service: MicroK8s runs ingress-nginx on
+ * ports of the nodes (canonical/microk8s-core-addons, addons/ingress/ingress.yaml). A status of the class, which no
+ * tenant writes, has to lead to the Service.
  */
-export function isReached(view: ServiceView, hints: RoutingHints): boolean {
+export function isReached(
+  view: ServiceView,
+  hints: RoutingHints,
+  { isServing }: Pick<KnownServices, "isServing">,
+): boolean {
   const ips = literalsOf(hints.addresses).map(canonicalIp);
   const isConfirmed = ips.length > 0 && ips.every((ip) => view.clusterIPs.map(canonicalIp).includes(ip));
   const isNamed = softwareNamed(hints) !== undefined;
-  if (view.map === "always") return isNamed || isConfirmed;
+  if (view.map === "always") return isConfirmed || (isNamed && (isServing(view) || isMade(view)));
   return view.addresses.length > 0 && (isConfirmed || (isNamed && ips.length === 0));
 }
 

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
-import { renderState } from "#lib/documents/map-format.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
-import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
+import { mapObjects } from "#test/published.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { AddressTable } from "./address-table.ts";
 import { TargetDiscovery } from "./discovery.ts";
@@ -61,7 +61,7 @@ const INGRESS: RoutingHints = { className: "traefik", addresses: NODES, admitted
 
 async function cluster(t: TestContext, config: object, ...services: readonly ApiObject[]) {
   stopTime(t);
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   for (const service of services) api.set(BALANCERS, service);
   const discovery = new TargetDiscovery({
     client: api.client,
@@ -116,19 +116,18 @@ test("of two Services with the port, the current one stays; else one in use wins
 
 test("after a restart, targets with names are read first, so an older Service does not take their names", async (t) => {
   const pass = stopTime(t);
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   api.set(BALANCERS, TRAEFIK_LB);
   api.set(BALANCERS, serviceLb("tenant/older", { created: "2026-02-01T08:00:00Z", ports: [443] }));
   const targets = [
     { name: nameOf(TRAEFIK), clusterIPs: ["10.43.0.9"] },
     { name: nameOf("tenant/older"), clusterIPs: [] },
   ];
-  const text = renderState({ targets });
   let isAway = true;
   const list = async <T>() => {
     if (isAway) throw new Error("away");
     return {
-      items: [{ metadata: { name: "switchback-hosts" }, data: { "state.json": text } }] as T[],
+      items: mapObjects({}, { targets }) as T[],
       resourceVersion: "1",
     };
   };
@@ -247,7 +246,7 @@ const EVIL = cloudLb("tenant/evil", "2026-05-01T08:00:00Z", {
   annotations: { "switchback.dev/map": "always" },
 });
 
-test("a later Service with the same host name takes no names, whatever its annotations and addresses", async (t) => {
+test("a Service with the same host name takes no names, whatever its annotations and addresses", async (t) => {
   const { discovery, resolve, add } = await cluster(t, {}, cloudLb("edge/lb", "2026-03-01T08:00:00Z"), EVIL);
   assert.equal(resolve(), "no-service");
   const own = { ...SHARED, addresses: ["192.0.2.9"] };
@@ -255,12 +254,12 @@ test("a later Service with the same host name takes no names, whatever its annot
   discovery.use(new Set([nameOf("tenant/evil")]));
   assert.equal(resolve(SHARED), "load-balancer-hostname");
   await add(cloudLb("edge/lb", "2026-03-01T08:00:00Z", { annotations: { "switchback.dev/map": "always" } }));
-  assert.equal(resolve(SHARED), nameOf("edge/lb"));
+  assert.equal(resolve(SHARED), "several-services");
 });
 
 test("a later Service with the same host name takes no names after a restart, either", async (t) => {
   stopTime(t);
-  const api = new MemoryApi();
+  const api = new MemoryKube();
   for (const service of [cloudLb("edge/lb", "2026-03-01T08:00:00Z"), EVIL]) api.set(BALANCERS, service);
   const published = {
     start: (onRead: (names: ReadonlySet<string>) => void) => onRead(new Set([nameOf("tenant/evil")])),

@@ -76,7 +76,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     status({ hold: { names: 6, of: 10, until: Date.UTC(2026, 0, 1) } }),
     [
       "warning removal-held | controller | 6 of 10 names are held in the map until 2026-01-01T00:00:00.000Z " +
-        "| run `switchback confirm` if they should be removed",
+        "| check the sources: the names leave at that time",
     ],
   ],
   [

@@ -39,7 +39,7 @@ export function checkStatus(status: StatusFacts): Finding[] {
   if (hold !== undefined) {
     const evidence =
       `${hold.names} of ${hold.of} names are held in the map until ` + `${new Date(hold.until).toISOString()}`;
-    findings.push(warning(subject, "removal-held", evidence, "run `switchback confirm` if they should be removed"));
+    findings.push(warning(subject, "removal-held", evidence, "check the sources: the names leave at that time"));
   }
   findings.push(...warnings.map(({ code, text }) => warning(subject, code, text, ...curesOf(code))));
   const refused = names.filter(isRefused).flatMap(({ reason }) => reason ?? []);

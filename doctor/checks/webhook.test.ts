@@ -3,6 +3,7 @@ import { describe, test } from "node:test";
 import { createTestCa } from "#test/cluster/pki.ts";
 import { admission, entries, install, rowsOf } from "#test/fakes/doctor-changes.ts";
 import { CONFIG, entry, FORBIDDEN, HEALTHY, NOT_INSTALLED, OTHER_CA, reachable } from "#test/fakes/doctor-facts.ts";
+import { OBJECTS } from "#test/published.ts";
 import { known } from "../fact.ts";
 import type { ClusterFacts } from "../facts.ts";
 
@@ -119,15 +120,15 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     certified(OTHER_CA, leaf),
     [
       "broken ca-bundle-mismatch | MutatingWebhookConfiguration switchback-webhook | the caBundle of " +
-        "namespace.switchback.dev has no CA of the certificate in Secret switchback-webhook-tls | check that a " +
+        `namespace.switchback.dev has no CA of the certificate in Secret ${OBJECTS.serving} | check that a ` +
         "controller is the leader (it maintains caBundle), or that cert-manager's cainjector runs; " +
         "else reapply the chart",
       "broken ca-bundle-mismatch | MutatingWebhookConfiguration switchback-webhook | the caBundle of " +
-        "pod.switchback.dev has no CA of the certificate in Secret switchback-webhook-tls | check that a " +
+        `pod.switchback.dev has no CA of the certificate in Secret ${OBJECTS.serving} | check that a ` +
         "controller is the leader (it maintains caBundle), or that cert-manager's cainjector runs; " +
         "else reapply the chart",
       "broken ca-bundle-mismatch | MutatingWebhookConfiguration switchback-webhook | the caBundle of " +
-        "reachable.switchback.dev has no CA of the certificate in Secret switchback-webhook-tls | check that a " +
+        `reachable.switchback.dev has no CA of the certificate in Secret ${OBJECTS.serving} | check that a ` +
         "controller is the leader (it maintains caBundle), or that cert-manager's cainjector runs; " +
         "else reapply the chart",
     ],
@@ -161,15 +162,15 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     certified(authority.serving(["x.test"]).cert, leaf),
     [
       "broken ca-bundle-mismatch | MutatingWebhookConfiguration switchback-webhook | the caBundle of " +
-        "namespace.switchback.dev has no CA of the certificate in Secret switchback-webhook-tls | check that a " +
+        `namespace.switchback.dev has no CA of the certificate in Secret ${OBJECTS.serving} | check that a ` +
         "controller is the leader (it maintains caBundle), or that cert-manager's cainjector runs; " +
         "else reapply the chart",
       "broken ca-bundle-mismatch | MutatingWebhookConfiguration switchback-webhook | the caBundle of " +
-        "pod.switchback.dev has no CA of the certificate in Secret switchback-webhook-tls | check that a " +
+        `pod.switchback.dev has no CA of the certificate in Secret ${OBJECTS.serving} | check that a ` +
         "controller is the leader (it maintains caBundle), or that cert-manager's cainjector runs; " +
         "else reapply the chart",
       "broken ca-bundle-mismatch | MutatingWebhookConfiguration switchback-webhook | the caBundle of " +
-        "reachable.switchback.dev has no CA of the certificate in Secret switchback-webhook-tls | check that a " +
+        `reachable.switchback.dev has no CA of the certificate in Secret ${OBJECTS.serving} | check that a ` +
         "controller is the leader (it maintains caBundle), or that cert-manager's cainjector runs; " +
         "else reapply the chart",
     ],
@@ -179,7 +180,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     admission({ servingCertificate: known("nonsense") }),
     [
       "broken serving-certificate-broken | MutatingWebhookConfiguration switchback-webhook | tls.crt in " +
-        "Secret switchback-webhook-tls is not a valid certificate | delete Secret switchback-webhook-tls: " +
+        `Secret ${OBJECTS.serving} is not a valid certificate | delete Secret ${OBJECTS.serving}: ` +
         "the controller issues a new certificate",
     ],
   ],
@@ -188,7 +189,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     admission({ servingCertificate: known("") }),
     [
       "broken serving-certificate-broken | MutatingWebhookConfiguration switchback-webhook | tls.crt in " +
-        "Secret switchback-webhook-tls is not a valid certificate | delete Secret switchback-webhook-tls: " +
+        `Secret ${OBJECTS.serving} is not a valid certificate | delete Secret ${OBJECTS.serving}: ` +
         "the controller issues a new certificate",
     ],
   ],

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
 import { testSettings } from "#test/fakes/setting-limits.ts";
-import { AGENT_SECTIONS, agentSettings, nodeHostsSettings } from "./config.ts";
+import { AGENT_SECTIONS, agentSettings, configOfNode, nodeHostsSettings } from "./config.ts";
 
 testSettings(
   {
@@ -72,4 +72,15 @@ test("the defaults", () => {
     hostPath: "/etc/hosts",
     path: "/run/switchback-node/hosts",
   });
+});
+
+test("the variable of the downward API names the node, and without it the setting does", () => {
+  const config = parseConfig({ agent: { node: "a", sweepSeconds: 7 } }, AGENT_SECTIONS);
+  for (const [env, node] of [
+    [{ SWITCHBACK_AGENT_NODE: "b" }, "b"],
+    [{}, "a"],
+  ] as const) {
+    const settings = agentSettings(configOfNode(config, env));
+    assert.deepEqual([settings.node, settings.sweepSeconds], [node, 7]);
+  }
 });

@@ -23,7 +23,7 @@ const agentSchema = strictObject({
     AGENT_NAMESPACE,
     "Namespace of the agents and their Leases. It is separate because the agents need hostPath volumes.",
   ),
-  node: optionalSetting(text, "The node whose pods this agent updates; set by the chart."),
+  node: optionalSetting(text, "The node whose pods this agent updates. In the chart, SWITCHBACK_AGENT_NODE."),
   kubeletRoot: setting(
     absolutePath,
     "/var/lib/kubelet",
@@ -73,6 +73,12 @@ export type AgentSettings = v.InferOutput<typeof agentSchema>;
 /** Returns the settings of a configuration that was parsed with these sections, else the defaults. */
 export function agentSettings(config: object): AgentSettings {
   return settingsOf(config, AGENT_SECTION);
+}
+
+/** Returns the configuration of the agent on this node, which the chart sets by the downward API. */
+export function configOfNode<C extends object>(config: C, env: Readonly<Record<string, string | undefined>>): C {
+  const node = env.SWITCHBACK_AGENT_NODE;
+  return node === undefined ? config : { ...config, agent: { ...agentSettings(config), node } };
 }
 
 export function nodeHostsSettings(config: object): v.InferOutput<typeof nodeHostsSchema> {

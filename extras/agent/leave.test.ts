@@ -9,10 +9,11 @@ import {
   addDeployment,
   installed,
   NAMESPACE,
+  runUninstall,
+  type UninstallRun,
   WEBHOOK_PATH,
 } from "#test/fakes/installed.ts";
 import { type MemoryServer, refusal } from "#test/fakes/memory-server.ts";
-import { runUninstall, type UninstallRun } from "#test/fakes/uninstall-run.ts";
 import { AGENT_UNINSTALL } from "./leave.ts";
 
 // The whole uninstall, including the agents' step.

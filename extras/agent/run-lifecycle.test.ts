@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { kubeletText } from "#test/fakes/kubelet-files.ts";
-import { type KubeObject, refusal } from "#test/fakes/memory-kube.ts";
+import { refusal } from "#test/fakes/memory-kube.ts";
+import type { KubeObject } from "#test/fakes/memory-objects.ts";
 import { settled } from "#test/fakes/stopped-time.ts";
 import {
   DAEMON_SET,

@@ -7,7 +7,7 @@ import { freePort } from "#proxy/conformance/rig.ts";
 import { MAIN, useFiles } from "#test/fakes/cli.ts";
 import { collection, fakeApi, until, watch } from "#test/fakes/kube-api.ts";
 import { kubeletFiles } from "#test/fakes/kubelet-files.ts";
-import { assertLight } from "#test/fakes/loaded-builtins.ts";
+import { assertLight } from "#test/fakes/loaded.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
 
 const files = useFiles();

@@ -2,7 +2,7 @@ import type { Config } from "#lib/config/schema.ts";
 import { kubeMapReader } from "#lib/documents/map-reader.ts";
 import { isInPod } from "#lib/kube/connect.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
-import { agentSettings } from "./config.ts";
+import { agentSettings, configOfNode } from "./config.ts";
 import { confine } from "./confine.ts";
 import { nodeHostsPath } from "./node-hosts.ts";
 import { runAgent } from "./run.ts";
@@ -18,6 +18,6 @@ export async function startAgent(
     await confine({ config: settings, nodeHosts: nodeHostsPath(config), env, log, command: command() });
   return await withOwnClient(connect, (client) => {
     const maps = kubeMapReader({ client, namespace: config.namespace, log });
-    return runAgent({ ...config, clusterDomain }, { client, maps, log, identity, now: Date.now });
+    return runAgent({ ...configOfNode(config, env), clusterDomain }, { client, maps, log, identity, now: Date.now });
   });
 }

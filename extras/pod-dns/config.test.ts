@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
 import { settingsOf } from "#lib/config/sections.ts";
 import { testSettings } from "#test/fakes/setting-limits.ts";
-import { POD_DNS_SECTION } from "./config.ts";
+import { POD_DNS_SECTION, settingsOfResolver } from "./config.ts";
 
 const SECTIONS = [POD_DNS_SECTION];
 const PORT = [0, 65_535] as const;
@@ -48,4 +48,16 @@ test("the defaults", () => {
     reloadMs: 100,
     resolvConf: "/etc/resolv.conf",
   });
+});
+
+test("the chart's variables name the revision and the other resolver; without them the settings count", () => {
+  const config = parseConfig({ podDns: { revision: "a", waitFor: "one" } }, SECTIONS);
+  const variables = { SWITCHBACK_POD_DNS_REVISION: "b", SWITCHBACK_POD_DNS_WAIT_FOR: "two" };
+  for (const [env, expected] of [
+    [variables, ["b", "two"]],
+    [{}, ["a", "one"]],
+  ] as const) {
+    const { revision, waitFor } = settingsOfResolver(config, env);
+    assert.deepEqual([revision, waitFor], expected);
+  }
 });

@@ -15,11 +15,15 @@ const podDnsSchema = strictObject({
     ["switchback-dns-a", "switchback-dns-b"],
     "The two Services of the resolvers, in the namespace of Switchback; set by the chart.",
   ),
-  revision: setting(label, "none", "Identifies a rollout of the resolvers, which answer for it; set by the chart."),
+  revision: setting(
+    label,
+    "none",
+    "Identifies a rollout of the resolvers, which answer for it. In the chart, " + "SWITCHBACK_POD_DNS_REVISION.",
+  ),
   waitFor: optionalSetting(
     label,
     "Service of the other resolver. A new pod of this one starts once that one, if it answers at all, answers with " +
-      "the same revision; set by the chart.",
+      "the same revision. In the chart, SWITCHBACK_POD_DNS_WAIT_FOR.",
   ),
   searches: optionalSetting(
     v.pipe(v.array(domain), v.maxLength(28)),
@@ -58,6 +62,19 @@ const schema = section(podDnsSchema);
 export const POD_DNS_SECTION: Section<typeof schema> = { name: "podDns", schema, before: "certs" };
 
 export type PodDnsSettings = v.InferOutput<typeof podDnsSchema>;
+
+/** Returns the settings of one of the two resolvers. The chart sets as variables what differs between them. */
+export function settingsOfResolver(
+  config: object,
+  { SWITCHBACK_POD_DNS_REVISION, SWITCHBACK_POD_DNS_WAIT_FOR }: Readonly<Record<string, string | undefined>>,
+): PodDnsSettings {
+  const { revision, waitFor, ...settings } = settingsOf(config, POD_DNS_SECTION);
+  return {
+    ...settings,
+    revision: SWITCHBACK_POD_DNS_REVISION ?? revision,
+    waitFor: SWITCHBACK_POD_DNS_WAIT_FOR ?? waitFor,
+  };
+}
 
 /**
  * Describes the pods that get every name below a wildcard, because a resolver answers them all. Undefined without pod

@@ -8,12 +8,12 @@ import { livenessOf, startHealthServer } from "#lib/http/listen.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import { hashValue, MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import type { PodDnsSettings } from "./config.ts";
 import { COREFILE, type CorefileOptions, HOSTS_FILE, renderCorefile, ZONE_FILE } from "./corefile.ts";
 import type { DnsMap } from "./dns-map.ts";
 import { type DnsState, dnsReadiness } from "./health.ts";
 import { MapFiles } from "./map-files.ts";
-import { createDnsMetrics } from "./metrics.ts";
 import { peerQuestions, waitForPeerResolver } from "./wait-for-peer-resolver.ts";
 import { removePartial, replaceFile } from "./write-file.ts";
 
@@ -157,4 +157,31 @@ function corefileOptions(settings: PodDnsSettings, clusterDomain: string): Coref
     ttl,
     reloadMs,
   };
+}
+
+/** The sidecar's metrics. CoreDNS itself has the metrics of look-ups. */
+interface DnsMetrics {
+  readonly registry: MetricsRegistry;
+  /** Counts a write of the files, by result. */
+  wrote(result: "ok" | "failed"): void;
+}
+
+function createDnsMetrics(state: Readonly<DnsState>): DnsMetrics {
+  const registry = new MetricsRegistry();
+  const writes = registry.labelledCounter("switchback_dns_writes_total", "Writes of CoreDNS' files, by result.");
+  registry.gauge("switchback_dns_map_names", "Names in CoreDNS' files.", () => state.written?.names ?? 0);
+  registry.gauge(
+    "switchback_dns_map_problem",
+    "1 while the newest map is not in CoreDNS' files; the one before is answered.",
+    () => (state.problem ? 1 : 0),
+  );
+  registry.gauge(
+    "switchback_dns_left_out",
+    "Names and wildcards of the map that are not in CoreDNS' files.",
+    () => state.leftOut?.count ?? 0,
+  );
+  registry.gauge("switchback_dns_map_hash", "Hash of the revision of the map in CoreDNS' files.", () =>
+    state.written === undefined ? [] : [[{}, hashValue(state.written.revision)]],
+  );
+  return { registry, wrote: (result) => writes.inc({ result }) };
 }

@@ -1,10 +1,9 @@
 import { protectNames } from "#hostmap/protected-names.ts";
 import type { Config } from "#lib/config/schema.ts";
-import { settingsOf } from "#lib/config/sections.ts";
 import { kubeReaderOf } from "#lib/documents/map-reader.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
 import { searchesOfPods } from "#lib/process/search-domains.ts";
-import { POD_DNS_SECTION } from "./config.ts";
+import { settingsOfResolver } from "./config.ts";
 import { dnsMapForm } from "./dns-map.ts";
 import { runDns } from "./run.ts";
 import { nodeSearchesNotice, readClusterDns } from "./webhook/dns-config.ts";
@@ -12,10 +11,10 @@ import { nodeSearchesNotice, readClusterDns } from "./webhook/dns-config.ts";
 /** `switchback dns`: reads the map from its own namespace and writes the files of the CoreDNS beside it. */
 export async function startDns(
   config: Config,
-  { log, connect, clusterDomain, resolvConf }: ProcessContext,
+  { env, log, connect, clusterDomain, resolvConf }: ProcessContext,
 ): Promise<Running> {
   const { namespace } = config;
-  const settings = settingsOf(config, POD_DNS_SECTION);
+  const settings = settingsOfResolver(config, env);
   const cluster = readClusterDns(resolvConf, namespace, settings.searches);
   // Resolvers run on several nodes. Some of them may see search domains that the webhook's node does not have.
   const notice = "code" in cluster ? undefined : nodeSearchesNotice(cluster, settings.searches);

@@ -6,11 +6,10 @@ import { parseProblem, parseText } from "./parse-text.ts";
 import type { Section } from "./sections.ts";
 import { listSettings, type Setting } from "./settings.ts";
 
-/** The sources of a configuration; each overrides the ones before it: file, environment, `--set`. */
+/** The sources of a configuration: the file, and `--set`, which overrides it. */
 export interface ConfigInput {
   /** Path of the YAML file; defaults apply without one. */
   readonly file?: string | undefined;
-  readonly env?: Readonly<Record<string, string | undefined>>;
   /** Overrides as `path=value`, as in `--set`. */
   readonly set?: readonly string[] | undefined;
   /**
@@ -25,42 +24,25 @@ export interface ConfigInput {
 /** A configuration before its validation. */
 interface GatheredDocument {
   readonly document: Record<string, unknown>;
-  /** The variable or flag that set a setting, by the setting's path. */
-  readonly sources: ReadonlyMap<string, string>;
-  readonly warnings: readonly string[];
+  /** The paths of the settings that flags have set. */
+  readonly set: ReadonlySet<string>;
 }
 
-const ENV_PREFIX = "SWITCHBACK_";
-/**
- * Variables that Kubernetes adds to pods for a Service named `switchback-...` (service links). They are not settings.
- */
-const SERVICE_LINK = /_SERVICE_(HOST|PORT)(_|$)|_PORT(_\d+_(TCP|UDP)(_|$)|$)/;
-
-/** Reads the file, then applies the overrides of the environment and the flags. Throws `config-invalid`. */
+/** Reads the file, then applies the overrides of the flags. Throws `config-invalid`. */
 export async function gatherDocument(input: ConfigInput): Promise<GatheredDocument> {
-  const settings = listSettings(input.sections);
-  const warnings: string[] = [];
-  const sources = new Map<string, string>();
   const document = input.file === undefined ? {} : await readFile(input.file);
-  const set = async (setting: Setting, text: string, source: string) => {
+  const set = new Set<string>();
+  if (input.set === undefined || input.set.length === 0) return { document, set };
+  const settings = listSettings(input.sections);
+  for (const assignment of input.set) {
+    const { setting, text } = parseFlag(assignment, settings);
     // A string setting keeps the text as written (`::`, `123`), and so does a setting that accepts one of several
     // words. Other types are parsed, so lists and maps work too.
     const isText = setting.type === "string" || setting.type.split(" | ").includes(text);
-    const value = isText ? text : await parseValue(text, source);
-    if (override(document, setting, value)) sources.set(setting.path, source);
-  };
-  for (const [name, text] of Object.entries(input.env ?? {})) {
-    if (!name.startsWith(ENV_PREFIX) || text === undefined) continue;
-    const setting = settings.find(({ env }) => env === name);
-    if (isServiceLink(name, text)) continue;
-    if (setting === undefined) warnings.push(`${name} is not a setting; it is ignored`);
-    else await set(setting, text, name);
+    const value = isText ? text : await parseValue(text, setting);
+    if (override(document, setting, value)) set.add(setting.path);
   }
-  for (const assignment of input.set ?? []) {
-    const { setting, text } = parseFlag(assignment, settings);
-    await set(setting, text, `--set ${setting.path}`);
-  }
-  return { document, sources, warnings };
+  return { document, set };
 }
 
 async function readFile(file: string): Promise<Record<string, unknown>> {
@@ -82,16 +64,12 @@ async function readFile(file: string): Promise<Record<string, unknown>> {
   return value as Record<string, unknown>;
 }
 
-async function parseValue(text: string, source: string): Promise<unknown> {
+async function parseValue(text: string, { path }: Setting): Promise<unknown> {
   try {
     return await parseText(text);
   } catch (error) {
-    throw new SwitchbackError("config-invalid", `${source}: is not valid YAML: ${parseProblem(error)}`);
+    throw new SwitchbackError("config-invalid", `--set ${path}: is not valid YAML: ${parseProblem(error)}`);
   }
-}
-
-function isServiceLink(name: string, text: string): boolean {
-  return SERVICE_LINK.test(name) && (/^(tcp|udp):\/\//.test(text) || /_SERVICE_|_(TCP|UDP)_/.test(name));
 }
 
 function parseFlag(assignment: string, settings: readonly Setting[]): { setting: Setting; text: string } {

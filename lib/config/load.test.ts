@@ -184,21 +184,22 @@ test("known settings are still checked, and strict: true refuses unknown ones", 
   assert.deepEqual((await faults({ unknown: "warn", set: ["later=1"] }, "")).length, 1, "a flag is this program's own");
 });
 
-test("the environment overrides the file, --set overrides both, and a value has the type of its setting", async () => {
+test("--set overrides the file, and a value has the type of its setting", async () => {
   writeFileSync(FILE, "proxy: {maxConnections: 1, healthPort: 1}\nwebhook: {port: 1}\nnamespace: file\n");
   const { config, warnings } = await loadConfig({
     file: FILE,
-    env: {
-      SWITCHBACK_PROXY_MAX_CONNECTIONS: "2",
-      SWITCHBACK_WEBHOOK_PORT: "2",
-      SWITCHBACK_PROXY_ADDRESS: "::",
-      SWITCHBACK_CERTS_CERT_FILE: "123",
-      SWITCHBACK_SOURCES_INGRESS_ENABLED: "false",
-      SWITCHBACK_POLICY_DENY_DOMAINS: "[a.example.com, '*.example.org']",
-      SWITCHBACK_NOT_GIVEN: undefined,
-      OTHER: "x",
-    },
-    set: ["webhook.port=3", "proxy.selector={a: b=c}", "targets=[{name: t, upstream: {host: h}}]", "log.level=debug"],
+    set: [
+      "webhook.port=2",
+      "webhook.port=3",
+      "proxy.maxConnections=2",
+      "proxy.address=::",
+      "certs.certFile=123",
+      "sources.ingress.enabled=false",
+      "policy.denyDomains=[a.example.com, '*.example.org']",
+      "proxy.selector={a: b=c}",
+      "targets=[{name: t, upstream: {host: h}}]",
+      "log.level=debug",
+    ],
   });
   assert.deepEqual(warnings, []);
   assert.equal(config.namespace, "file");
@@ -223,39 +224,27 @@ test("an override in one of two sections that share a YAML alias changes only th
   assert.deepEqual([config.controller.port, config.webhook.port], [5, 6]);
 });
 
-const OVERRIDES: ReadonlyArray<readonly [input: ConfigInput, expected: string]> = [
-  [{ env: { SWITCHBACK_WEBHOOK_PORT: "x" } }, "SWITCHBACK_WEBHOOK_PORT: webhook.port: must be a number, not a string"],
-  [{ env: { SWITCHBACK_WEBHOOK_PORT: "" } }, "SWITCHBACK_WEBHOOK_PORT: webhook.port: must be a number, not null"],
-  [
-    { env: { SWITCHBACK_LOG_LEVEL: "loud" } },
-    'SWITCHBACK_LOG_LEVEL: log.level: must be one of "trace", "debug", "info", "warn", "error"',
-  ],
-  [
-    { env: { SWITCHBACK_POLICY_ALLOW_DOMAINS: "[local]" } },
-    `SWITCHBACK_POLICY_ALLOW_DOMAINS: policy.allowDomains[0]: ${GLOB}`,
-  ],
-  [
-    { env: { SWITCHBACK_TARGETS: "[" } },
-    "SWITCHBACK_TARGETS: is not valid YAML: Flow sequence must end with a ] at line 1, column 2",
-  ],
-  [{ set: ["targets=[{name: A, upstream: {host: h}}]"] }, `--set targets: targets[0].name: ${LABEL}`],
-  [
-    { env: { SWITCHBACK_WEBHOOK_PORT: "1" }, set: ["webhook.port=0.5"] },
-    "--set webhook.port: webhook.port: must be a whole number",
-  ],
+const OVERRIDES: ReadonlyArray<readonly [set: readonly string[], expected: string]> = [
+  [["webhook.port=x"], "--set webhook.port: webhook.port: must be a number, not a string"],
+  [["webhook.port="], "--set webhook.port: webhook.port: must be a number, not null"],
+  [["webhook.port=0.5"], "--set webhook.port: webhook.port: must be a whole number"],
+  [["log.level=loud"], '--set log.level: log.level: must be one of "trace", "debug", "info", "warn", "error"'],
+  [["policy.allowDomains=[local]"], `--set policy.allowDomains: policy.allowDomains[0]: ${GLOB}`],
+  [["targets=["], "--set targets: is not valid YAML: Flow sequence must end with a ] at line 1, column 2"],
+  [["targets=[{name: A, upstream: {host: h}}]"], `--set targets: targets[0].name: ${LABEL}`],
   // An error that spans several settings names the overridden ones.
   [
-    { env: { SWITCHBACK_CONTROLLER_LEASE_SECONDS: "3" }, set: ["controller.retrySeconds=1"] },
-    "SWITCHBACK_CONTROLLER_LEASE_SECONDS, --set controller.retrySeconds: controller: expected 1.2 x retrySeconds < " +
+    ["controller.leaseSeconds=3", "controller.retrySeconds=1"],
+    "--set controller.leaseSeconds, --set controller.retrySeconds: controller: expected 1.2 x retrySeconds < " +
       "renewDeadlineSeconds < leaseSeconds",
   ],
 ];
-for (const [input, expected] of OVERRIDES) {
-  test(`${JSON.stringify(input)}`, async () => assert.deepEqual(await faults(input), [expected]));
+for (const [set, expected] of OVERRIDES) {
+  test(`--set ${set}`, async () => assert.deepEqual(await faults({ set }), [expected]));
 }
 
 test("an override in an invalid section does not hide the error in the file", async () => {
-  assert.deepEqual(await faults({ env: { SWITCHBACK_PROXY_HEALTH_PORT: "1" } }, "proxy: [5]"), [
+  assert.deepEqual(await faults({ set: ["proxy.healthPort=1"] }, "proxy: [5]"), [
     "switchback.yaml: proxy: must be a map, not a list",
   ]);
 });
@@ -278,27 +267,6 @@ for (const assignment of ["=1", "webhook=1", "webhook.prt=1", "__proto__.x=1", "
 
 test("--set without a value says what is missing", async () => {
   assert.deepEqual(await faults({ set: ["webhook.port"] }), ["--set webhook.port: expected webhook.port=VALUE"]);
-});
-
-test("variables of Kubernetes service links cause no warning; a misspelled variable does", async () => {
-  const { config, warnings } = await loadConfig({
-    env: {
-      SWITCHBACK_WEBHOOK_PORT: "tcp://10.96.1.2:443",
-      SWITCHBACK_WEBHOOK_SERVICE_HOST: "10.96.1.2",
-      SWITCHBACK_WEBHOOK_SERVICE_PORT: "443",
-      SWITCHBACK_WEBHOOK_SERVICE_PORT_HTTPS: "443",
-      SWITCHBACK_WEBHOOK_PORT_443_TCP: "tcp://10.96.1.2:443",
-      SWITCHBACK_WEBHOOK_PORT_443_TCP_ADDR: "10.96.1.2",
-      SWITCHBACK_WEBHOOK_PORT_443_TCP_PORT: "443",
-      SWITCHBACK_WEBHOOK_PORT_443_TCP_PROTO: "tcp",
-      SWITCHBACK_CONTROLLER_PORT: "tcp://[fd00::1]:8080",
-      SWITCHBACK_INGRESS_NGINX_SERVICE_HOST: "10.96.1.3",
-      SWITCHBACK_INGRESS_NGINX_PORT: "tcp://10.96.1.3:80",
-      SWITCHBACK_WEBHOOK_PROT: "1",
-    },
-  });
-  assert.deepEqual(config, parseConfig({}));
-  assert.deepEqual(warnings, ["SWITCHBACK_WEBHOOK_PROT is not a setting; it is ignored"]);
 });
 
 test("property: loading an invalid file throws only config-invalid", async () => {

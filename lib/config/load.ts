@@ -14,21 +14,21 @@ type Document = Record<string, unknown>;
 
 /**
  * Reads, overrides and validates a configuration. Throws `config-invalid`, whose message has one line per error: the
- * source (file, variable or flag), the path of the setting, and the accepted values.
+ * source (file or flag), the path of the setting, and the accepted values.
  */
 export async function loadConfig(input: ConfigInput): Promise<LoadedConfig> {
-  const { document, sources, warnings } = await gatherDocument(input);
+  const { document, set } = await gatherDocument(input);
   const { config, flaws } = checkConfig(document, input.sections);
-  if (config !== undefined) return { config, warnings };
+  if (config !== undefined) return { config, warnings: [] };
   const unknown = flaws.filter(({ isUnknownKey }) => isUnknownKey);
   const isLenient = input.unknown === "warn" && document.strict !== true && unknown.length > 0;
   const read = isLenient ? checkConfig(without(unknown, document), input.sections) : { flaws };
   const place = input.file ?? "configuration";
-  if (read.config === undefined) throw invalid(read.flaws, place, sources);
+  if (read.config === undefined) throw invalid(read.flaws, place, set);
   const ignored = unknown.map(
     ({ path }) => `${place}: ${renderPath(path)} is not a setting of this release; it is ignored`,
   );
-  return { config: read.config, warnings: [...warnings, ...ignored] };
+  return { config: read.config, warnings: ignored };
 }
 
 /** Returns a copy of the document without the settings that the schema does not know. */
@@ -41,23 +41,20 @@ function without(unknown: readonly Flaw[], document: Document): Document {
   return known;
 }
 
-function invalid(flaws: readonly Flaw[], place: string, sources: ReadonlyMap<string, string>): SwitchbackError {
+function invalid(flaws: readonly Flaw[], place: string, set: ReadonlySet<string>): SwitchbackError {
   const lines = flaws.map(({ path, message }) => {
     const text = renderPath(path);
-    return `${sourceOf(text, sources) ?? place}: ${text || "(top)"}: ${message}`;
+    return `${flagsOf(text, set) ?? place}: ${text || "(top)"}: ${message}`;
   });
   return new SwitchbackError("config-invalid", lines.join("\n"));
 }
 
-/**
- * Returns the variables or flags that set the invalid value or a parent of it. If there are none, returns those that
- * set a part of it.
- */
-function sourceOf(path: string, sources: ReadonlyMap<string, string>): string | undefined {
-  const parents = [...sources].filter(([setting]) => isWithin(path, setting));
-  const children = [...sources].filter(([setting]) => isWithin(setting, path));
-  const found = (parents.length > 0 ? parents : children).map(([, source]) => source);
-  return found.length === 0 ? undefined : found.join(", ");
+/** Returns the flags that set the invalid value or a parent of it. Without such flags: those that set a part of it. */
+function flagsOf(path: string, set: ReadonlySet<string>): string | undefined {
+  const parents = [...set].filter((setting) => isWithin(path, setting));
+  const children = [...set].filter((setting) => isWithin(setting, path));
+  const found = parents.length > 0 ? parents : children;
+  return found.length === 0 ? undefined : found.map((setting) => `--set ${setting}`).join(", ");
 }
 
 function isWithin(path: string, parent: string): boolean {

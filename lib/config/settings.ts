@@ -7,8 +7,6 @@ import type { Section } from "./sections.ts";
 export interface Setting {
   /** For example `proxy.maxConnections`. A list or map is one setting. */
   readonly path: string;
-  /** For example `SWITCHBACK_PROXY_MAX_CONNECTIONS`. */
-  readonly env: string;
   readonly type: string;
   readonly default: unknown;
   readonly description: string;
@@ -46,7 +44,6 @@ function describe(schema: Schema, path: readonly string[]): Setting {
   const { default: value, pipe = [] } = schema as Parts;
   return {
     path: path.join("."),
-    env: envName(path),
     type: typeOf(unwrapped(schema)),
     default: value,
     description: pipe.find(({ type }) => type === "description")?.description ?? "",
@@ -59,8 +56,4 @@ function typeOf({ type, options = [], pipe = [] }: Parts): string {
   return pipe.some((action) => action.type === ("safe_integer" satisfies v.SafeIntegerIssue<number>["type"]))
     ? "integer"
     : type;
-}
-
-function envName(path: readonly string[]): string {
-  return ["SWITCHBACK", ...path.map((key) => key.replace(/([a-z0-9])([A-Z])/g, "$1_$2"))].join("_").toUpperCase();
 }

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { assembleMap, isMap, mapOfParts, parseShard, publishedMapOf } from "#lib/documents/published-map.ts";
+import { isMap, publishedMapOf } from "#lib/documents/published-map.ts";
+import { readSnapshot } from "#lib/documents/read-map.ts";
 import { anyText, fc } from "#test/property.ts";
+import { mapObjects } from "#test/published.ts";
 import { isGlob, parseGlob } from "./hostnames.ts";
 import { createSelector, parseHostsAnnotation } from "./pod-selection.ts";
 
@@ -85,11 +87,10 @@ test("above the cap, the first names in name order are selected, and a warning n
   ]);
 });
 
-test("above the cap, the first published names are selected, in name order, whatever item selects them", () => {
-  const text = NAMES.map((name, at) => `198.51.100.9 ${name} #${9 - at}\n`).join("");
-  const shard = parseShard(text);
-  const index = { revision: "r", targets: [], shards: [{ name: "0", revision: shard.shardHash }] };
-  const map = assembleMap(index, () => shard, mapOfParts);
+test("above the cap, the first published names are selected, in name order, whatever item selects them", async () => {
+  const items = mapObjects(Object.fromEntries(NAMES.toReversed().map((name) => [name, [IP]])));
+  const list = async <T>() => ({ items: items as T[], resourceVersion: "1" });
+  const { map } = await readSnapshot({ list }, "switchback-system");
   assert.ok(isMap(map));
   for (const annotation of [undefined, "*", NAMES.join(","), "*.com,*.org", "*.com,www.example.org,*.example.com"]) {
     assert.deepEqual(createSelector(map, 2)(annotation).names, NAMES.slice(-2));

@@ -1,5 +1,5 @@
 import { test } from "node:test";
-import { assertLight } from "#test/fakes/loaded-builtins.ts";
+import { assertLight } from "#test/fakes/loaded.ts";
 
 /** The entry points of the core's components that run in a pod. */
 const COMPONENTS = {

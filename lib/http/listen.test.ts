@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
+import { type AddressInfo, connect } from "node:net";
 import { type TestContext, test } from "node:test";
 import { hasCode } from "#lib/errors/errors.ts";
 import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
-import { type HealthServerOptions, listen, livenessOf, startHealthServer } from "./listen.ts";
+import { type HealthServerOptions, listen, livenessOf, startHealthServer, withoutPipelining } from "./listen.ts";
 
 async function start(t: TestContext, options: Partial<HealthServerOptions> = {}) {
   const ok = () => ({ ok: true, text: "fine" });
@@ -16,10 +18,11 @@ async function start(t: TestContext, options: Partial<HealthServerOptions> = {})
     ...options,
   });
   t.after(() => server.close());
-  return async (path: string, init: RequestInit = {}) => {
+  const get = async (path: string, init: RequestInit = {}) => {
     const response = await fetch(`http://127.0.0.1:${server.port}${path}`, init);
     return { status: response.status, type: response.headers.get("content-type"), body: await response.text() };
   };
+  return Object.assign(get, { port: server.port });
 }
 
 test("probes answer 200 or 503 with the current reason", async (t) => {
@@ -59,6 +62,52 @@ test("a page that takes a query is rendered for each query, even under load; oth
   for (const query of ["a=1", "a=2", "a=3", "a=3"]) bodies.push((await get(`/by?${query}`)).body);
   assert.deepEqual(bodies, ["[a=1]", "[a=2]", "[a=3]", "[a=3]"]);
   assert.equal((await get("/plain?a=1")).body, "[]");
+});
+
+test("a page is rendered for 100 ms in a second: after that, requests get the last result", async (t) => {
+  let now = 10_000;
+  let rendered = 0;
+  t.mock.method(performance, "now", () => now);
+  const render = () => {
+    const { user } = process.threadCpuUsage();
+    while (process.threadCpuUsage().user < user + 60_000);
+    return { contentType: "text/plain", body: String(++rendered) };
+  };
+  const get = await start(t, { pages: { "/status": { render } } });
+  const ask = async () => Number((await get("/status")).body);
+  // The second time takes it above 100 ms at the latest.
+  for (let asked = 0; asked < 5; asked += 1) assert.ok((await ask()) <= 2);
+  const last = rendered;
+  now += 1_000;
+  assert.equal(await ask(), last + 1);
+});
+
+test("silent connections replace each other, and probes are still answered", async (t) => {
+  const get = await start(t);
+  const silent = [];
+  for (let opened = 0; opened < 200; opened += 1) {
+    const socket = connect(get.port, "127.0.0.1").on("error", () => {});
+    t.after(() => socket.destroy());
+    await once(socket, "connect");
+    silent.push(socket);
+  }
+  await Promise.all(silent.slice(0, 200 - 64).map((socket) => socket.closed || once(socket, "close")));
+  assert.equal((await get("/healthz")).body, "fine\n");
+});
+
+test("a request before the previous answer ends the connection, and is not handled", async (t) => {
+  let handled = 0;
+  const server = createServer(
+    withoutPipelining(() => {
+      handled += 1;
+    }),
+  );
+  await listen(server, 0, "127.0.0.1");
+  t.after(() => server.close());
+  const socket = connect((server.address() as AddressInfo).port, "127.0.0.1").on("error", () => {});
+  socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(100));
+  await once(socket, "close");
+  assert.equal(handled, 1);
 });
 
 test("a page is not rendered for a request that it refuses", async (t) => {

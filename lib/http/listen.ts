@@ -1,13 +1,10 @@
-import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders, RequestListener, ServerResponse } from "node:http";
 import type { AddressInfo, Server as NetServer } from "node:net";
-import { setTimeout as pause } from "node:timers/promises";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { MetricsText } from "#lib/telemetry/metrics.ts";
 import { processMetrics } from "#lib/telemetry/process-metrics.ts";
-import { type ByteBudget, chargeAnswer, createByteBudget } from "./byte-budget.ts";
-import { reclaimConnections, withoutPipelining } from "./connection-reclaimer.ts";
+import { reclaimConnections } from "./connection-reclaimer.ts";
 import { http } from "./http.ts";
-import { CHECK_MS, keepIdleConnections } from "./idle-connections.ts";
 
 /** The result of a probe. Users read the text when the probe fails. */
 export interface Health {
@@ -71,20 +68,8 @@ export interface HealthServer {
  * so above this number connections are closed (`reclaimConnections`).
  */
 const MAX_CONNECTIONS = 64;
-const HEADERS_MS = 2_000;
-const REQUEST_MS = 5_000;
-/**
- * A client is disconnected when it reads nothing for `UNREAD_MS`, or has not read a large answer after
- * `LARGE_ANSWER_MS`.
- */
-const UNREAD_MS = 10_000;
-const LARGE_ANSWER_MS = 30_000;
-/**
- * A larger answer does not fit into the buffers of a socket. Such answers are counted while they are read: together
- * they may have `LARGE_ANSWERS_BYTES`, and a single one may be larger.
- */
-const SMALL_ANSWER_BYTES = 64 * 1024;
-const LARGE_ANSWERS_BYTES = 16 * 1024 * 1024;
+/** A client is disconnected when it sends nothing and reads nothing for this long. */
+const INACTIVE_MS = 10_000;
 
 /**
  * Starts the plain HTTP server of a component: `/healthz` (liveness), `/readyz` (readiness), `/metrics`
@@ -101,7 +86,6 @@ export async function startHealthServer(options: HealthServerOptions): Promise<H
   for (const [path, { render, ...page }] of Object.entries(options.pages ?? {})) {
     pages.set(path, { ...page, render: renderSparingly(render) });
   }
-  const large = createByteBudget(LARGE_ANSWERS_BYTES);
   const answer = async (url: string, headers: IncomingHttpHeaders, response: ServerResponse): Promise<void> => {
     const [path = "/", query = ""] = url.split("?", 2);
     if (path === "/healthz") return probe(response, options.live());
@@ -111,7 +95,6 @@ export async function startHealthServer(options: HealthServerOptions): Promise<H
     const refusal = page.refusal?.(headers);
     if (refusal !== undefined) return send(response, 403, "text/plain", `${refusal}\n`);
     const { contentType, body } = await page.render(page.takesQuery ? query : "");
-    if (body.length > SMALL_ANSWER_BYTES) limitReading(response, large, body.length);
     send(response, 200, contentType, body);
   };
   const handle = withoutPipelining((request, response) => {
@@ -120,9 +103,8 @@ export async function startHealthServer(options: HealthServerOptions): Promise<H
       else send(response, 500, "text/plain", "internal error\n");
     });
   });
-  const server = http.createServer({ connectionsCheckingInterval: CHECK_MS }, handle);
-  keepIdleConnections(server, "connection", { headersMs: HEADERS_MS, requestMs: REQUEST_MS });
-  server.timeout = UNREAD_MS;
+  const server = http.createServer(handle);
+  server.timeout = INACTIVE_MS;
   const connections = reclaimConnections(server, MAX_CONNECTIONS);
   await listen(server, options.port, options.address);
   return {
@@ -145,45 +127,37 @@ interface RenderedPage {
   readonly body: Buffer;
 }
 
-/** CPU time for rendering a page: `RENDER_BURST_MS` at once, then `RENDER_SHARE` of the elapsed time. */
-const RENDER_BURST_MS = 100;
-const RENDER_SHARE = 0.1;
+/** CPU time for rendering a page in one second. */
+const RENDER_MS = 100;
 
-/**
- * Returns a function that renders a page within the limits above. When they are used up, it returns the last result
- * if the query is the same, and waits otherwise.
- */
+/** Returns a function that renders a page. When its time for this second is used up, it returns the last result. */
 function renderSparingly(
   render: (query: URLSearchParams) => Page | Promise<Page>,
 ): (query: string) => Promise<RenderedPage> {
   let last: { readonly query: string; readonly page: RenderedPage } | undefined;
-  let creditMs = RENDER_BURST_MS;
-  let since = performance.now();
-  const earn = () => {
-    const now = performance.now();
-    creditMs = Math.min(RENDER_BURST_MS, creditMs + (now - since) * RENDER_SHARE);
-    since = now;
-  };
+  let [secondEnds, spentMs] = [0, 0];
   return async (query) => {
-    for (earn(); creditMs <= 0; earn()) {
-      if (last?.query === query) return last.page;
-      await pause(1 - creditMs / RENDER_SHARE);
-    }
+    if (performance.now() >= secondEnds) [secondEnds, spentMs] = [performance.now() + 1_000, 0];
+    if (last?.query === query && spentMs >= RENDER_MS) return last.page;
     const before = process.threadCpuUsage();
     const { contentType, body } = await render(new URLSearchParams(query));
-    const page = { contentType, body: Buffer.from(body) };
-    last = { query, page };
     const { user, system } = process.threadCpuUsage(before);
-    creditMs -= (user + system) / 1_000;
-    return page;
+    spentMs += (user + system) / 1_000;
+    last = { query, page: { contentType, body: Buffer.from(body) } };
+    return last.page;
   };
 }
 
-/** Limits the time and the total size for which large answers are kept for their readers. */
-function limitReading(response: ServerResponse, large: ByteBudget, bytes: number): void {
-  const deadline = setTimeout(() => response.destroy(), LARGE_ANSWER_MS);
-  response.once("close", () => clearTimeout(deadline));
-  chargeAnswer(large, response, Math.min(bytes, LARGE_ANSWERS_BYTES));
+/**
+ * Ends a connection that sends a request before the answer to the previous one (pipelining). No API server, kubelet
+ * or Prometheus does that. Otherwise the requests and answers of a client that does not read would accumulate.
+ */
+export function withoutPipelining(listener: RequestListener): RequestListener {
+  return (request, response) => {
+    // A response has no socket until the previous response has been written.
+    if (response.socket === null) request.socket.destroy();
+    else listener(request, response);
+  };
 }
 
 /** Errors of binding `::` on a host without IPv6. */

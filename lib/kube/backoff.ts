@@ -13,17 +13,9 @@ export interface Backoff {
 const MAX_RETRY_AFTER_MS = 60_000;
 /**
  * Maximum share of Retry-After that is added to it. The API server sends the same delay to all clients that it
- * refuses, and 5,000 agents would come back at the same moment.
+ * refuses, and all agents would come back at the same moment. The client must not retry sooner than the server said.
  */
 const RETRY_AFTER_JITTER = 0.5;
-
-/**
- * Adds jitter to a server's Retry-After: the client must not retry sooner than the server said. `random` returns a
- * number in [0, 1).
- */
-export function jitterRetryAfter(ms: number, random: () => number): number {
-  return ms * (1 + RETRY_AFTER_JITTER * random());
-}
 
 /**
  * Times are in milliseconds. `random` returns a number in [0, 1). Without it there is no jitter, for work that only
@@ -36,7 +28,7 @@ export function createBackoff(baseMs: number, capMs: number, random?: () => numb
       const jittered = random === undefined ? step : step * (0.5 + random() / 2);
       step = Math.min(step * 2, capMs);
       const asked = Math.min(atLeast, MAX_RETRY_AFTER_MS);
-      return Math.max(jittered, random === undefined ? asked : jitterRetryAfter(asked, random));
+      return Math.max(jittered, random === undefined ? asked : asked * (1 + RETRY_AFTER_JITTER * random()));
     },
     reset() {
       step = baseMs;

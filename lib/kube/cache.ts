@@ -30,7 +30,7 @@ export interface ObjectCache<P> {
  * follow when the list is complete, so that a moved name never disappears. A list that fails halfway deletes nothing,
  * and the watch then repeats the events of the objects that it had read.
  */
-interface Relist<P> {
+export interface Relist<P> {
   add(object: ApiObject): ObjectChange<P> | undefined;
   restart(): void;
   /** Removes each object that the list did not have, as the iterator yields it. */

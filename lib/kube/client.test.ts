@@ -1,326 +1,297 @@
 import assert from "node:assert/strict";
-import { afterEach, describe, it } from "node:test";
-import { describeError, hasCode, statusOf } from "#lib/errors/errors.ts";
-import {
-  clientFor,
-  end,
-  type FakeApi,
-  fakeApi,
-  hang,
-  inTurn,
-  json,
-  object,
-  page,
-  type Responder,
-  refuse,
-  reset,
-} from "#test/fakes/kube-api.ts";
-import { listAll } from "./list.ts";
-import { retryAfterOf } from "./status.ts";
+import type { IncomingMessage } from "node:http";
+import { Readable } from "node:stream";
+import { type TestContext, test } from "node:test";
+import { SwitchbackError } from "#lib/errors/errors.ts";
+import { createClient, type KubeClient } from "./client.ts";
+import type { Exchange } from "./transport.ts";
 
 const PATH = "/api/v1/namespaces/shop/configmaps/web";
-let api: FakeApi;
+const MIB = 1024 * 1024;
 
-async function start(respond: Responder): Promise<FakeApi> {
-  api = await fakeApi(respond);
-  return api;
+interface Answer {
+  readonly statusCode?: number | undefined;
+  readonly headers?: Record<string, string>;
+  readonly text?: string;
 }
-afterEach(() => api.close());
 
-/** Returns the reason with which `promise` rejects. */
-async function failure(promise: Promise<unknown>): Promise<unknown> {
-  const nothing = Symbol("nothing");
-  const result = await promise.then(
-    () => nothing,
-    (error: unknown) => error,
+/** A client whose requests get these answers in turn. The last answer repeats. */
+function start(answers: readonly Answer[] = [{ statusCode: 200, text: "{}" }], defaults = {}) {
+  const sent: Exchange[] = [];
+  const closed = { drops: 0, closes: 0 };
+  const transport = {
+    send: async (exchange: Exchange) => {
+      sent.push(exchange);
+      const { text = "", headers = {}, statusCode } = answers[Math.min(sent.length, answers.length) - 1] ?? {};
+      return Object.assign(Readable.from([Buffer.from(text)]), { statusCode, headers }) as unknown as IncomingMessage;
+    },
+    dropIdle: () => {
+      closed.drops += 1;
+    },
+    close: () => {
+      closed.closes += 1;
+    },
+  };
+  return { client: createClient(transport, defaults), sent, closed };
+}
+
+const JSON_TYPE = { "content-type": "application/json" };
+
+for (const [what, call, expected] of [
+  ["get", (client) => client.get(PATH), { method: "GET", idempotent: true }],
+  [
+    "get with a media type",
+    (client) => client.get(PATH, { a: 1 }, { accept: "application/x" }),
+    { method: "GET", path: `${PATH}?a=1`, headers: { accept: "application/x" }, idempotent: true },
+  ],
+  [
+    "apply",
+    (client) => client.apply(PATH, { a: 1 }, { fieldManager: "me", force: false, dryRun: false }),
+    {
+      method: "PATCH",
+      path: `${PATH}?fieldManager=me`,
+      body: '{"a":1}',
+      headers: { "content-type": "application/apply-patch+yaml" },
+      idempotent: true,
+    },
+  ],
+  [
+    "mergePatch",
+    (client) => client.mergePatch(PATH, { a: null }),
+    {
+      method: "PATCH",
+      body: '{"a":null}',
+      headers: { "content-type": "application/merge-patch+json" },
+      idempotent: true,
+    },
+  ],
+  [
+    "jsonPatch",
+    (client) => client.jsonPatch(PATH, []),
+    { method: "PATCH", body: "[]", headers: { "content-type": "application/json-patch+json" }, idempotent: false },
+  ],
+  [
+    "create",
+    (client) => client.create(PATH, {}),
+    { method: "POST", body: "{}", headers: JSON_TYPE, idempotent: false },
+  ],
+  [
+    "replace",
+    (client) => client.replace(PATH, {}),
+    { method: "PUT", body: "{}", headers: JSON_TYPE, idempotent: true },
+  ],
+  [
+    "a forced dry run of apply",
+    (client) => client.apply(PATH, {}, { fieldManager: "me", force: true, dryRun: true }),
+    {
+      method: "PATCH",
+      path: `${PATH}?fieldManager=me&force=true&dryRun=All`,
+      body: "{}",
+      headers: { "content-type": "application/apply-patch+yaml" },
+      idempotent: true,
+    },
+  ],
+  [
+    "delete with preconditions",
+    (client) => client.delete(PATH, { preconditions: { uid: "u" }, propagationPolicy: "Background" }),
+    {
+      method: "DELETE",
+      body: '{"preconditions":{"uid":"u"},"propagationPolicy":"Background"}',
+      headers: JSON_TYPE,
+      idempotent: true,
+    },
+  ],
+  ["delete", (client) => client.delete(PATH), { method: "DELETE", body: "{}", headers: JSON_TYPE, idempotent: true }],
+  ["raw", (client) => client.raw(PATH), { method: "GET", headers: { accept: "*/*" }, idempotent: true }],
+  [
+    "raw with everything",
+    (client) => client.raw(PATH, { method: "POST", query: { b: "c" }, headers: { x: "y" }, body: "text" }),
+    { method: "POST", path: `${PATH}?b=c`, headers: { accept: "*/*", x: "y" }, body: "text", idempotent: false },
+  ],
+] as const satisfies ReadonlyArray<readonly [string, (client: KubeClient) => Promise<unknown>, object]>) {
+  test(`the exchange of ${what}`, async () => {
+    const { client, sent } = start();
+    await call(client);
+    const { signal, ...exchange } = sent[0] ?? assert.fail();
+    assert.deepEqual(exchange, { path: PATH, channel: "call", ...expected });
+    assert.equal(signal.aborted, false);
+  });
+}
+
+test("a response has its status, its text, and its type if there is one", async () => {
+  const { client } = start([{ statusCode: 204, text: "é" }, {}]);
+  assert.deepEqual(await client.raw(PATH), { status: 204, contentType: "", text: "é" });
+  assert.deepEqual(await client.raw(PATH), { status: 0, contentType: "", text: "" });
+});
+
+test("400 is the lowest status that is an error", async () => {
+  const { client } = start([{ statusCode: 399, text: "{}" }, { statusCode: 400 }]);
+  await client.get(PATH);
+  await assert.rejects(client.get(PATH), { code: "kube-status", status: 400, message: `GET ${PATH}: 400` });
+});
+
+for (const [headers, type] of [
+  [{}, "no type"],
+  [{ "content-type": "text/html" }, "text/html"],
+] as const) {
+  test(`a response of ${type} that is not JSON is reported as such`, async () => {
+    const { client } = start([{ statusCode: 200, headers, text: "<html>" }]);
+    const message = `POST ${PATH}: the response is not JSON (${type})`;
+    await assert.rejects(client.create(PATH, {}, { dryRun: true }), { code: "data-corrupt", message });
+  });
+}
+
+test("a response of 16 MiB is read, but not a longer one", async () => {
+  const json = (length: number) => ({ statusCode: 200, text: JSON.stringify({ x: "x".repeat(length - 8) }) });
+  const { client } = start([
+    json(16 * MIB),
+    json(16 * MIB + 1),
+    json(16 * MIB),
+    json(16 * MIB + 1),
+    json(10),
+    json(11),
+  ]);
+  const message = `GET ${PATH}: the response is longer than ${16 * MIB} bytes`;
+  await client.get(PATH);
+  await assert.rejects(client.get(PATH), { code: "data-corrupt", message });
+  await client.raw(PATH);
+  await assert.rejects(client.raw(PATH), { code: "data-corrupt", message });
+  await client.get(PATH, {}, { maxBytes: 10 });
+  await assert.rejects(client.get(PATH, {}, { maxBytes: 10 }), { code: "data-corrupt" });
+});
+
+test("a refused call is not repeated: its error has the reason, and the delay that the server asks for", async () => {
+  const refused = { kind: "Status", reason: "TooManyRequests", message: "slow down" };
+  const { client, sent } = start([
+    { statusCode: 429, headers: { "retry-after": "2" }, text: JSON.stringify(refused) },
+    { statusCode: 200, text: "{}" },
+  ]);
+  const message = `GET ${PATH}: 429 TooManyRequests: slow down`;
+  await assert.rejects(client.get(PATH), { code: "kube-status", status: 429, message, retryAfterMs: 2_000 });
+  assert.equal(sent.length, 1);
+});
+
+test("a refusal of the credentials names the server", async () => {
+  const { client } = start([{ statusCode: 401 }], { place: "https://a.test (context)" });
+  await assert.rejects(client.get(PATH), {
+    message: `GET ${PATH} (the credentials for https://a.test (context)): 401`,
+  });
+});
+
+test("raw throws like any call, unless anyStatus is set", async () => {
+  const { client } = start([{ statusCode: 503, text: "down" }]);
+  await assert.rejects(client.raw(PATH), { status: 503 });
+  assert.deepEqual(await client.raw(PATH, { anyStatus: true }), { status: 503, contentType: "", text: "down" });
+});
+
+/** A client of a server that never answers. The test decides when the deadline fires. */
+function silent(t: TestContext, defaults = {}) {
+  const timeouts: number[] = [];
+  const deadline = new AbortController();
+  t.mock.method(AbortSignal, "timeout", (ms: number) => {
+    timeouts.push(ms);
+    return deadline.signal;
+  });
+  const closed = { drops: 0 };
+  const transport = {
+    send: () => new Promise<never>(() => {}),
+    dropIdle: () => {
+      closed.drops += 1;
+    },
+    close() {},
+  };
+  return { timeouts, deadline, closed, client: createClient(transport, defaults) };
+}
+
+for (const [what, defaults, call, ms] of [
+  ["a call", {}, (client) => client.get(PATH), 10_000],
+  ["raw", {}, (client) => client.raw(PATH), 10_000],
+  ["a call of a client with another deadline", { timeoutMs: 3_000 }, (client) => client.get(PATH), 3_000],
+  ["raw of a client with another deadline", { timeoutMs: 3_000 }, (client) => client.raw(PATH), 3_000],
+  ["a call with its own", { timeoutMs: 3_000 }, (client) => client.delete(PATH, { timeoutMs: 5_000 }), 5_000],
+  ["raw with its own", {}, (client) => client.raw(PATH, { timeoutMs: 5_000 }), 5_000],
+] as const satisfies ReadonlyArray<readonly [string, object, (client: KubeClient) => Promise<unknown>, number]>) {
+  test(`${what} ends after ${ms} ms, even if its request does not, and idle connections are dropped`, async (t) => {
+    const { client, timeouts, deadline, closed } = silent(t, { place: "https://a.test", ...defaults });
+    const ended = assert.rejects(call(client), {
+      code: "kube-unreachable",
+      message: new RegExp(`: no response within ${ms / 1_000} s from https://a\\.test$`),
+    });
+    assert.deepEqual([timeouts, closed.drops], [[ms], 0]);
+    deadline.abort();
+    await ended;
+    assert.equal(closed.drops, 1);
+  });
+}
+
+test("a call that the caller aborts ends with the caller's reason, and does not begin after that", async (t) => {
+  const { client, timeouts, closed } = silent(t);
+  const caller = new AbortController();
+  const reason = new Error("enough");
+  const ended = assert.rejects(client.get(PATH, {}, { signal: caller.signal }), reason);
+  caller.abort(reason);
+  await ended;
+  await assert.rejects(client.get(PATH, {}, { signal: caller.signal }), reason);
+  assert.deepEqual([timeouts.length, closed.drops], [1, 0]);
+});
+
+test("an error of the transport is the cause of kube-unreachable, unless it has a code", async () => {
+  const failing = (error: Error) =>
+    createClient({ send: () => Promise.reject(error), dropIdle() {}, close() {} }).get(PATH);
+  const cause = new Error("connect ECONNREFUSED");
+  const message = `GET ${PATH}: the API server cannot be reached`;
+  await assert.rejects(failing(cause), { code: "kube-unreachable", message, cause });
+  const coded = new SwitchbackError("config-invalid", "no token");
+  await assert.rejects(failing(coded), coded);
+});
+
+const page = (names: readonly string[] | null, resourceVersion: string, next?: string): Answer => {
+  const metadata = { resourceVersion, ...(next && { continue: next }) };
+  const items = names?.map((name) => ({ metadata: { name } })) ?? null;
+  return { statusCode: 200, text: JSON.stringify({ kind: "List", metadata, items }) };
+};
+const namesOf = ({ items }: { items: { metadata: { name: string } }[] }) => items.map(({ metadata }) => metadata.name);
+
+test("a list reads all pages", async () => {
+  const { client, sent } = start([page(["a", "b"], "9", "more"), page(["c"], "9")]);
+  const list = await client.list<{ metadata: { name: string } }>(PATH, { labelSelector: "x" });
+  assert.deepEqual([namesOf(list), list.resourceVersion], [["a", "b", "c"], "9"]);
+  const query = "limit=500&labelSelector=x";
+  assert.deepEqual(
+    sent.map(({ path }) => path.split("?")[1]),
+    [query, `${query}&continue=more`],
   );
-  assert.notEqual(result, nothing, "it should have failed");
-  return result;
-}
-
-describe("calls", () => {
-  it("are the documented requests of the API", async () => {
-    const { client, calls } = await start(json({}));
-    const body = { a: "é" };
-    await client.get(PATH, { labelSelector: "a=b" });
-    await client.apply(PATH, body, { fieldManager: "me", force: true, dryRun: true });
-    await client.apply(PATH, body, { fieldManager: "me" });
-    await client.mergePatch(PATH, body);
-    await client.jsonPatch(PATH, [{ op: "test", path: "/a", value: 1 }], { fieldManager: "me" });
-    await client.create("/api/v1/namespaces/shop/configmaps", body, { dryRun: true });
-    await client.replace(PATH, body);
-    await client.delete(PATH, { preconditions: { uid: "u" }, propagationPolicy: "Background", dryRun: true });
-    const seen = calls.map(({ method, query, headers, body }) => [
-      method,
-      query.toString(),
-      headers["content-type"] ?? "",
-      body,
-    ]);
-    const text = '{"a":"é"}';
-    assert.deepEqual(seen, [
-      ["GET", "labelSelector=a%3Db", "", ""],
-      ["PATCH", "fieldManager=me&force=true&dryRun=All", "application/apply-patch+yaml", text],
-      ["PATCH", "fieldManager=me", "application/apply-patch+yaml", text],
-      ["PATCH", "", "application/merge-patch+json", text],
-      ["PATCH", "fieldManager=me", "application/json-patch+json", '[{"op":"test","path":"/a","value":1}]'],
-      ["POST", "dryRun=All", "application/json", text],
-      ["PUT", "", "application/json", text],
-      ["DELETE", "dryRun=All", "application/json", '{"preconditions":{"uid":"u"},"propagationPolicy":"Background"}'],
-    ]);
-  });
-
-  it("share few connections", async () => {
-    const opened = new Set();
-    const { client } = await start((call) => {
-      opened.add(call.socket);
-      return json({})(call);
-    });
-    for (let round = 0; round < 5; round++) await Promise.all(Array.from({ length: 40 }, () => client.get(PATH)));
-    assert.ok(opened.size <= 16, `${opened.size} connections`);
-  });
-
-  it("keep the path prefix of a server URL", async () => {
-    const { url, calls } = await start(json({}));
-    const client = clientFor(new URL("/k8s/clusters/one/", url));
-    await client.get(PATH);
-    client.close();
-    assert.equal(calls[0]?.path, `/k8s/clusters/one${PATH}`);
-  });
 });
 
-describe("failures", () => {
-  it("have the server's status, reason and message", async () => {
-    const { client } = await start(refuse(409, "Conflict"));
-    const error = await failure(client.replace(PATH, {}));
-    assert.ok(hasCode(error, "kube-status"));
-    assert.equal(error.status, 409);
-    assert.equal(error.message, `PUT ${PATH}: 409 Conflict: Conflict by the fake`);
-  });
-
-  it("410 is kube-expired", async () => {
-    const { client } = await start(refuse(410, "Expired"));
-    const error = await failure(client.get(PATH));
-    assert.ok(hasCode(error, "kube-expired"));
-    assert.equal(error.status, 410);
-  });
-
-  it("a page of a proxy instead of a Status is quoted in part", async () => {
-    const { client } = await start(({ response }) => void response.writeHead(502).end(`<html>${"x".repeat(5_000)}`));
-    const error = await failure(client.get(PATH));
-    assert.equal(statusOf(error), 502);
-    assert.match(describeError(error), /^GET [^ ]+: 502: <html>x+\.\.\.$/);
-    assert.ok(describeError(error).length < 1_200);
-  });
-
-  it("a response that is not JSON is data-corrupt", async () => {
-    const { client } = await start(({ response }) => void response.end('{"half":'));
-    assert.ok(hasCode(await failure(client.get(PATH)), "data-corrupt"));
-  });
-
-  it("a broken response and a refused connection are kube-unreachable", async () => {
-    const { client } = await start(({ response, socket }) => {
-      response.writeHead(200, { "content-length": "100" });
-      response.write("{");
-      setTimeout(() => socket.destroy(), 5);
-    });
-    assert.ok(hasCode(await failure(client.get(PATH)), "kube-unreachable"));
-    await api.close();
-    const refused = await failure(clientFor(api.url).get(PATH));
-    assert.ok(hasCode(refused, "kube-unreachable"));
-    assert.match(describeError(refused), /ECONNREFUSED/);
-  });
-
-  it("a call without a response ends at the deadline, and the next call uses a new connection", async () => {
-    let silent = false;
-    const { client, calls } = await start((call) => {
-      // Two concurrent calls keep two connections alive.
-      if (calls.length > 2) return silent ? hang(call) : json({ fine: true })(call);
-      return void setTimeout(() => json({})(call), 50);
-    });
-    await Promise.all([client.get(PATH), client.get(PATH)]);
-    silent = true;
-    const error = await failure(client.get(PATH, {}, { timeoutMs: 100 }));
-    assert.ok(hasCode(error, "kube-unreachable"));
-    assert.match(describeError(error), /no response within 0\.1 s/);
-    silent = false;
-    assert.deepEqual(await client.get(PATH), { fine: true });
-    assert.deepEqual(
-      calls.map((call) => call.reused),
-      [false, false, true, false],
-    );
-  });
-
-  it("a caller that aborts gets its own reason", async () => {
-    const { client } = await start(hang);
-    const control = new AbortController();
-    const running = failure(client.get(PATH, {}, { signal: control.signal }));
-    setTimeout(() => control.abort(new Error("enough")), 20);
-    assert.equal(describeError(await running), "enough");
-    assert.equal(describeError(await failure(client.get(PATH, {}, { signal: control.signal }))), "enough");
-  });
+test("a list starts over if its token expires between pages, but not indefinitely", async () => {
+  const expired = { statusCode: 410 };
+  const again = start([page(["gone"], "5", "more"), expired, page(["a"], "7")]);
+  assert.deepEqual(namesOf(await again.client.list<{ metadata: { name: string } }>(PATH)), ["a"]);
+  const never = start(Array.from({ length: 10 }, () => [page([], "5", "more"), expired]).flat());
+  await assert.rejects(never.client.list(PATH), { code: "kube-expired" });
+  assert.equal(never.sent.length, 8);
 });
 
-describe("a call that the server throttles", () => {
-  const soon = { "retry-after": "0" };
-
-  for (const [status, reason] of [
-    [429, "TooManyRequests"],
-    [503, "ServiceUnavailable"],
-  ] as const) {
-    it(`${status} with Retry-After is retried`, async () => {
-      const { client, calls } = await start(inTurn(refuse(status, reason, soon), json({ fine: true })));
-      assert.deepEqual(await client.get(PATH), { fine: true });
-      assert.equal(calls.length, 2);
-    });
-  }
-
-  it("waits as long as Retry-After says", async () => {
-    const { client, calls } = await start(inTurn(refuse(429, "TooManyRequests", { "retry-after": "1" }), json({})));
-    await client.create(PATH, {});
-    const [first, second] = calls;
-    assert.ok(second!.at - first!.at >= 990, `${second!.at - first!.at} ms`);
-  });
-
-  it("fails after three attempts", async () => {
-    const { client, calls } = await start(refuse(429, "TooManyRequests", soon));
-    const error = await failure(client.get(PATH));
-    assert.deepEqual([statusOf(error), retryAfterOf(error), calls.length], [429, 0, 3]);
-  });
-
-  it("does not wait beyond its deadline: the error has the delay", async () => {
-    const { client, calls } = await start(refuse(429, "TooManyRequests", { "retry-after": "30" }));
-    const error = await failure(client.get(PATH));
-    assert.deepEqual([retryAfterOf(error), calls.length], [30_000, 1]);
-  });
-
-  it("a creation is not repeated after 503, nor anything without Retry-After", async () => {
-    const { client, calls } = await start(inTurn(refuse(503, "ServiceUnavailable", soon), refuse(429, "x")));
-    assert.equal(statusOf(await failure(client.create(PATH, {}))), 503);
-    assert.equal(statusOf(await failure(client.get(PATH))), 429);
-    assert.equal(calls.length, 2);
-  });
+test("a list lets the event loop run between pages", async () => {
+  const { client, sent } = start([...Array.from({ length: 20 }, () => page([], "1", "more")), page([], "1")]);
+  const seen: number[] = [];
+  const turn = () => {
+    seen.push(sent.length);
+    if (sent.length <= 20) setImmediate(turn);
+  };
+  setImmediate(turn);
+  await client.list(PATH);
+  assert.ok(new Set(seen).size >= 19, `${seen}`);
 });
 
-describe("a kept-alive connection that the server has closed", () => {
-  /** Resets every connection at its second request. */
-  const fickle: Responder = (call) => (call.reused ? reset(call) : json({})(call));
-
-  it("does not fail an idempotent call", async () => {
-    const { client } = await start(fickle);
-    await client.get(PATH);
-    await client.apply(PATH, {}, { fieldManager: "me" });
-    await client.replace(PATH, {});
-    await client.delete(PATH);
-  });
-
-  it("does not fail such a call either if several connections were closed", async () => {
-    const { client } = await start((call) =>
-      call.reused ? reset(call) : void setTimeout(() => json({ fine: true })(call), 50),
-    );
-    await Promise.all([client.get(PATH), client.get(PATH), client.get(PATH)]);
-    assert.equal(api.connections(), 3);
-    assert.deepEqual(await client.get(PATH), { fine: true });
-  });
-
-  it("fails a call that is not idempotent", async () => {
-    const { client } = await start(fickle);
-    await client.get(PATH);
-    assert.ok(hasCode(await failure(client.create(PATH, {})), "kube-unreachable"));
-    await client.get(PATH);
-    assert.ok(hasCode(await failure(client.jsonPatch(PATH, [])), "kube-unreachable"));
-  });
+test("a list whose items are null is empty, and an object that is not a list is an error", async () => {
+  const { client } = start([page(null, "1"), { statusCode: 200, text: '{"metadata":{"resourceVersion":"1"}}' }]);
+  assert.deepEqual(await client.list(PATH), { items: [], resourceVersion: "1" });
+  await assert.rejects(client.list(PATH), { code: "data-corrupt" });
 });
 
-describe("list", () => {
-  it("reads all pages", async () => {
-    const { client, calls } = await start(
-      inTurn(page([object("a", "1"), object("b", "2")], "9", "more"), page([object("c", "3")], "9")),
-    );
-    const { items, resourceVersion } = await client.list(PATH, { labelSelector: "x" });
-    assert.equal(resourceVersion, "9");
-    assert.deepEqual(items, [object("a", "1"), object("b", "2"), object("c", "3")]);
-    assert.deepEqual(
-      calls.map(({ query }) => query.toString()),
-      ["limit=500&labelSelector=x", "limit=500&labelSelector=x&continue=more"],
-    );
-  });
-
-  it("starts over if the token expires between pages", async () => {
-    const { client } = await start(
-      inTurn(page([object("gone", "1")], "5", "more"), refuse(410, "Expired"), page([object("a", "6")], "7")),
-    );
-    const { items, resourceVersion } = await client.list(PATH);
-    assert.deepEqual([items, resourceVersion], [[object("a", "6")], "7"]);
-  });
-
-  it("does not start over indefinitely", async () => {
-    const { client, calls } = await start((call) =>
-      call.query.has("continue") ? refuse(410, "Expired")(call) : page([], "5", "more")(call),
-    );
-    assert.ok(hasCode(await failure(client.list(PATH)), "kube-expired"));
-    assert.equal(calls.length, 8);
-  });
-
-  it("lets the event loop run between pages", async () => {
-    let turns = 0;
-    let isOver = false;
-    const turn = () => {
-      turns++;
-      if (!isOver) setImmediate(turn);
-    };
-    setImmediate(turn);
-    let pages = 0;
-    const get = async <T>() =>
-      ({ metadata: { resourceVersion: "1", continue: ++pages < 20 ? "more" : "" }, items: [] }) as T;
-    api = await fakeApi(hang);
-    await listAll({ get }, PATH);
-    isOver = true;
-    assert.ok(turns >= 19, `${turns} turns`);
-  });
-
-  it("reads `items: null` as empty, and rejects a response that is not a list", async () => {
-    const empty = { metadata: { resourceVersion: "1" }, items: null };
-    const { client } = await start(inTurn(json(empty), json({ kind: "Pod", metadata: { resourceVersion: "1" } })));
-    assert.deepEqual(await client.list(PATH), { items: [], resourceVersion: "1" });
-    assert.ok(hasCode(await failure(client.list(PATH)), "data-corrupt"));
-  });
-});
-
-describe("raw", () => {
-  it("returns text", async () => {
-    const { client } = await start(({ response }) => {
-      response.writeHead(200, { "content-type": "text/plain" }).end("up 1\n");
-    });
-    assert.deepEqual(await client.raw("/metrics"), { status: 200, contentType: "text/plain", text: "up 1\n" });
-  });
-
-  it("throws like any call, unless anyStatus is set", async () => {
-    const { client, calls } = await start(refuse(503, "x", { "retry-after": "0" }));
-    assert.equal(statusOf(await failure(client.raw("/x"))), 503);
-    assert.equal((await client.raw("/x", { anyStatus: true, method: "POST", body: "hi" })).status, 503);
-    assert.deepEqual(
-      calls.map(({ method, body }) => [method, body]),
-      [
-        ["GET", ""],
-        ["POST", "hi"],
-      ],
-    );
-  });
-
-  it("does not read more than maxBytes", async () => {
-    const { client } = await start(({ response }) => void response.end("x".repeat(2_000)));
-    assert.ok(hasCode(await failure(client.raw("/x", { maxBytes: 1_000 })), "data-corrupt"));
-  });
-});
-
-describe("close", () => {
-  it("ends the connections", async () => {
-    const { client } = await start(inTurn(json({}), end));
-    await client.get(PATH);
-    assert.equal(api.connections(), 1);
-    client.close();
-    const deadline = performance.now() + 10_000;
-    while (api.connections() > 0 && performance.now() < deadline) await new Promise((next) => setImmediate(next));
-    assert.equal(api.connections(), 0);
-  });
+test("close closes the transport", () => {
+  const { client, closed } = start();
+  client.close();
+  assert.deepEqual(closed, { drops: 0, closes: 1 });
 });

@@ -1,12 +1,10 @@
 import { SwitchbackError } from "#lib/errors/errors.ts";
-import { jitterRetryAfter } from "./backoff.ts";
 import { readBody } from "./body.ts";
-import { type CallContext, withDeadline } from "./deadline.ts";
 import { listAll } from "./list.ts";
 import { type Query, withQuery } from "./paths.ts";
-import { retryAfterOf, statusError } from "./status.ts";
+import { statusError, unreachable } from "./status.ts";
 import { openStream, type StreamEnd, type StreamOptions } from "./stream.ts";
-import { pause } from "./time.ts";
+import { unlessAborted } from "./time.ts";
 import type { Exchange, Transport } from "./transport.ts";
 import type { CallOptions, JsonPatchOperation, ReadOptions } from "./types.ts";
 
@@ -60,9 +58,8 @@ interface RawResponse {
  * `kube-expired` (410), `kube-unreachable` (no response, or none in time), `data-corrupt` (a response that is not
  * JSON).
  *
- * A 429 with Retry-After is retried. A 503 with Retry-After is retried if the call is idempotent. A retry waits for
- * Retry-After, plus up to half of it. After two retries, or at the deadline, the call throws the last error with
- * `retryAfterMs`. Nothing else is retried here: callers have their own retry loops.
+ * Nothing is retried here: callers have their own retry loops. Only an idempotent request is sent a second time if the
+ * server closed the kept-alive connection before it (see `transport.ts`).
  */
 export interface KubeClient {
   get<T>(path: string, query?: Query, options?: ReadOptions): Promise<T>;
@@ -77,7 +74,7 @@ export interface KubeClient {
   /** PUT. With `metadata.resourceVersion` it is a compare-and-swap: 409 if that version is not the current one. */
   replace<T>(path: string, object: object, options?: WriteOptions): Promise<T>;
   delete(path: string, options?: DeleteOptions): Promise<void>;
-  /** Returns text, such as `/metrics` or a response through a Service proxy. Never retried. */
+  /** Returns text, such as `/metrics` or a response through a Service proxy. */
   raw(path: string, options?: RawOptions): Promise<RawResponse>;
   /** Reads a long response line by line: watches. See `stream.ts`. */
   stream(path: string, query: Query, options: StreamOptions): Promise<StreamEnd>;
@@ -87,13 +84,11 @@ export interface KubeClient {
 
 const DEFAULT_TIMEOUT_MS = 10_000;
 const DEFAULT_MAX_BYTES = 16 * 1024 * 1024;
-/** Maximum number of attempts of one call, including the first, if the server sends Retry-After. */
-const MAX_ATTEMPTS = 3;
 
 type Send = (
   call: Pick<Exchange, "method" | "body" | "headers">,
   path: string,
-  options?: CallOptions & { maxBytes?: number },
+  options?: Pick<RawOptions, "timeoutMs" | "signal" | "maxBytes" | "anyStatus">,
 ) => Promise<RawResponse>;
 
 interface ClientDefaults {
@@ -101,22 +96,10 @@ interface ClientDefaults {
   readonly timeoutMs?: number;
   /** The server and the origin of its configuration, for messages. */
   readonly place?: string;
-  /** For the jitter that is added to Retry-After. Returns a number in [0, 1). */
-  readonly random?: () => number;
 }
 
 export function createClient(transport: Transport, defaults: ClientDefaults = {}): KubeClient {
-  const { place, random = Math.random } = defaults;
-  const timeoutMs = defaults.timeoutMs ?? DEFAULT_TIMEOUT_MS;
-  const send: Send = (call, path, { maxBytes = DEFAULT_MAX_BYTES, ...options } = {}) => {
-    const what = describe(call.method, path);
-    const limits = { anyStatus: false, maxBytes, place };
-    return withDeadline(what, { timeoutMs, ...options, place }, transport, (context) =>
-      withRetries(context, { repeatable: idempotent(call), random }, () =>
-        exchange(transport, { ...call, path }, context, limits),
-      ),
-    );
-  };
+  const send = sender(transport, defaults);
   const get = async <T>(path: string, query?: Query, { accept, ...options }: ReadOptions = {}) => {
     const call = { method: "GET", ...(accept === undefined ? {} : { headers: { accept } }) };
     return parse<T>(await send(call, withQuery(path, query), options), describe("GET", path));
@@ -125,9 +108,47 @@ export function createClient(transport: Transport, defaults: ClientDefaults = {}
     get,
     list: (path, query, options) => listAll({ get }, path, query, options),
     ...writes(send),
-    raw: (path, options = {}) => raw(transport, path, { timeoutMs, ...options, place }),
+    async raw(path, { method = "GET", query, headers, body, ...options } = {}) {
+      const call = { method, headers: { accept: "*/*", ...headers }, ...(body === undefined ? {} : { body }) };
+      return await send(call, withQuery(path, query), options);
+    },
     stream: (path, query, options) => openStream(transport, describe("GET", path), withQuery(path, query), options),
     close: () => transport.close(),
+  };
+}
+
+/**
+ * Sends a call and reads its response. The call ends at its deadline even if node:http does not end the request: it
+ * leaves a request that waits for a connection.
+ */
+function sender(transport: Transport, defaults: ClientDefaults): Send {
+  const { place } = defaults;
+  return async (call, path, options = {}) => {
+    const { signal, maxBytes = DEFAULT_MAX_BYTES, anyStatus = false } = options;
+    const timeoutMs = options.timeoutMs ?? defaults.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+    const what = describe(call.method, path);
+    signal?.throwIfAborted();
+    const deadline = AbortSignal.timeout(timeoutMs);
+    const either = signal === undefined ? deadline : AbortSignal.any([signal, deadline]);
+    const exchange = async (): Promise<RawResponse> => {
+      const idempotent = isIdempotent(call);
+      const response = await transport.send({ ...call, path, channel: "call", idempotent, signal: either });
+      const { statusCode: status = 0, headers } = response;
+      const text = await readBody(response, what, maxBytes);
+      if (status < 400 || anyStatus) return { status, contentType: headers["content-type"] ?? "", text };
+      const refused = status === 401 && place !== undefined ? ` (the credentials for ${place})` : "";
+      throw statusError(`${what}${refused}`, status, text, headers["retry-after"]);
+    };
+    try {
+      return await unlessAborted(exchange(), either);
+    } catch (error) {
+      if (signal?.aborted) throw signal.reason;
+      if (!deadline.aborted) throw unreachable(what, error);
+      // The idle connections probably have the same fault.
+      transport.dropIdle();
+      const where = place === undefined ? "" : ` from ${place}`;
+      throw new SwitchbackError("kube-unreachable", `${what}: no response within ${timeoutMs / 1000} s${where}`);
+    }
   };
 }
 
@@ -165,72 +186,8 @@ const APPLY = "application/apply-patch+yaml";
 const JSON_PATCH = "application/json-patch+json";
 
 /** Whether the request can be sent twice. A JSON Patch may append to a list, and a POST may generate a name. */
-function idempotent(call: Pick<Exchange, "method" | "headers">): boolean {
+function isIdempotent(call: Pick<Exchange, "method" | "headers">): boolean {
   return call.method !== "POST" && call.headers?.["content-type"] !== JSON_PATCH;
-}
-
-function raw(
-  transport: Transport,
-  path: string,
-  options: RawOptions & { timeoutMs: number; place: string | undefined },
-): Promise<RawResponse> {
-  const { method = "GET", query, headers = {}, body, anyStatus = false, place } = options;
-  const call = { method, headers: { accept: "*/*", ...headers }, ...(body === undefined ? {} : { body }) };
-  const limits = { anyStatus, maxBytes: options.maxBytes ?? DEFAULT_MAX_BYTES, place };
-  return withDeadline(describe(method, path), options, transport, (context) =>
-    exchange(transport, { ...call, path: withQuery(path, query) }, context, limits),
-  );
-}
-
-async function exchange(
-  transport: Transport,
-  call: Pick<Exchange, "method" | "path" | "body" | "headers">,
-  context: CallContext,
-  limits: { anyStatus: boolean; maxBytes: number; place: string | undefined },
-): Promise<RawResponse> {
-  const response = await transport.send({
-    ...call,
-    channel: "call",
-    idempotent: idempotent(call),
-    signal: context.signal,
-  });
-  const status = response.statusCode ?? 0;
-  const text = await readBody(response, context.what, limits.maxBytes);
-  if (status >= 400 && !limits.anyStatus) {
-    const refused = status === 401 && limits.place !== undefined ? ` (the credentials for ${limits.place})` : "";
-    throw statusError(`${context.what}${refused}`, status, text, response.headers["retry-after"]);
-  }
-  return { status, contentType: response.headers["content-type"] ?? "", text };
-}
-
-interface Retries {
-  /** Whether the request can be sent twice. */
-  readonly repeatable: boolean;
-  readonly random: () => number;
-}
-
-async function withRetries(
-  context: CallContext,
-  { repeatable, random }: Retries,
-  attempt: () => Promise<RawResponse>,
-): Promise<RawResponse> {
-  for (let attempts = 1; ; attempts++) {
-    try {
-      return await attempt();
-    } catch (error) {
-      const asked = retryDelay(error, repeatable);
-      const waitMs = asked === undefined ? Number.POSITIVE_INFINITY : jitterRetryAfter(asked, random);
-      if (attempts === MAX_ATTEMPTS || waitMs >= context.remainingMs()) throw error;
-      await pause(waitMs, context.signal);
-    }
-  }
-}
-
-/** A 429 is rejected before the request has any effect; a 503 may be sent after one. */
-function retryDelay(error: unknown, repeatable: boolean): number | undefined {
-  if (!(error instanceof SwitchbackError)) return undefined;
-  if (error.status !== 429 && !(error.status === 503 && repeatable)) return undefined;
-  return retryAfterOf(error);
 }
 
 /** Every response of the API server is an object. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
 import type { TLSSocket } from "node:tls";
 import { promisify } from "node:util";
@@ -10,7 +10,7 @@ import { stringify } from "yaml";
 import { describeError, hasCode } from "#lib/errors/errors.ts";
 import { createTestCa, type TestCa } from "#test/cluster/pki.ts";
 import { type FakeApi, type FakeCall, fakeApi, json, type Responder, refuse } from "#test/fakes/kube-api.ts";
-import { type ConnectedClient, connect, connectOptionsFrom } from "./connect.ts";
+import { type ConnectedClient, connect } from "./connect.ts";
 import type { InCluster } from "./incluster.ts";
 
 let folder: string;
@@ -229,54 +229,5 @@ describe("from a kubeconfig", () => {
     await client.get("/version");
     await client.get("/version");
     assert.deepEqual(tokens(), ["Bearer run-1", "Bearer run-2", "Bearer run-2"]);
-  });
-
-  it("takes each value from the first file that sets it, and ignores a missing file", async () => {
-    await serve(json({}));
-    const one = await kubeconfig("one.yaml", { token: "one" });
-    const two = await kubeconfig("two.yaml", { token: "two" }, "two");
-    const shadowed = await kubeconfig("shadowed.yaml", { token: "shadowed" });
-    const several = [file("absent"), one, shadowed, two].join(delimiter);
-    client = await connect({ kubeconfig: several });
-    await client.get("/version");
-    client.close();
-    client = await connect({ kubeconfig: several, context: "two" });
-    await client.get("/version");
-    assert.deepEqual(tokens(), ["Bearer one", "Bearer two"]);
-    assert.equal(client.namespace, "in-two");
-  });
-
-  it("refuses an unknown context and lists the known ones", async () => {
-    await serve(json({}));
-    const path = await kubeconfig("known.yaml", { token: "x" });
-    await assert.rejects(connect({ kubeconfig: path, context: "prod" }), (error) => {
-      assert.match(describeError(error), /no context "prod"; available: one$/);
-      return hasCode(error, "config-invalid");
-    });
-  });
-
-  it("refuses a file that is missing or not YAML, by name", async () => {
-    await serve(json({}));
-    await writeFile(file("bad.yaml"), "{");
-    for (const name of ["absent", "bad.yaml"]) {
-      await assert.rejects(connect({ kubeconfig: file(name) }), (error) => {
-        assert.ok(describeError(error).includes(file(name)));
-        return hasCode(error, "config-invalid");
-      });
-    }
-  });
-});
-
-describe("connectOptionsFrom", () => {
-  it("prefers a flag to KUBECONFIG", () => {
-    assert.deepEqual(connectOptionsFrom({ KUBECONFIG: "b" }, { kubeconfig: "a", context: "c" }), {
-      kubeconfig: "a",
-      context: "c",
-    });
-    assert.deepEqual(connectOptionsFrom({ KUBECONFIG: "b", KUBERNETES_SERVICE_HOST: "x" }), { kubeconfig: "b" });
-  });
-
-  it("reports the reason if nothing is configured", () => {
-    assert.throws(() => connectOptionsFrom({ HOME: folder }), { code: "config-invalid" });
   });
 });

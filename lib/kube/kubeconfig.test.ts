@@ -66,6 +66,44 @@ for (const [what, entries, headers, tls] of [
   });
 }
 
+test("certificate files are relative to the kubeconfig; an exec plugin gives a token and a certificate", async () => {
+  for (const name of ["ca", "cert", "key"]) writeFileSync(join(folder, `${name}.pem`), `the ${name}`);
+  const path = write("a", {
+    cluster: { "certificate-authority": "ca.pem" },
+    user: { "client-certificate": "cert.pem", "client-key": "key.pem" },
+  });
+  const tls = { ca: Buffer.from("the ca"), cert: Buffer.from("the cert"), key: Buffer.from("the key") };
+  assert.deepEqual(await accessOf(path), { server: "https://a.test/prefix", headers: {}, tls });
+  const status = { token: "of-exec", clientCertificateData: "exec-cert", clientKeyData: "exec-key" };
+  const args = ["--eval", `console.log(${JSON.stringify(JSON.stringify({ status }))})`];
+  const exec = { apiVersion: "client.authentication.k8s.io/v1", command: process.execPath, args };
+  assert.deepEqual(await accessOf(write("b", { user: { exec } })), {
+    server: "https://b.test/prefix",
+    headers: { authorization: "Bearer of-exec" },
+    tls: { cert: "exec-cert", key: "exec-key" },
+  });
+});
+
+test("impersonation is a header", async () => {
+  const { headers } = await accessOf(write("a", { user: { as: "somebody" } }));
+  assert.deepEqual(headers, { "impersonate-user": "somebody" });
+});
+
+test("without a user the CA still counts", async () => {
+  for (const user of ["", undefined]) {
+    const path = write("a", { cluster: { "certificate-authority-data": base64("ca") }, context: { user } });
+    assert.deepEqual((await accessOf(path)).tls, { ca: Buffer.from("ca") });
+  }
+});
+
+test("a file without a mapping is refused", async () => {
+  const path = join(folder, "other");
+  for (const content of ["", "just text", "null"]) {
+    writeFileSync(path, content);
+    await assert.rejects(loadKubeconfig(path), { code: "config-invalid" }, content);
+  }
+});
+
 test("access contains its origin and the location of its CA", async () => {
   const path = write("a");
   const { from } = await (await loadKubeconfig(path)).access();

@@ -1,10 +1,10 @@
 import { existsSync } from "node:fs";
 import type { RequestOptions } from "node:https";
 import { delimiter } from "node:path";
+import type { KubeConfig } from "@kubernetes/client-node";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { nearest } from "#lib/errors/nearest.ts";
 import type { Access } from "./credentials.ts";
-import type { KubeconfigFile } from "./kubeconfig-file.ts";
 
 /** A parsed kubeconfig with its selected context. */
 interface LoadedKubeconfig {
@@ -18,12 +18,11 @@ interface LoadedKubeconfig {
 }
 
 /**
- * Reads a kubeconfig. `paths` may contain several files, separated as in KUBECONFIG. Throws `config-invalid`. It
- * imports the parser only here, on first use, because a pod does not need it.
+ * Reads a kubeconfig with @kubernetes/client-node. `paths` may contain several files, separated as in KUBECONFIG.
+ * Throws `config-invalid`.
  */
 export async function loadKubeconfig(paths: string, context?: string): Promise<LoadedKubeconfig> {
-  const KubeconfigFile = await parser(paths);
-  const config = read(paths, () => new KubeconfigFile());
+  const config = await read(paths);
   if (context !== undefined) config.setCurrentContext(context);
   const cluster = config.getCurrentCluster();
   const current = config.getContextObject(config.getCurrentContext());
@@ -51,6 +50,8 @@ export async function loadKubeconfig(paths: string, context?: string): Promise<L
         `names; available: ${nearest(current.user, known, "kubectl config get-users")}`,
     );
   }
+  // Without a user, the library would not use the CA.
+  if (config.getCurrentUser() === null) addAnonymous(config, current);
   const from = {
     context: current.name,
     what: `context ${JSON.stringify(current.name)} of kubeconfig ${paths}`,
@@ -66,19 +67,16 @@ export async function loadKubeconfig(paths: string, context?: string): Promise<L
 
 /** Returns the names of a kubeconfig's contexts. Throws `config-invalid`. */
 export async function contextNames(paths: string): Promise<string[]> {
-  const KubeconfigFile = await parser(paths);
-  return read(paths, () => new KubeconfigFile())
-    .getContexts()
-    .map(({ name }) => name);
+  return (await read(paths)).getContexts().map(({ name }) => name);
 }
 
 /**
- * Loads the parser. It needs a library that is installed only on users' machines. The image does not include it,
- * because pods have a ServiceAccount.
+ * Loads the library, which is installed only on users' machines. It takes 80 MB and 0.4 s. The image does not include
+ * it, because pods have a ServiceAccount.
  */
-async function parser(paths: string): Promise<typeof KubeconfigFile> {
+async function loadLibrary(paths: string): Promise<typeof KubeConfig> {
   try {
-    return (await import("./kubeconfig-file.ts")).KubeconfigFile;
+    return (await import("@kubernetes/client-node/dist/config.js")).KubeConfig;
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== "ERR_MODULE_NOT_FOUND") throw cause;
     throw new SwitchbackError(
@@ -94,14 +92,15 @@ async function parser(paths: string): Promise<typeof KubeconfigFile> {
  * Reads the files. As with kubectl, the first file that sets a value wins. Missing files are ignored if another one
  * exists.
  */
-function read(paths: string, create: () => KubeconfigFile): KubeconfigFile {
+async function read(paths: string): Promise<KubeConfig> {
+  const Config = await loadLibrary(paths);
   const named = paths.split(delimiter).filter((path) => path !== "");
   const present = named.filter((path) => existsSync(path));
   const files = present.length === 0 ? named : present;
-  let merged: KubeconfigFile | undefined;
+  let merged: KubeConfig | undefined;
   try {
     for (const file of files) {
-      const config = create();
+      const config = new Config();
       config.loadFromFile(file);
       if (merged === undefined) merged = config;
       else merge(merged, config);
@@ -113,8 +112,17 @@ function read(paths: string, create: () => KubeconfigFile): KubeconfigFile {
   return merged;
 }
 
+function addAnonymous(config: KubeConfig, context: { readonly user: string }): void {
+  config.loadFromOptions({
+    clusters: config.clusters,
+    users: [...config.users, { name: context.user }],
+    contexts: config.contexts,
+    currentContext: config.getCurrentContext(),
+  });
+}
+
 /** Adds the entries that `into` lacks. */
-function merge(into: KubeconfigFile, from: KubeconfigFile): void {
+function merge(into: KubeConfig, from: KubeConfig): void {
   const missing = <T extends { name: string }>(have: T[], more: T[]) =>
     more.filter((each) => !have.some((known) => known.name === each.name));
   into.loadFromOptions({
@@ -127,7 +135,7 @@ function merge(into: KubeconfigFile, from: KubeconfigFile): void {
 
 /** Builds access from the context's user and cluster, as the library reads them. */
 async function toAccess(
-  config: KubeconfigFile,
+  config: KubeConfig,
   what: string,
   { proxyUrl }: { readonly proxyUrl?: string },
 ): Promise<Omit<Access, "server">> {

@@ -1,4 +1,4 @@
-import { SwitchbackError } from "#lib/errors/errors.ts";
+import { hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { ApiStatus } from "./types.ts";
 
 /** Server messages may contain whole objects, so they are truncated to this many characters. */
@@ -48,6 +48,29 @@ export function watchStatusError(what: string, status: ApiStatus): KubeStatusErr
   });
 }
 
+/** Whether the resource is currently unavailable (403, 404), so that frequent retries are pointless. */
+export function isUnavailable(error: unknown): boolean {
+  const status = statusOf(error);
+  return status === 404 || status === 403;
+}
+
+const STATUS_CODES: Readonly<Record<number, string>> = {
+  401: "unauthorized",
+  403: "forbidden",
+  404: "not-found",
+  410: "expired",
+  429: "throttled",
+};
+
+/** The code of a failed call, for a status page or a log line. */
+export function problemCode(error: unknown): string {
+  const status = statusOf(error);
+  if (status !== undefined) return STATUS_CODES[status] ?? (status >= 500 ? "server-error" : "refused");
+  if (hasCode(error, "kube-unreachable")) return "unreachable";
+  if (hasCode(error, "data-corrupt")) return "corrupt";
+  return "internal";
+}
+
 function parseStatus(body: string): ApiStatus | undefined {
   try {
     const value = JSON.parse(body) as ApiStatus | null;
@@ -60,4 +83,10 @@ function parseStatus(body: string): ApiStatus | undefined {
 function describeStatus({ reason, message }: { reason?: string; message: string }): string {
   const truncated = message.length > MAX_MESSAGE_LENGTH ? `${message.slice(0, MAX_MESSAGE_LENGTH)}...` : message;
   return `${reason ? ` ${reason}` : ""}${truncated ? `: ${truncated}` : ""}`;
+}
+
+/** Returns `error` if it is a SwitchbackError, else `kube-unreachable` with it as the cause. */
+export function unreachable(what: string, error: unknown): SwitchbackError {
+  if (error instanceof SwitchbackError) return error;
+  return new SwitchbackError("kube-unreachable", `${what}: the API server cannot be reached`, { cause: error });
 }

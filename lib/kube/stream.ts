@@ -1,9 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { readBody } from "./body.ts";
-import { unreachable } from "./deadline.ts";
-import { createLineSplitter } from "./lines.ts";
-import { statusError } from "./status.ts";
+import { statusError, unreachable } from "./status.ts";
 import { unlessAborted } from "./time.ts";
 import type { Transport } from "./transport.ts";
 
@@ -109,4 +107,39 @@ function readLines(response: IncomingMessage, options: StreamOptions): Promise<S
     });
     response.on("close", () => settle(() => reject(new Error("the connection was closed"))));
   });
+}
+
+/**
+ * The API server cannot send a longer line. etcd accepts objects of up to 1.5 MiB. Their JSON has at most six times
+ * as many bytes (`<` becomes `\u003c`).
+ */
+const MAX_LINE_LENGTH = 16 * 1024 * 1024;
+
+/** Splits chunks of text into lines. Empty lines are skipped. `rest` is the length of the incomplete last line. */
+export function createLineSplitter(onLine: (line: string) => void) {
+  let open: string[] = [];
+  let length = 0;
+
+  function complete(end: string): string {
+    const line = open.join("") + end;
+    open = [];
+    length = 0;
+    return line;
+  }
+
+  return {
+    push(chunk: string): void {
+      let start = 0;
+      for (let end = chunk.indexOf("\n"); end !== -1; end = chunk.indexOf("\n", start)) {
+        const line = complete(chunk.slice(start, end));
+        start = end + 1;
+        if (line !== "") onLine(line);
+      }
+      open.push(chunk.slice(start));
+      length += chunk.length - start;
+      if (length > MAX_LINE_LENGTH)
+        throw new SwitchbackError("data-corrupt", `a line is longer than ${MAX_LINE_LENGTH}`);
+    },
+    rest: () => length,
+  };
 }

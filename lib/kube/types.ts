@@ -61,7 +61,7 @@ export interface JsonPatchOperation {
 }
 
 export interface CallOptions {
-  /** The call fails with `kube-unreachable` after this long, including retries and waits. Default 10 s. */
+  /** The call fails with `kube-unreachable` after this long. Default 10 s. */
   timeoutMs?: number;
   /** Aborts the call; it then rejects with the signal's reason. */
   signal?: AbortSignal;

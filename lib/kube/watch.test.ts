@@ -1,269 +1,297 @@
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
-import type { ServerResponse } from "node:http";
-import { afterEach, describe, it } from "node:test";
-import {
-  asksNewest,
-  collection,
-  end,
-  type FakeApi,
-  fakeApi,
-  hang,
-  inTurn,
-  object,
-  page,
-  type Responder,
-  refuse,
-  until,
-  watch,
-} from "#test/fakes/kube-api.ts";
-import { type Watching, watching } from "#test/fakes/watching.ts";
-import type { StreamOptions } from "./stream.ts";
-import type { WatchOptions } from "./watch.ts";
+import { describe, test } from "node:test";
+import { settled } from "#test/fakes/stopped-time.ts";
+import { away, followedWatch, object, startWatch, status } from "#test/fakes/watch-rig.ts";
+import { METADATA_LIST, METADATA_WATCH } from "./accept.ts";
 
-let api: FakeApi;
-let seen: Watching;
-
-async function start(respond: Responder, options: Partial<WatchOptions<string>> = {}): Promise<Watching> {
-  api = await fakeApi(respond);
-  seen = watching(api.client, options);
-  return seen;
-}
-afterEach(async () => {
-  await seen.watcher.stop();
-  await api.close();
-});
-
-const added = (name: string, version: string) => ({ type: "ADDED", object: object(name, version) });
-const modified = (name: string, version: string) => ({ type: "MODIFIED", object: object(name, version) });
-const deleted = (name: string, version: string) => ({ type: "DELETED", object: object(name, version) });
-const bookmark = (version: string) => ({ type: "BOOKMARK", object: { metadata: { resourceVersion: version } } });
-
-const watches = () => api.calls.filter(({ query }) => query.get("watch") === "true");
-const lists = () => api.calls.filter((call) => call.query.get("watch") !== "true" && !asksNewest(call));
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
 
 describe("a watch", () => {
-  it("lists all pages, reports synced, then watches", async () => {
-    const events = [added("c", "6"), modified("a", "7"), deleted("b", "8")];
-    const { changes, watcher } = await start(
-      collection(inTurn(page([object("a", "1")], "5", "more"), page([object("b", "2")], "5")), watch(events)),
-    );
-    await until(() => changes.length === 5, "five changes");
-    assert.deepEqual(changes, ["+a@1", "+b@2", "+c@6", "~a@1>7", "-b@2"]);
-    assert.deepEqual(Object.fromEntries(watcher.objects()), { "shop/a": "a@7", "shop/c": "c@6" });
-    assert.equal(seen.synced, 1);
-    const { synced, lists, watches, errors, resourceVersion, problem, lastContact, silentMs } = watcher.state;
-    assert.deepEqual([synced, lists, watches, errors, resourceVersion, problem], [true, 1, 1, 0, "8", undefined]);
-    assert.ok(Math.abs(lastContact + silentMs - Date.now()) < 60_000, "epoch milliseconds");
-    await until(() => watcher.state.following, "following");
+  test("nothing is called before watchObjects has returned, or if it is stopped at once", async (t) => {
+    const { order, seen } = startWatch(t);
+    assert.deepEqual(order, []);
+    await seen.watcher.stop();
+    await settled();
+    assert.deepEqual(order, []);
   });
 
-  it("requests bookmarks, a timeout and the selectors", async () => {
-    await start(collection(page([], "5"), watch()), {
-      labelSelector: "app=web",
-      fieldSelector: "metadata.name=x",
-      pageSize: 7,
-    });
-    await until(() => watches().length === 1, "a watch");
-    assert.equal(lists()[0]?.query.toString(), "limit=7&labelSelector=app%3Dweb&fieldSelector=metadata.name%3Dx");
-    const query = Object.fromEntries(watches()[0]!.query);
-    assert.deepEqual(query, {
-      watch: "true",
-      allowWatchBookmarks: "true",
-      resourceVersion: "5",
-      timeoutSeconds: "600",
-      labelSelector: "app=web",
-      fieldSelector: "metadata.name=x",
-    });
-  });
-
-  it("is not synced before the last page", async () => {
-    const { changes, watcher } = await start(collection(inTurn(page([object("a", "1")], "5", "more"), hang), hang));
-    await until(() => api.calls.length === 2, "the second page being asked for");
-    assert.deepEqual([watcher.state.synced, seen.synced, changes], [false, 0, ["+a@1"]]);
-  });
-
-  it("lists a namespace on request; an object with an event since the request stays as the event left it", async () => {
-    const answer = Promise.withResolvers<void>();
-    let stream: ServerResponse | undefined;
-    const all = [object("changed", "1"), object("gone", "1"), object("same", "1")];
-    const ofNamespace: Responder = async (call) => {
-      await answer.promise;
-      await page([...all, object("more", "1")], "9")(call);
+  test("lists all pages, reports synced, then watches", async (t) => {
+    const { rig, stream, seen, state, order } = startWatch(t);
+    const last = Promise.withResolvers<object>();
+    rig.page = ({ query }) => {
+      if ("continue" in query && query.continue === "more") return last.promise;
+      return { metadata: { resourceVersion: "5", continue: "more" }, items: [object("a")] };
     };
-    const open: Responder = (call) => {
-      stream = call.response;
-      stream.writeHead(200).flushHeaders();
-    };
-    const other = collection(page(all, "5"), open);
-    const { changes, watcher } = await start((call) => (call.path === "/ns/shop" ? ofNamespace : other)(call), {
-      pathIn: (namespace) => `/ns/${namespace}`,
-    });
-    await until(() => stream !== undefined, "a watch");
-    watcher.refresh("shop");
-    await until(() => api.calls.some(({ path }) => path === "/ns/shop"), "the request");
-    stream?.write([modified("changed", "7"), deleted("gone", "8")].map((each) => `${JSON.stringify(each)}\n`).join(""));
-    await until(() => changes.includes("-gone@1"), "the events");
-    changes.length = 0;
-    answer.resolve();
-    await until(() => changes.length > 0, "the list");
-    assert.deepEqual(changes, ["+more@1"]);
-    assert.deepEqual([...watcher.objects().values()].sort(), ["changed@7", "more@1", "same@1"]);
-    stream?.end();
+    await settled();
+    assert.deepEqual([state().synced, seen.synced, seen.changes], [false, 0, ["+a@1"]]);
+    last.resolve({ metadata: { resourceVersion: "5" }, items: [object("b")] });
+    await settled();
+    assert.deepEqual([state().synced, seen.synced], [true, 1]);
+    stream().line("ADDED", "c", "6");
+    stream().line("MODIFIED", "a", "7");
+    stream().line("DELETED", "b", "8");
+    assert.deepEqual(seen.changes, ["+a@1", "+b@1", "+c@6", "~a@1>7", "-b@1"]);
+    assert.deepEqual(Object.fromEntries(seen.watcher.objects()), { "shop/a": "a@7", "shop/c": "c@6" });
+    assert.deepEqual(order, ["L", "L", "W5"]);
   });
 
-  it("resumes at once from the version where a watch ended, including bookmarks", async () => {
-    const clean: Responder = (call) => void setTimeout(() => end(call), 60);
-    const { changes } = await start(
-      collection(
-        page([], "5"),
-        inTurn(watch([added("a", "6")], end), watch([bookmark("77")], clean), watch([added("b", "78")])),
-      ),
-      // A backoff would take an hour.
-      { timings: { backoffMs: 3_600_000, backoffCapMs: 3_600_000 } },
-    );
-    await until(() => changes.length === 2, "two changes");
+  test("a list and a watch have their queries, media types and limits", async (t) => {
+    const selectors = { labelSelector: "a=b", fieldSelector: "c=d" };
+    const { lists, stream } = startWatch(t, { metadataOnly: true, ...selectors, pageSize: 7, random: () => 0 });
+    await settled();
+    assert.deepEqual(lists[0]?.query, { limit: 7, ...selectors, continue: undefined });
+    assert.deepEqual([lists[0]?.options.timeoutMs, lists[0]?.options.accept], [30_000, METADATA_LIST]);
+    const query = { watch: true, allowWatchBookmarks: true, resourceVersion: "5", timeoutSeconds: 300, ...selectors };
+    assert.deepEqual(stream().query, query);
+    const { idleMs, maxMs, accept } = stream().options;
+    assert.deepEqual([idleMs, maxMs, accept], [90_000, 330_000, METADATA_WATCH]);
+  });
+
+  test("follows once it has been open for a second", async (t) => {
+    const { pass, state } = startWatch(t);
+    await pass(999, 999);
+    assert.equal(state().following, false);
+    await pass(1);
+    assert.equal(state().following, true);
+  });
+
+  test("that ends cleanly or is idle resumes at once from the last version, including bookmarks", async (t) => {
+    const { stream, order, state, lists } = await followedWatch(t);
+    stream().line("ADDED", "b", "6");
+    stream().end("closed");
+    await settled();
+    stream().line("BOOKMARK", undefined, "77");
+    stream().end("idle");
+    await settled();
+    assert.deepEqual([order, lists.length, state().problem], [["L", "W5", "W6", "W77"], 1, undefined]);
+  });
+
+  test("everything is listed again after at most an hour, and the watch ends in time for that", async (t) => {
+    const { pass, rig, lists, stream, seen } = startWatch(t);
+    rig.items = [object("same"), object("again"), object("gone")];
+    await settled();
+    assert.equal(stream().query.timeoutSeconds, 600);
+    await pass(59 * MINUTE + 30_000, 30_000);
+    stream().end("closed");
+    await settled();
+    assert.equal(stream().query.timeoutSeconds, 30);
+    // After a restore from a backup, versions are lower, and a watch from a version of the future gets no events.
+    Object.assign(rig, {
+      version: "4",
+      items: [object("same"), object("again", "1", "recreated"), object("new", "3")],
+    });
+    seen.changes.length = 0;
+    await pass(30_000, 30_000);
+    stream().end("closed");
+    await settled();
     assert.deepEqual(
-      watches().map(({ query }) => query.get("resourceVersion")),
-      ["5", "6", "77"],
+      lists.map(({ at }) => at),
+      [0, HOUR],
     );
-    assert.equal(lists().length, 1);
-    assert.equal(seen.watcher.state.errors, 0);
+    assert.deepEqual(seen.changes, ["~again@1>1", "+new@3", "-gone@1"]);
+    assert.deepEqual([stream().query.resourceVersion, seen.synced], ["4", 1]);
   });
 
-  it("lists again periodically, and reports changes without an event", async () => {
-    const first = page([object("same", "1"), object("again", "1"), object("gone", "1")], "9");
-    const second = page([object("same", "1"), object("again", "1", { uid: "anew" }), object("new", "3")], "4");
-    // This happens after a restore from a backup: versions went back, and a watch from a future version gets no events.
-    const { changes, watcher } = await start(collection(inTurn(first, second), watch()), {
-      timings: { relistMs: [100, 100] },
-    });
-    await until(() => lists().length >= 2 && watches().length >= 2, "a second list and watch");
-    assert.deepEqual(changes.slice(0, 3).sort(), ["+again@1", "+gone@1", "+same@1"]);
-    assert.deepEqual(changes.slice(3), ["~again@1>1", "+new@3", "-gone@1"]);
-    assert.equal(watches()[1]?.query.get("resourceVersion"), "4");
-    assert.equal(watches()[0]?.query.get("timeoutSeconds"), "1", "a watch ends in time for the list");
-    assert.equal(seen.synced, 1);
-    assert.equal(watcher.state.resourceVersion, "4");
+  test("lists a namespace on request; an object with an event meanwhile stays as the event left it", async (t) => {
+    const { rig, stream, seen, lists } = startWatch(t, { pathIn: (namespace) => `/ns/${namespace}` });
+    rig.items = [object("changed"), object("gone"), object("same")];
+    await settled();
+    const answer = Promise.withResolvers<object>();
+    rig.page = () => answer.promise;
+    seen.watcher.refresh("shop");
+    await settled();
+    assert.equal(lists.at(-1)?.path, "/ns/shop");
+    stream().line("MODIFIED", "changed", "7");
+    stream().line("DELETED", "gone", "8");
+    seen.changes.length = 0;
+    answer.resolve({ metadata: { resourceVersion: "9" }, items: [...rig.items, object("more")] });
+    await settled();
+    assert.deepEqual(seen.changes, ["+more@1"]);
+    assert.deepEqual([...seen.watcher.objects().values()].sort(), ["changed@7", "more@1", "same@1"]);
   });
 
-  it("stops: no handler is called, and the connection is closed", async () => {
-    const { changes, watcher } = await start(
-      collection(
-        page([object("a", "1")], "5"),
-        watch([], async (call) => {
-          while (!call.response.destroyed) {
-            call.response.write(`${JSON.stringify(added("b", "6"))}\n`);
-            await new Promise((next) => setTimeout(next, 1));
-          }
-        }),
-      ),
-      { timings: { idleMs: 3_600_000 } },
-    );
-    await until(() => changes.length === 2, "a change by watch");
-    await watcher.stop();
-    const before = changes.length;
-    await until(() => watches()[0]!.response.destroyed, "the connection being closed");
-    assert.equal(changes.length, before);
-    assert.deepEqual([...changes], ["+a@1", "+b@6"]);
-    await watcher.stop();
-    assert.equal(watcher.state.errors, 0, "stopping is not an error");
+  test("a namespace that cannot be listed is listed again with the next watch", async (t) => {
+    const { rig, stream, seen, lists } = startWatch(t, { pathIn: (namespace) => `/ns/${namespace}` });
+    await settled();
+    rig.refusesLists = status(500);
+    seen.watcher.refresh("shop");
+    await settled();
+    rig.refusesLists = undefined;
+    stream().end("idle");
+    await settled();
+    assert.deepEqual(lists.map(({ path }) => path).slice(1), ["/ns/shop", "/ns/shop"]);
   });
 
-  it("stops at once from a handler", async () => {
+  test("other work runs after every 10 ms of a list's changes", async (t) => {
     const said: string[] = [];
-    await start(
-      collection(page([object("a", "1")], "5"), ({ response }) => {
-        response.writeHead(200);
-        // Two events in one chunk.
-        response.write(`${JSON.stringify(added("b", "6"))}\n${JSON.stringify(added("c", "7"))}\n`);
-      }),
-      {
-        onChange: ({ key }) => {
-          said.push(key);
-          if (key === "shop/b") void seen.watcher.stop();
-        },
+    let time = 0;
+    const { rig, seen } = startWatch(t, {
+      now: () => time,
+      onChange: ({ key }) => {
+        if (said.length === 0) setImmediate(() => said.push("turn"));
+        said.push(key);
+        time += 0.5;
       },
-    );
-    await until(() => said.includes("shop/b"), "an event");
-    await seen.watcher.stop();
-    assert.deepEqual(said, ["shop/a", "shop/b"]);
+    });
+    rig.items = Array.from({ length: 100 }, (_, index) => object(`n${index}`));
+    await settled();
+    assert.equal(said.indexOf("turn"), 20);
+    assert.deepEqual([said.length, seen.synced], [101, 1]);
   });
 
-  it("stops during a backoff too", async () => {
-    await start(refuse(500, "InternalError"), { timings: { backoffMs: 3_600_000, backoffCapMs: 3_600_000 } });
-    await until(() => seen.watcher.state.errors === 1, "a failure");
-    await seen.watcher.stop();
-  });
-
-  it("can be stopped before it has started", async () => {
-    await start(page([], "1"));
-    await seen.watcher.stop();
-    assert.equal(api.calls.length, 0);
-  });
-
-  it("does not leak memory over many watches", async () => {
-    api = await fakeApi(collection(page([object("a", "1")], "5"), watch([modified("a", "6")], end)));
-    let signal: AbortSignal | undefined;
-    const client = {
-      get: api.client.get,
-      stream: (path: string, query: Parameters<typeof api.client.stream>[1], options: StreamOptions) => {
-        signal = options.signal;
-        return api.client.stream(path, query, options);
-      },
-    };
-    seen = watching(client);
-    await until(() => seen.watcher.state.watches > 150, "many watches", 60_000);
-    assert.ok(getEventListeners(signal!, "abort").length <= 2, "listeners");
-    assert.ok(api.connections() <= 2, `${api.connections()} connections`);
-    assert.ok(process.getActiveResourcesInfo().filter((each) => each === "Timeout").length < 10, "timers");
-    assert.deepEqual(seen.changes, ["+a@1", "~a@1>6"]);
+  test("leaves no listener on its signal, however many watches follow", async (t) => {
+    const { stream, streams } = await followedWatch(t);
+    for (let count = 0; count < 100; count++) {
+      stream().end("idle");
+      await settled();
+    }
+    assert.equal(streams.length, 101);
+    assert.deepEqual(getEventListeners(streams[0]?.options.signal ?? assert.fail(), "abort").length, 1);
+    assert.equal(streams[0]?.options.signal.aborted, true);
   });
 });
 
-describe("a handler that fails", () => {
-  const events = [added("b", "6"), added("c", "7")];
+describe("a watch that is stopped", () => {
+  test("closes its stream and calls no handler", async (t) => {
+    const { stream, seen, state } = await followedWatch(t);
+    const last = stream();
+    await seen.watcher.stop();
+    last.line("ADDED", "b", "6");
+    assert.deepEqual([last.options.signal.aborted, seen.changes, state().problem], [true, ["+a@1"], undefined]);
+    await seen.watcher.stop();
+  });
 
-  it("by throwing is logged at intervals and ends nothing", async () => {
-    let called = 0;
-    const { logs, watcher } = await start(collection(page([object("a", "1")], "5"), watch(events)), {
-      onChange: () => {
-        called++;
-        throw new Error("broken handler");
+  test("by a handler during a list calls no other handler", async (t) => {
+    const said: string[] = [];
+    const { rig, seen, streams } = startWatch(t, {
+      onChange: ({ key }) => {
+        said.push(key);
+        void seen.watcher.stop();
       },
-      onSynced: () => {
-        throw new Error("broken too");
-      },
+      onSynced: () => said.push("synced"),
     });
-    await until(() => called === 3, "three calls");
-    assert.deepEqual([...watcher.objects().keys()], ["shop/a", "shop/b", "shop/c"]);
-    assert.equal(watcher.state.errors, 4);
-    const said = logs.filter(({ level }) => level === "error");
+    rig.items = [object("a"), object("b")];
+    await settled();
+    assert.deepEqual([said, streams.length], [["shop/a"], 0]);
+  });
+
+  test("ends a pause", async (t) => {
+    const { rig, seen } = startWatch(t);
+    rig.refusesLists = status(500);
+    await settled();
+    await seen.watcher.stop();
+  });
+});
+
+describe("a handler that fails is logged once in ten seconds and ends nothing", () => {
+  for (const [how, handler] of [
+    ["throws", () => assert.fail("broken")],
+    ["rejects", () => Promise.reject(new Error("broken"))],
+  ] as const) {
+    test(how, async (t) => {
+      const { seen, stream, pass, streams } = startWatch(t, { onChange: handler, onSynced: handler });
+      await settled();
+      stream().line("ADDED", "b", "6");
+      await settled();
+      const failures = () => seen.logs.filter(({ level }) => level === "error").map(({ fields }) => fields.error);
+      assert.deepEqual(failures(), ["onChange of shop/a: broken"]);
+      await pass(10_000, 5_000);
+      stream().line("ADDED", "c", "7");
+      await settled();
+      assert.deepEqual(failures(), ["onChange of shop/a: broken", "onChange of shop/c: broken"]);
+      assert.deepEqual([[...seen.watcher.objects().keys()], streams.length], [["shop/a", "shop/b", "shop/c"], 1]);
+    });
+  }
+
+  test("in the projection, without effect on other objects", async (t) => {
+    const { rig, seen } = startWatch(t, {
+      project: ({ metadata }) => (metadata?.name === "odd" ? assert.fail("cannot read this") : `${metadata?.name}@1`),
+    });
+    rig.items = [object("a"), object("odd")];
+    await settled();
+    assert.deepEqual(seen.changes, ["+a@1"]);
     assert.deepEqual(
-      said.map(({ fields }) => fields.error),
-      ["onChange of shop/a: broken handler"],
+      seen.logs.map(({ fields }) => fields.error),
+      ["projection of shop/odd: cannot read this"],
     );
-    assert.equal(watches().length, 1);
+  });
+});
+
+describe("the state of a watch", () => {
+  test("has the code of the problem, which is logged when it begins, changes and ends", async (t) => {
+    const { rig, pass, stream, seen, state } = await followedWatch(t);
+    rig.refusesLists = status(503);
+    stream().fail(away);
+    await pass(3_000);
+    assert.deepEqual(state().problem, { code: "server-error", text: "GET: 503: refused" });
+    rig.refusesLists = undefined;
+    await pass(3_000);
+    const path = "/apis/networking.k8s.io/v1/ingresses";
+    assert.deepEqual(
+      seen.logs.map(({ level, fields }) => [level, fields]),
+      [
+        ["warn", { path, code: "unreachable", error: "no answer" }],
+        ["warn", { path, code: "server-error", error: "GET: 503: refused" }],
+        ["info", { path, seconds: 5 }],
+      ],
+    );
   });
 
-  it("by rejecting does not end the process", async () => {
-    const { watcher } = await start(collection(page([object("a", "1")], "5"), watch(events)), {
-      onChange: async () => {
-        throw new Error("broken handler");
-      },
-    });
-    await until(() => watcher.state.errors === 3, "three failures");
+  test("an expired version is no warning", async (t) => {
+    const { stream, seen } = await followedWatch(t);
+    stream().fail(status(410));
+    await settled();
+    assert.deepEqual(
+      seen.logs.map(({ level, fields }) => [level, fields.code]),
+      [["info", "expired"]],
+    );
   });
 
-  it("in the projection does not affect other objects", async () => {
-    const { watcher, changes } = await start(collection(page([object("a", "1"), object("odd", "1")], "5"), watch()), {
-      project: ({ metadata }) => {
-        if (metadata?.name === "odd") throw new Error("cannot read this");
-        return metadata?.name ?? "";
-      },
-    });
-    await until(() => watcher.state.synced, "a list");
-    assert.deepEqual(changes, ["+a"]);
-    assert.match(watcher.state.lastError ?? "", /projection of shop\/odd: cannot read this/);
+  test("is inactive since the last answer or attempt", async (t) => {
+    const { rig, pass, stream, state } = startWatch(t);
+    const answer = Promise.withResolvers<void>();
+    rig.page = () => answer.promise;
+    await pass(2_000);
+    assert.equal(state().inactiveMs, 2_000);
+    answer.resolve();
+    await pass(3_000);
+    assert.equal(state().inactiveMs, 3_000);
+    stream().line("BOOKMARK", undefined, "6");
+    assert.equal(state().inactiveMs, 0);
+    await pass(1_000);
+    stream().fail(away);
+    await settled();
+    assert.equal(state().inactiveMs, 0);
   });
+
+  for (const [what, refusal] of [
+    ["watch", { refusesWatches: status(410) }],
+    ["list", { refusesLists: status(410), refusesWatches: status(410) }],
+  ] as const) {
+    test(`410 at every ${what} for an hour: attempts stay few, and one line is logged`, async (t) => {
+      const { rig, pass, stream, seen, state, order } = await followedWatch(t);
+      Object.assign(rig, refusal);
+      stream().end("closed");
+      await pass(HOUR, 2_500);
+      assert.deepEqual([seen.changes, state().problem?.code, seen.logs.length], [["+a@1"], "expired", 1]);
+      // There is an attempt every 5 s, and each pass of a list has four attempts.
+      assert.ok(order.length > 500 && order.length < 5 * 800, String(order.length));
+      assert.ok(state().inactiveMs < 3 * MINUTE, "no reason for a restart");
+    });
+  }
+
+  for (const jump of [HOUR, -HOUR]) {
+    test(`does not change if the wall clock jumps by ${jump / HOUR} hour`, async (t) => {
+      const { pass, order, seen, state } = await followedWatch(t);
+      const [wall, steady] = [Date.now, performance.now.bind(performance)];
+      t.mock.method(Date, "now", () => wall() + jump);
+      // Stopped, the steady clock is derived from `Date.now`, so take the jump out again.
+      t.mock.method(performance, "now", () => steady() - jump);
+      await pass(10_000);
+      assert.deepEqual([order, seen.logs], [["L", "W5"], []], "nothing is listed, opened or logged for it");
+      assert.ok(state().following && state().inactiveMs >= 0 && state().inactiveMs < MINUTE, `${state().inactiveMs}`);
+    });
+  }
 });

@@ -1,15 +1,15 @@
-import { hasCode, SwitchbackError } from "#lib/errors/errors.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { type Backoff, createBackoff } from "./backoff.ts";
-import { cacheKey, createCache, type ObjectCache, type ObjectChange } from "./cache.ts";
+import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
+import { createBackoff } from "./backoff.ts";
+import { cacheKey, createCache, type ObjectCache, type ObjectChange, type Relist } from "./cache.ts";
 import type { KubeClient } from "./client.ts";
-import { isFutureVersion } from "./future-version.ts";
 import { listPages, PAGE_SIZE } from "./list.ts";
-import { retryAfterOf, watchStatusError } from "./status.ts";
+import { isUnavailable, problemCode, retryAfterOf, watchStatusError } from "./status.ts";
 import { type ObjectFormat, objectFormat, tableFormat } from "./table.ts";
 import { between, pause, steadyNow, timeSlices, yieldToLoop } from "./time.ts";
 import type { ApiObject, WatchEvent } from "./types.ts";
-import { createStateKeeper, isUnavailable, type StateKeeper, type WatchState } from "./watch-state.ts";
 
 /** Milliseconds, unless noted. A range means a new random value each time, to spread replicas. */
 export interface WatchTimings {
@@ -17,10 +17,11 @@ export interface WatchTimings {
   idleMs: number;
   /** The requested duration of a watch (timeoutSeconds), seconds. */
   watchSeconds: readonly [number, number];
-  /** How often everything is listed again, to pick up missed changes. */
+  /**
+   * How often everything is listed again, to pick up missed changes. It also finds an etcd that was restored from a
+   * backup behind a proxy that hid the outage: a watch from a version of the future gets no events.
+   */
   relistMs: readonly [number, number];
-  /** Delay of the next attempt if such a list fails. The watch continues meanwhile. */
-  relistRetryMs: number;
   backoffMs: number;
   backoffCapMs: number;
   /**
@@ -40,7 +41,6 @@ const WATCH_TIMINGS: WatchTimings = {
   idleMs: 90_000,
   watchSeconds: [300, 600],
   relistMs: [30 * 60_000, 60 * 60_000],
-  relistRetryMs: 60_000,
   backoffMs: 250,
   backoffCapMs: 5_000,
   unavailableCapMs: 30_000,
@@ -91,6 +91,24 @@ export interface WatchOptions<P, T = ApiObject> {
   timings?: Partial<WatchTimings>;
 }
 
+/** The state of a watch, for health and status pages. */
+interface WatchState {
+  /**
+   * A complete list was processed, so `objects()` is complete. It stays true during outages, because the last state
+   * is kept.
+   */
+  readonly synced: boolean;
+  /** A watch has been open for `shortMs`, and nothing has failed since. Changes arrive at once. */
+  readonly following: boolean;
+  /**
+   * Milliseconds since the last response or attempt, for a liveness probe. Above three minutes the watch hangs and
+   * needs a restart. While the API server is down, attempts keep this value low, because a restart would not help.
+   */
+  readonly inactiveMs: number;
+  /** The current problem: `not-found` (the CRD is not installed), `forbidden`, `unreachable`, ... */
+  readonly problem?: Reason;
+}
+
 export interface Informer<P> {
   readonly state: WatchState;
   /** The current state. The map is updated in place. */
@@ -106,285 +124,291 @@ export interface Informer<P> {
   stop(): Promise<void>;
 }
 
-/** The state of the loop. */
-interface Loop<P> {
-  readonly options: WatchOptions<P>;
-  readonly timings: WatchTimings;
-  readonly now: () => number;
-  readonly random: () => number;
-  readonly cache: ObjectCache<P>;
-  readonly format: ObjectFormat;
-  readonly keeper: StateKeeper;
-  readonly backoff: Backoff;
-  readonly slowBackoff: Backoff;
-  readonly stopped: AbortSignal;
-  /** The version from which the next watch starts. Undefined: list first. */
-  resourceVersion: string | undefined;
-  relistAt: number;
-  /** The namespaces to list again. */
-  readonly again: Set<string>;
-  /** Lists them. Undefined while no watch is open. */
-  listAgain: (() => void) | undefined;
-  listing: Promise<void>;
-  /** While a namespace is listed: the keys of the objects with events since the request. */
-  touched: Set<string> | undefined;
-}
-
 /**
- * Lists and then watches until stopped. Every failure is handled in one place and followed by a retry.
- * Known objects are kept until an event or a complete list changes them.
+ * Lists and then watches until stopped. Every failure is handled in one place: after a pause, everything is listed
+ * again. Known objects are kept until an event or a complete list changes them.
  */
 export function watchObjects<P, T = ApiObject>(options: WatchOptions<P, T>): Informer<P> {
-  return start(options as WatchOptions<P, unknown> as WatchOptions<P>);
+  return new Watch(options as WatchOptions<P, unknown> as WatchOptions<P>);
 }
 
-function start<P>(options: WatchOptions<P>): Informer<P> {
-  const stop = new AbortController();
-  const now = options.now ?? steadyNow;
-  const random = options.random ?? Math.random;
-  const timings = { ...WATCH_TIMINGS, ...options.timings };
-  const keeper = createStateKeeper(options.path, options.log, now);
-  const loop: Loop<P> = {
-    options,
-    timings,
-    now,
-    random,
-    keeper,
-    format: options.columns === undefined ? objectFormat(options.metadataOnly === true) : tableFormat(options.columns),
-    cache: createCache(
+const HANDLER_LOG_EVERY_MS = 10_000;
+
+class Watch<P> implements Informer<P> {
+  readonly #options: WatchOptions<P>;
+  readonly #timings: WatchTimings;
+  readonly #now: () => number;
+  readonly #random: () => number;
+  readonly #format: ObjectFormat;
+  readonly #cache: ObjectCache<P>;
+  readonly #stop = new AbortController();
+  readonly #handlerLog: LogThrottle;
+  readonly #running: Promise<void>;
+  /** The version from which the next watch starts. */
+  #version = "";
+  #relistAt = 0;
+  #synced = false;
+  #following = false;
+  #activeAt: number;
+  #problem: Reason | undefined;
+  #failingSince = 0;
+  /** The namespaces to list again. */
+  readonly #again = new Set<string>();
+  /** Lists them. Undefined while no watch is open. */
+  #listAgain: (() => void) | undefined;
+  /** While a namespace is listed: the keys of the objects with events since the request. */
+  #touched: Set<string> | undefined;
+
+  constructor(options: WatchOptions<P>) {
+    this.#options = options;
+    this.#now = options.now ?? steadyNow;
+    this.#random = options.random ?? Math.random;
+    this.#timings = { ...WATCH_TIMINGS, ...options.timings };
+    this.#format =
+      options.columns === undefined ? objectFormat(options.metadataOnly === true) : tableFormat(options.columns);
+    this.#cache = createCache(
       options.project,
-      (key, error) => keeper.handlerFailed(`projection of ${key}`, error),
+      (key, error) => this.#handlerFailed(`projection of ${key}`, error),
       options.isPartial,
-    ),
-    backoff: createBackoff(timings.backoffMs, timings.backoffCapMs, random),
-    slowBackoff: createBackoff(timings.backoffMs * 4, timings.unavailableCapMs, random),
-    stopped: stop.signal,
-    resourceVersion: undefined,
-    relistAt: 0,
-    again: new Set(),
-    listAgain: undefined,
-    listing: Promise.resolve(),
-    touched: undefined,
-  };
-  const running = run(loop);
-  return {
-    get state() {
-      return keeper.state;
-    },
-    objects: () => loop.cache.values,
-    revise(key, change) {
-      const revised = loop.cache.revise(key, change);
-      if (revised) emit(loop, revised);
-    },
-    refresh(namespace) {
-      loop.again.add(namespace);
-      loop.listAgain?.();
-    },
-    async stop() {
-      stop.abort();
-      await running;
-    },
-  };
-}
-
-async function run<P>(loop: Loop<P>): Promise<void> {
-  const { stopped, keeper, now } = loop;
-  // No handler runs before `watchObjects` has returned. So the caller can finish its setup.
-  await yieldToLoop();
-  while (!stopped.aborted) {
-    try {
-      const resumes = loop.resourceVersion !== undefined && now() < loop.relistAt;
-      if (!resumes) await relist(loop);
-      if (!stopped.aborted) await follow(loop, loop.resourceVersion ?? "", resumes);
-    } catch (error) {
-      if (stopped.aborted) return;
-      keeper.failed(error);
-      await pause(retryDelay(loop, error), stopped);
-    }
-  }
-}
-
-/** The delay before the next attempt, milliseconds. */
-function retryDelay<P>(loop: Loop<P>, error: unknown): number {
-  if (hasCode(error, "kube-expired")) loop.resourceVersion = undefined;
-  const backoff = isUnavailable(error) ? loop.slowBackoff : loop.backoff;
-  return backoff.next(retryAfterOf(error));
-}
-
-async function relist<P>(loop: Loop<P>): Promise<void> {
-  const { options, timings, keeper, cache, now, random, stopped } = loop;
-  const first = !keeper.state.synced;
-  loop.relistAt = now() + timings.relistRetryMs;
-  const relisted = cache.beginRelist();
-  const version = await listObjects(loop, options.path, {
-    fromCache: options.fromCache === true,
-    signal: stopped,
-    onItem: relisted.add,
-    restart: relisted.restart,
-  });
-  if (stopped.aborted) return;
-  let changes = 0;
-  for (const change of relisted.finish()) {
-    emit(loop, change);
-    if (++changes % PAGE_SIZE === 0) await yieldToLoop();
-    if (stopped.aborted) return;
-  }
-  loop.resourceVersion = version;
-  loop.relistAt = now() + between(...timings.relistMs, random);
-  loop.slowBackoff.reset();
-  keeper.listed(version);
-  if (first) guarded(loop, "onSynced", () => options.onSynced?.());
-}
-
-/** Lists a path, and emits each change as `onItem` returns it. Returns the resourceVersion of the list. */
-async function listObjects<P>(
-  loop: Loop<P>,
-  path: string,
-  list: {
-    readonly fromCache?: boolean;
-    readonly signal: AbortSignal;
-    readonly onItem: (item: ApiObject) => ObjectChange<P> | undefined;
-    readonly restart: () => void;
-  },
-): Promise<string> {
-  const { options, timings, keeper, format, now } = loop;
-  const { signal, onItem } = list;
-  return await listPages<ApiObject>({
-    fromCache: list.fromCache === true,
-    client: options.client,
-    path,
-    query: { limit: options.pageSize ?? PAGE_SIZE, ...selectors(options), ...format.query },
-    options: { timeoutMs: timings.pageMs, signal, ...accepting(format.listAccept) },
-    itemsOf: format.itemsOf,
-    onPage: async (items) => {
-      keeper.contact();
-      const sliceEnd = timeSlices(now);
-      for (const item of items) {
-        if (signal.aborted) return;
-        const change = onItem(item);
-        if (change) emit(loop, change);
-        const ended = sliceEnd();
-        if (ended !== undefined) await ended;
-      }
-    },
-    restart: list.restart,
-  });
-}
-
-/**
- * Lists the namespaces of `Informer.refresh` while the watch is open. An object with an event since the request is left
- * as it is: its event may be newer than the list. Later events of the others are still to come.
- */
-async function listNamespaces<P>(loop: Loop<P>, signal: AbortSignal): Promise<void> {
-  const { options, cache, again } = loop;
-  for (const namespace of again) {
-    const path = options.pathIn?.(namespace);
-    if (signal.aborted || path === undefined) return;
-    const touched = new Set<string>();
-    loop.touched = touched;
-    again.delete(namespace);
-    try {
-      const onItem = (item: ApiObject) => (touched.has(cacheKey(item)) ? undefined : cache.put(item));
-      await listObjects(loop, path, { signal, onItem, restart() {} });
-    } catch {
-      again.add(namespace);
-      return;
-    } finally {
-      loop.touched = undefined;
-    }
-  }
-}
-
-/**
- * Runs one watch to its end. Returns if the next watch may follow at once, and throws on failure. A watch that
- * `resumes` starts at an earlier version, which may be from before a restore of the cluster. That is checked
- * concurrently.
- */
-async function follow<P>(loop: Loop<P>, resourceVersion: string, resumes: boolean): Promise<void> {
-  const { options, timings, keeper, format, now, random, stopped } = loop;
-  const seconds = watchSeconds(loop, between(...timings.watchSeconds, random));
-  let openedAt: number | undefined;
-  let events = 0;
-  let healthy: NodeJS.Timeout | undefined;
-  const ending = new AbortController();
-  const signal = AbortSignal.any([stopped, ending.signal]);
-  try {
-    const query = { watch: true, allowWatchBookmarks: true, resourceVersion, timeoutSeconds: seconds };
-    const end = await options.client.stream(
-      options.path,
-      { ...query, ...selectors(options), ...format.query },
-      {
-        signal,
-        ...accepting(format.watchAccept),
-        idleMs: timings.idleMs,
-        maxMs: (seconds + 30) * 1000,
-        onOpen: () => {
-          openedAt = now();
-          keeper.opened();
-          healthy = setTimeout(() => keeper.healthy(), timings.shortMs);
-          loop.listAgain = () => {
-            loop.listing = loop.listing.then(() => listNamespaces(loop, signal));
-          };
-          loop.listAgain();
-          if (resumes) void endIfRestored(loop, resourceVersion, ending);
-        },
-        onLine: (line) => {
-          if (stopped.aborted) return;
-          keeper.contact();
-          if (processLine(loop, line)) events++;
-        },
-      },
     );
-    if (end === "closed" && events === 0 && now() - (openedAt ?? now()) < timings.shortMs) {
-      throw new SwitchbackError("kube-unreachable", `watch of ${options.path}: closed as soon as it was opened`);
+    this.#handlerLog = new LogThrottle(HANDLER_LOG_EVERY_MS, this.#now);
+    this.#activeAt = this.#now();
+    this.#running = this.#run();
+  }
+
+  get state(): WatchState {
+    return {
+      synced: this.#synced,
+      following: this.#following,
+      inactiveMs: this.#now() - this.#activeAt,
+      ...(this.#problem && { problem: this.#problem }),
+    };
+  }
+
+  objects(): ReadonlyMap<string, P> {
+    return this.#cache.values;
+  }
+
+  revise(key: string, change: (value: P) => P | undefined): void {
+    this.#emit(this.#cache.revise(key, change));
+  }
+
+  refresh(namespace: string): void {
+    this.#again.add(namespace);
+    this.#listAgain?.();
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { backoffMs, backoffCapMs, unavailableCapMs } = this.#timings;
+    const backoff = createBackoff(backoffMs, backoffCapMs, this.#random);
+    const slowBackoff = createBackoff(backoffMs * 4, unavailableCapMs, this.#random);
+    const { signal } = this.#stop;
+    // No handler runs before `watchObjects` has returned. So the caller can finish its setup.
+    await yieldToLoop();
+    while (!signal.aborted) {
+      try {
+        await this.#list();
+        slowBackoff.reset();
+        while (!signal.aborted && this.#now() < this.#relistAt) await this.#follow(() => backoff.reset());
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#failed(error);
+        await pause((isUnavailable(error) ? slowBackoff : backoff).next(retryAfterOf(error)), signal);
+      }
     }
-  } catch (error) {
-    // The data was invalid. Only a new list gives a known state.
-    if (hasCode(error, "data-corrupt")) loop.relistAt = 0;
-    throw error;
-  } finally {
-    clearTimeout(healthy);
-    loop.listAgain = undefined;
-    ending.abort();
-    if (openedAt !== undefined && now() - openedAt >= timings.healthyMs) loop.backoff.reset();
   }
-}
 
-/**
- * Ends a watch that starts from a future version. If the check fails, the watch continues and the next watch checks
- * again.
- */
-async function endIfRestored<P>(loop: Loop<P>, resourceVersion: string, ending: AbortController): Promise<void> {
-  const { options, timings, format } = loop;
-  const read = { timeoutMs: timings.pageMs, signal: ending.signal, ...accepting(format.listAccept) };
-  const request = { path: options.path, query: { ...selectors(options), ...format.query }, options: read };
-  if (!(await isFutureVersion(options.client, resourceVersion, request).catch(() => false))) return;
-  const text =
-    `watch of ${options.path}: version ${resourceVersion} is newer than the API server's: it was restored from a ` +
-    "backup";
-  ending.abort(new SwitchbackError("kube-expired", text));
-}
-
-/** Returns the duration of a watch. It ends in time for the next full list. */
-function watchSeconds<P>({ relistAt, now }: Loop<P>, drawn: number): number {
-  return Math.max(1, Math.min(drawn, Math.ceil((relistAt - now()) / 1000)));
-}
-
-/** Processes one line. Returns whether it was a change of an object (not a bookmark). */
-function processLine<P>(loop: Loop<P>, line: string): boolean {
-  const { cache, options, format } = loop;
-  const event = parseEvent(line, format);
-  if (event.type === "ERROR") throw watchStatusError(`watch of ${options.path}`, event.object);
-  const version = event.object.metadata?.resourceVersion;
-  if (!version) throw new SwitchbackError("data-corrupt", `watch event ${event.type} without a resourceVersion`);
-  if (event.type !== "BOOKMARK") {
-    loop.touched?.add(cacheKey(event.object));
-    const change = event.type === "DELETED" ? cache.remove(event.object) : cache.put(event.object);
-    if (change) emit(loop, change);
+  async #list(): Promise<void> {
+    const relist = this.#cache.beginRelist();
+    const { signal } = this.#stop;
+    const version = await this.#readPages(this.#options.path, this.#options.fromCache === true, signal, relist);
+    let changes = 0;
+    for (const change of relist.finish()) {
+      if (signal.aborted) return;
+      this.#emit(change);
+      if (++changes % PAGE_SIZE === 0) await yieldToLoop();
+    }
+    if (signal.aborted) return;
+    this.#version = version;
+    this.#relistAt = this.#now() + between(...this.#timings.relistMs, this.#random);
+    if (this.#synced) return;
+    this.#synced = true;
+    this.#guarded("onSynced", () => this.#options.onSynced?.());
   }
-  loop.resourceVersion = version;
-  loop.keeper.version(version);
-  return event.type !== "BOOKMARK";
+
+  /** Reads a list, and emits the change of each object. Returns the resourceVersion of the list. */
+  #readPages(
+    path: string,
+    fromCache: boolean,
+    signal: AbortSignal,
+    { add, restart }: Pick<Relist<P>, "add" | "restart">,
+  ): Promise<string> {
+    return listPages<ApiObject>({
+      fromCache,
+      client: this.#options.client,
+      path,
+      query: { limit: this.#options.pageSize ?? PAGE_SIZE, ...this.#selection() },
+      options: { timeoutMs: this.#timings.pageMs, signal, ...accepting(this.#format.listAccept) },
+      itemsOf: this.#format.itemsOf,
+      onPage: async (items) => {
+        this.#activeAt = this.#now();
+        const sliceEnd = timeSlices(this.#now);
+        for (const item of items) {
+          if (signal.aborted) return;
+          this.#emit(add(item));
+          const ended = sliceEnd();
+          if (ended !== undefined) await ended;
+        }
+      },
+      restart,
+    });
+  }
+
+  /**
+   * Lists the namespaces of `refresh` while a watch is open. An object with an event since the request is left as it
+   * is: its event may be newer than the list. Later events of the others are still to come.
+   */
+  async #listNamespaces(signal: AbortSignal): Promise<void> {
+    for (const namespace of this.#again) {
+      const path = this.#options.pathIn?.(namespace);
+      if (signal.aborted || path === undefined) return;
+      const touched = new Set<string>();
+      this.#touched = touched;
+      this.#again.delete(namespace);
+      try {
+        const add = (item: ApiObject) => (touched.has(cacheKey(item)) ? undefined : this.#cache.put(item));
+        await this.#readPages(path, false, signal, { add, restart() {} });
+      } catch {
+        this.#again.add(namespace);
+        return;
+      } finally {
+        this.#touched = undefined;
+      }
+    }
+  }
+
+  /** Runs one watch to its end. Returns if the next watch may follow at once, and throws on failure. */
+  async #follow(onHealthy: () => void): Promise<void> {
+    const { path, client } = this.#options;
+    const { idleMs, shortMs, healthyMs } = this.#timings;
+    const seconds = this.#watchSeconds();
+    const ending = new AbortController();
+    const signal = AbortSignal.any([this.#stop.signal, ending.signal]);
+    let openedAt: number | undefined;
+    let opened: NodeJS.Timeout | undefined;
+    let events = 0;
+    let listing = Promise.resolve();
+    try {
+      const query = { watch: true, allowWatchBookmarks: true, resourceVersion: this.#version, timeoutSeconds: seconds };
+      const end = await client.stream(
+        path,
+        { ...query, ...this.#selection() },
+        {
+          signal,
+          ...accepting(this.#format.watchAccept),
+          idleMs,
+          maxMs: (seconds + 30) * 1000,
+          onOpen: () => {
+            openedAt = this.#now();
+            this.#activeAt = openedAt;
+            opened = setTimeout(() => this.#recovered(), shortMs);
+            this.#listAgain = () => {
+              listing = listing.then(() => this.#listNamespaces(signal));
+            };
+            this.#listAgain();
+          },
+          onLine: (line) => {
+            if (signal.aborted) return;
+            this.#activeAt = this.#now();
+            if (this.#processLine(line)) events++;
+          },
+        },
+      );
+      if (end === "closed" && events === 0 && this.#now() - (openedAt ?? this.#now()) < shortMs) {
+        throw new SwitchbackError("kube-unreachable", `watch of ${path}: closed as soon as it was opened`);
+      }
+    } finally {
+      clearTimeout(opened);
+      this.#listAgain = undefined;
+      ending.abort();
+      if (openedAt !== undefined && this.#now() - openedAt >= healthyMs) onHealthy();
+    }
+  }
+
+  /** Returns the duration of a watch. It ends in time for the next full list. */
+  #watchSeconds(): number {
+    const leftSeconds = Math.ceil((this.#relistAt - this.#now()) / 1000);
+    return Math.max(1, Math.min(between(...this.#timings.watchSeconds, this.#random), leftSeconds));
+  }
+
+  /** Processes one line. Returns whether it was a change of an object (not a bookmark). */
+  #processLine(line: string): boolean {
+    const { type, object } = parseEvent(line, this.#format);
+    if (type === "ERROR") throw watchStatusError(`watch of ${this.#options.path}`, object);
+    const version = object.metadata?.resourceVersion;
+    if (!version) throw new SwitchbackError("data-corrupt", `watch event ${type} without a resourceVersion`);
+    if (type !== "BOOKMARK") {
+      this.#touched?.add(cacheKey(object));
+      this.#emit(type === "DELETED" ? this.#cache.remove(object) : this.#cache.put(object));
+    }
+    this.#version = version;
+    return type !== "BOOKMARK";
+  }
+
+  #emit(change: ObjectChange<P> | undefined): void {
+    if (change !== undefined) this.#guarded(`onChange of ${change.key}`, () => this.#options.onChange(change));
+  }
+
+  /** Runs a handler. If it throws or rejects, the error is logged and the watch continues. */
+  #guarded(what: string, handler: () => unknown): void {
+    const failed = (error: unknown) => this.#handlerFailed(what, error);
+    try {
+      const result = handler();
+      if (result instanceof Promise) result.catch(failed);
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  /** Logs at most one line in ten seconds. */
+  #handlerFailed(what: string, error: unknown): void {
+    if (this.#handlerLog.pass("handler") === undefined) return;
+    const { log, path } = this.#options;
+    log.error({ path, error: `${what}: ${describeError(error)}` }, "a watch handler failed");
+  }
+
+  #recovered(): void {
+    this.#following = true;
+    if (this.#problem === undefined) return;
+    const seconds = Math.round((this.#now() - this.#failingSince) / 1000);
+    this.#options.log.info({ path: this.#options.path, seconds }, "watch recovered");
+    this.#problem = undefined;
+  }
+
+  /** Records the failure. A line is logged when the problem begins or changes. */
+  #failed(error: unknown): void {
+    const next = { code: problemCode(error), text: describeError(error) };
+    this.#following = false;
+    this.#activeAt = this.#now();
+    if (this.#problem === undefined) this.#failingSince = this.#activeAt;
+    if (this.#problem?.code !== next.code) {
+      // An expired version is normal. The next list recovers from it.
+      const level = next.code === "expired" ? "info" : "warn";
+      const { log, path } = this.#options;
+      log[level]({ path, code: next.code, error: next.text }, "watch interrupted, will be retried");
+    }
+    this.#problem = next;
+  }
+
+  #selection() {
+    const { labelSelector, fieldSelector } = this.#options;
+    return { labelSelector, fieldSelector, ...this.#format.query };
+  }
 }
 
 const EVENT_TYPES = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"];
@@ -400,25 +424,6 @@ function parseEvent(line: string, { objectOf }: ObjectFormat): WatchEvent {
   throw new SwitchbackError("data-corrupt", `a watch line of ${line.length} characters is not a watch event`);
 }
 
-function emit<P>(loop: Loop<P>, change: ObjectChange<P>): void {
-  guarded(loop, `onChange of ${change.key}`, () => loop.options.onChange(change));
-}
-
-/** Runs a handler. If it throws or rejects, the error is logged and the watch continues. */
-function guarded<P>(loop: Loop<P>, what: string, handler: () => unknown): void {
-  const failed = (error: unknown) => loop.keeper.handlerFailed(what, error);
-  try {
-    const result = handler();
-    if (result instanceof Promise) result.catch(failed);
-  } catch (error) {
-    failed(error);
-  }
-}
-
 function accepting(accept: string | undefined) {
   return accept === undefined ? {} : { accept };
-}
-
-function selectors({ labelSelector, fieldSelector }: Pick<WatchOptions<unknown>, "labelSelector" | "fieldSelector">) {
-  return { labelSelector, fieldSelector };
 }

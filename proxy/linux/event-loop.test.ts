@@ -281,6 +281,15 @@ for (const [what, limits, expected] of [
   });
 }
 
+test("with a connect timeout of 0, a connect may take any time", () => {
+  const { rig, loop, command, round, pass } = start({ connectTimeoutMs: 0 });
+  command(listen(1, specOf()));
+  rig.clients = 1;
+  round([LISTENER, EPOLLIN]);
+  pass(3_600_000);
+  assert.equal(loop.openConnections, 1);
+});
+
 test("a connection with more to do is served in the next round, without a wait", () => {
   const { loop, command, connect, reads, rounds, rig, waits } = start();
   command(listen(1, specOf()));

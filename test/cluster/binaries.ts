@@ -1,11 +1,13 @@
+import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { access, constants, readdir, rename, rm } from "node:fs/promises";
 import { homedir } from "node:os";
-import { join } from "node:path";
-import { goBuild, hasGo } from "./build.ts";
+import { dirname, join } from "node:path";
+import { createInterface } from "node:readline";
 import { withLock } from "./lock.ts";
 import { type BinaryName, type BinarySource, sourceOf } from "./modules.ts";
-import { type Progress, progressLines } from "./progress.ts";
+import { elapsed, type Progress, progressLines } from "./progress.ts";
+import { useModule } from "./releases.ts";
 
 /** Binaries that the integration tests need. */
 export const INTEGRATION_BINARIES = [
@@ -47,7 +49,7 @@ export async function binary(name: BinaryName, options: BinaryOptions = {}): Pro
   const source = sourceOf(name, env);
   const folder = folderOf(source, env);
   const path = join(folder, source.name);
-  if (!(await hasGo(env))) throw new Unavailable(unavailableReason(name, env));
+  if (!hasGo(env)) throw new Unavailable(unavailableReason(name, env));
   await withLock(
     join(folder, `${source.name}.lock`),
     async () => {
@@ -90,6 +92,46 @@ async function buildInto(source: BinarySource, folder: string, options: Required
   } finally {
     await rm(output, { force: true });
   }
+}
+
+/** Whether `go` can be started. */
+export function hasGo(env = process.env): boolean {
+  return spawnSync("go", ["version"], { env, stdio: "ignore" }).status === 0;
+}
+
+/** Maximum number of lines of Go's output in an error. */
+const TAIL_LINES = 20;
+const TICK_MS = 1_000;
+
+/**
+ * Builds one static binary from its module. Go fetches modules according to the user's own settings (GOPROXY, GOSUMDB).
+ */
+async function goBuild(source: BinarySource, output: string, options: Required<BinaryOptions>): Promise<void> {
+  const { env, progress } = options;
+  const started = performance.now();
+  const title = `${source.name} ${source.version}`;
+  progress.say(`${title}: building with Go, once; later runs find it in the cache`);
+  const { origin } = source;
+  const toolchain = typeof origin !== "string" && origin.fetchesGo ? { GOTOOLCHAIN: "auto" } : {};
+  const { cwd, flags } = await useModule(origin, source.name, { folder: dirname(output), env });
+  const child = spawn("go", ["build", "-v", ...flags, ...source.flags, "-o", output, source.package], {
+    cwd,
+    // The compiler collects garbage less often. This takes 20% less CPU time and more memory (measured with Helm).
+    env: { GOGC: "1000", ...env, CGO_ENABLED: "0", GOWORK: "off", GOOS: "", GOARCH: "", ...toolchain },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  // With `-v`, Go prints a line for each fetched module and each compiled package.
+  const lines: string[] = [];
+  createInterface({ input: child.stderr }).on("line", (line) => lines.push(line));
+  const status = () => progress.status(`${title}: ${lines.length} modules fetched and packages compiled so far`);
+  const ticker = setInterval(status, TICK_MS);
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", resolve);
+  }).finally(() => clearInterval(ticker));
+  if (code !== 0)
+    throw new Error(`${title}: go build ended with ${code}\n${lines.slice(-TAIL_LINES).join("\n").trim()}`);
+  progress.say(`${title}: built in ${elapsed(performance.now() - started)}`);
 }
 
 async function fromAssets(name: BinaryName, env: NodeJS.ProcessEnv): Promise<string | undefined> {

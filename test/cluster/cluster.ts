@@ -73,10 +73,17 @@ export class Cluster {
     return await this.tool("kubectl", ["-n", namespace, "exec", name.join("/"), "--", ...command]);
   }
 
-  /** The logs of all pods that a selector matches, since a time. */
+  /**
+   * The logs of all pods that a selector matches, since a time. The API rounds that time down to a second
+   * (`sinceTime` in PodLogOptions is a metav1.Time), so each line's own time decides.
+   */
   async logs(namespace: string, selector: string, since?: Date): Promise<string> {
-    const from = since === undefined ? [] : [`--since-time=${since.toISOString()}`];
-    return await this.kubectl("-n", namespace, "logs", "-l", selector, "--tail=-1", "--all-containers", ...from);
+    const args = ["-n", namespace, "logs", "-l", selector, "--tail=-1", "--all-containers"];
+    if (since === undefined) return await this.kubectl(...args);
+    const text = await this.kubectl(...args, `--since-time=${since.toISOString()}`, "--timestamps");
+    const lines = text.split("\n").map((line) => [line.slice(0, line.indexOf(" ")), line] as const);
+    const later = lines.filter(([time]) => Date.parse(time) >= since.getTime());
+    return later.map(([time, line]) => `${line.slice(time.length + 1)}\n`).join("");
   }
 
   /**

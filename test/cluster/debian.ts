@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readdir, rename, rm } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
 import { userCache } from "./binaries.ts";
-import { withLock } from "./lock.ts";
+import { madeOnce, withLock } from "./lock.ts";
 import { run } from "./node/run.ts";
 
 /** apt downloads as root, because its own user cannot write to a folder that only root can write to. */
@@ -33,35 +33,21 @@ export function whyNoDebian(): string | undefined {
  * apt's lists are updated and it is called again.
  */
 export async function unpackedDebian(name: string, packagesOf: () => Promise<readonly string[]>): Promise<string> {
-  const target = userCache(name);
-  if (existsSync(target)) return target;
-  await mkdir(dirname(target), { recursive: true });
-  // One process downloads, the others wait.
-  await withLock(
-    `${target}.lock`,
-    async () => {
-      if (!existsSync(target)) await unpackInto(target, packagesOf);
-    },
-    () => {},
-  );
-  return target;
-}
-
-async function unpackInto(target: string, packagesOf: () => Promise<readonly string[]>): Promise<void> {
-  const folder = await mkdtemp(`${target}-`);
-  try {
-    const download = async () => await apt([...DOWNLOAD, ...(await packagesOf())], folder);
-    await download().catch(async () => {
-      // The machine's package lists are older than those of Debian's servers.
-      await apt(["update"]);
-      await download();
-    });
-    const packages = (await readdir(folder)).filter((file) => file.endsWith(".deb"));
-    for (const file of packages) await run("dpkg-deb", "--extract", join(folder, file), join(folder, "root"));
-    await rename(join(folder, "root"), target);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  return await madeOnce(userCache(name), async (folder) => {
+    const files = await mkdtemp(`${folder}.packages-`);
+    try {
+      const download = async () => await apt([...DOWNLOAD, ...(await packagesOf())], files);
+      await download().catch(async () => {
+        // The machine's package lists are older than those of Debian's servers.
+        await apt(["update"]);
+        await download();
+      });
+      const packages = (await readdir(files)).filter((file) => file.endsWith(".deb"));
+      for (const file of packages) await run("dpkg-deb", "--extract", join(files, file), folder);
+    } finally {
+      await rm(files, { recursive: true, force: true });
+    }
+  });
 }
 
 /** A package and those of its dependencies that this machine lacks. */

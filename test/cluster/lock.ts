@@ -1,4 +1,5 @@
-import { mkdir, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 
@@ -34,6 +35,25 @@ export async function withLock<T>(path: string, work: () => Promise<T>, waiting:
     clearInterval(heartbeat);
     await rm(path, { force: true });
   }
+}
+
+/**
+ * Makes a folder once, and returns its path. `make` fills another folder, which then gets this name, so that the
+ * folder is never incomplete. One process makes it, and the others wait.
+ */
+export async function madeOnce(path: string, make: (folder: string) => Promise<void>): Promise<string> {
+  const work = async () => {
+    if (existsSync(path)) return;
+    const folder = await mkdtemp(`${path}-`);
+    try {
+      await make(folder);
+      await rename(folder, path);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  };
+  if (!existsSync(path)) await withLock(`${path}.lock`, work, () => {});
+  return path;
 }
 
 async function create(path: string): Promise<boolean> {

@@ -17,7 +17,7 @@ const QUERIES: Record<string, string[]> = {
   "cert-manager.yaml": ["get", "certificates,certificaterequests,orders,challenges,issuers", "-A", "-o", "yaml"],
 };
 
-/** Limit for one container's log. A user's cluster may have any number of containers. */
+/** Limit for one log. A user's cluster may have any number of containers. */
 const LIMIT = "--limit-bytes=20000000";
 
 /**
@@ -37,11 +37,11 @@ export async function collectLogs(cluster: Cluster, components?: string): Promis
   if (components !== undefined) await cp(components, logs, { recursive: true });
   else {
     await mkdir(logs);
-    for (const { namespace, pod, container, hasRestarted } of await containers(cluster)) {
-      const args = ["-n", namespace, "logs", pod, "-c", container, "--tail=-1", LIMIT];
-      const name = `${namespace}_${pod}_${container}`;
-      await keep(join("logs", `${name}.log`), args);
-      if (hasRestarted) await keep(join("logs", `${name}.previous.log`), [...args, "--previous"]);
+    for (const [namespace = "", pod = "", ...restarts] of await pods(cluster)) {
+      const args = ["-n", namespace, "logs", pod, "--all-containers", "--prefix", "--tail=-1", LIMIT];
+      await keep(join("logs", `${namespace}_${pod}.log`), args);
+      if (restarts.some((count) => count !== "0"))
+        await keep(join("logs", `${namespace}_${pod}.previous.log`), [...args, "--previous"]);
     }
   }
   return folder;
@@ -76,27 +76,11 @@ export async function summaryOf(cluster: Cluster): Promise<string> {
   return `${parts.join("")}--- switchback status\n${stdout}${stderr}`;
 }
 
-interface ContainerStatus {
-  readonly name: string;
-  readonly restartCount: number;
-}
-
-interface PodList {
-  readonly items: readonly {
-    readonly metadata: { readonly namespace: string; readonly name: string };
-    readonly status?: {
-      readonly initContainerStatuses?: readonly ContainerStatus[];
-      readonly containerStatuses?: readonly ContainerStatus[];
-    };
-  }[];
-}
-
-/** Every container of every pod, if the container was ever started. */
-async function containers(cluster: Cluster) {
-  const { items } = await cluster.get<PodList>("pods", "-A").catch((): PodList => ({ items: [] }));
-  return items.flatMap(({ metadata: { namespace, name: pod }, status }) =>
-    [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])].map(({ name, restartCount }) => {
-      return { namespace, pod, container: name, hasRestarted: restartCount > 0 };
-    }),
-  );
+/** Namespace and name of each pod, and how often each of its containers has restarted. */
+async function pods(cluster: Cluster): Promise<string[][]> {
+  const statuses = ["initContainerStatuses", "containerStatuses"].map((name) => `{.status.${name}[*].restartCount}`);
+  const jsonpath = `{range .items[*]}{.metadata.namespace} {.metadata.name} ${statuses.join(" ")}{"\\n"}{end}`;
+  const text = await cluster.kubectl("get", "pods", "-A", "-o", `jsonpath=${jsonpath}`).catch(() => "");
+  const lines = text.split("\n").filter((line) => line !== "");
+  return lines.map((line) => line.trim().split(/ +/));
 }

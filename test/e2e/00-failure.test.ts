@@ -20,6 +20,8 @@ import { removeSwitchback, restoreCertManager } from "./switchback.ts";
 
 // Without Switchback in the cluster: the failure that Switchback cures.
 
+export const needs = ["node"];
+
 const WAITING = "waits.example.com";
 const BROKEN_HEADER = /broken header: ".*" while reading PROXY protocol/s;
 

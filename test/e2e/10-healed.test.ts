@@ -18,6 +18,8 @@ import {
 
 // The README's cure, which is one command.
 
+export const needs = ["node"];
+
 const LATER = "later.example.com";
 
 let cluster: Cluster;

@@ -9,6 +9,8 @@ import { certManagerInStep, certManagerWorkloads, installSwitchback } from "./sw
 // With `restart`, the controller restarts pods that do not have the current names. Nobody restarts cert-manager by
 // hand.
 
+export const needs = ["node"];
+
 const NAME = "restart.example.com";
 
 let cluster: Cluster;

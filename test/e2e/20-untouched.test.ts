@@ -14,6 +14,8 @@ import { frontAddresses, resolvedLine } from "./switchback.ts";
 
 // Pods and settings that did not opt in are unchanged.
 
+export const needs: string[] = [];
+
 const { other, target } = clusterTarget();
 
 let cluster: Cluster;

@@ -11,6 +11,8 @@ import { publishedMap } from "./switchback.ts";
 
 // The ingress controllers see the address of the calling pod, not that of the relay.
 
+export const needs = ["node"];
+
 const AT_TRAEFIK = "traefik.example.com";
 const BY_ROUTE = "route.example.com";
 

@@ -4,13 +4,15 @@ import { after, before, test } from "node:test";
 import { type LoadBalancer, NGINX, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
-import { found } from "./asked.ts";
+import { found } from "./gateways.ts";
 import { clientAddresses, getMapped, optIn } from "./opted-in.ts";
 import { CERTIFICATE, gatewayAndRoute, NAME, setIngressAddress } from "./shop.ts";
 import { frontAddress, installSwitchback, leaderStatus, publishedMap } from "./switchback.ts";
 
 // Two ingress controllers with different PROXY versions at the same time. No target is configured; they are found by
 // their load balancers' addresses.
+
+export const needs = ["node"];
 
 const BY_ROUTE = "gateway.example.com";
 const PROTOCOL = "switchback.dev/proxy-protocol";

@@ -3,13 +3,15 @@ import { after, before, test } from "node:test";
 import { addressesOf, NGINX, publishAddress, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
-import { answered, answers, FOLLOWED_S, found, mapped } from "./asked.ts";
+import { answered, answers, FOLLOWED_S, found, mapped } from "./gateways.ts";
 import { getMapped, optIn } from "./opted-in.ts";
 import { CERTIFICATE, gatewayAndRoute, getInside, ingress, NAME, setIngressAddress } from "./shop.ts";
 import { frontAddress, installSwitchback, leaderStatus, publishedMap } from "./switchback.ts";
 
 // No target is configured and no Service has an annotation. The proxies ask the ingress controllers whether they expect
 // a PROXY header.
+
+export const needs = ["node", "ipv4", "long"];
 
 const BY_ROUTE = "gateway.example.com";
 const ROUTE = gatewayAndRoute("asked", BY_ROUTE, CERTIFICATE);

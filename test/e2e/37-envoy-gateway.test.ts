@@ -7,12 +7,15 @@ import { service } from "../cluster/addons/objects.ts";
 import type { Cluster, KubeObject } from "../cluster/cluster.ts";
 import { createTestCa } from "../cluster/pki.ts";
 import { withCluster } from "../cluster/whole.ts";
-import { answered, answers, FOLLOWED_S, mapped } from "./asked.ts";
 import {
   addressArrives,
+  answered,
+  answers,
   certificate,
+  FOLLOWED_S,
   failsInside,
   foundWithoutUs,
+  mapped,
   trustIsSeen,
   trustSetting,
   worksOutside,
@@ -24,6 +27,8 @@ import { installSwitchback, publishedMap } from "./switchback.ts";
 
 // Envoy Gateway with its own Envoys, without annotations or configuration for Switchback. The proxies ask whether it
 // expects a PROXY header.
+
+export const needs = ["node", "ipv4", "long", "envoy-gateway"];
 
 const BY_ROUTE = "envoy.example.com";
 const BY_SET = "set.example.com";

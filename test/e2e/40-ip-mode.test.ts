@@ -9,6 +9,8 @@ import { getInside, NAME } from "./shop.ts";
 // The README's "When not to use it": with `ipMode: Proxy`, kube-proxy short-circuits nothing, so there is nothing to
 // cure.
 
+export const needs = ["node"];
+
 let cluster: Cluster;
 
 before(async () => {

@@ -10,6 +10,8 @@ import { frontAddresses, leaderStatus, publishedMap } from "./switchback.ts";
 // A node of a dual-stack cluster loses IPv6. Its IPv6 packets vanish, without any error. Names have an address of each
 // family.
 
+export const needs = ["node", "dual-stack"];
+
 const URL_OF_NAME = `http://${NAME}/`;
 const REQUESTS = 20;
 

@@ -13,6 +13,8 @@ import type { Load } from "./unnoticed.ts";
 // An upgrade changes a setting and replaces every process. Users who create pods or call public names must not notice
 // it.
 
+export const needs: string[] = [];
+
 const COMPONENTS = ["controller", "webhook", "proxy"];
 /** Much longer than the upgrade takes. */
 const LOAD_SECONDS = 200;

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { service } from "../cluster/addons/objects.ts";
-import type { Cluster } from "../cluster/cluster.ts";
+import type { Cluster, KubeObject } from "../cluster/cluster.ts";
+import { type ClusterNode, FIRST_NODE as FIRST, SECOND_NODE as SECOND } from "../cluster/node/layout.ts";
 import { setSecondNodeLink } from "../cluster/node/network.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { createPods } from "./concurrent-pods.ts";
@@ -10,21 +11,12 @@ import { OPTED_IN } from "./opted-in.ts";
 import { programCommand, programDeployment } from "./programs/run.ts";
 import { type Answer, ingress, NAME, openShop } from "./shop.ts";
 import { installSwitchback, publishedMap, SYSTEM, withAgent } from "./switchback.ts";
-import {
-  FIRST,
-  isLeaderOn,
-  leadsOn,
-  onEachNode,
-  podOn,
-  readyEndpoints,
-  relayedBy,
-  SECOND,
-  secondsSince,
-} from "./two-nodes.ts";
 import type { Load } from "./unnoticed.ts";
 
 // A proxy, an agent and a client on each of two nodes. The second node is drained, cut off, and comes back. The ingress
 // controller is on the first node, so that requests can fail only because a part of Switchback is lost.
+
+export const needs = ["node", "two-nodes"];
 
 const OURS = `http://${NAME}/`;
 /** A Service without Switchback. It has as many backends as a name has proxies: one on each node. */
@@ -38,6 +30,7 @@ const CUT_MS = 20_000;
 /** The endpoints of two Services do not reach kube-proxy at the same moment. */
 const APART_MS = 2_000;
 const PODS = 10;
+const HEALTH_PORT = 8082;
 
 interface Paced {
   readonly asked: number;
@@ -82,7 +75,7 @@ after(async () => {
 });
 
 async function client(node: typeof FIRST, ...args: string[]): Promise<string> {
-  const pod = await podOn(cluster, node, OPTED_IN, "client");
+  const pod = await podOn(node, OPTED_IN, "client");
   return (await cluster.exec(`${OPTED_IN}/${pod}`, ...programCommand("client", ...args))).stdout.trim();
 }
 
@@ -115,12 +108,12 @@ async function followsTo(node: typeof FIRST, name: string): Promise<void> {
 
 const bothServe = () =>
   cluster.until("a proxy on each node serves", 90, async () => {
-    return (await readyEndpoints(cluster, SYSTEM, "switchback-ingress-nginx")).length === 2 || undefined;
+    return (await readyEndpoints(SYSTEM, "switchback-ingress-nginx")).length === 2 || undefined;
   });
 
 test("each node has a proxy, and a pod on each node reaches the name", async () => {
   for (const node of [FIRST, SECOND]) {
-    await podOn(cluster, node, SYSTEM, "proxy");
+    await podOn(node, SYSTEM, "proxy");
     await answers(node);
   }
 });
@@ -163,7 +156,7 @@ for (const distribution of ["PreferClose", "PreferSameNode"]) {
       [FIRST, SECOND],
       [SECOND, FIRST],
     ] as const) {
-      const relayed = async () => [await relayedBy(cluster, own), await relayedBy(cluster, elsewhere)] as const;
+      const relayed = async () => [await relayedBy(own), await relayedBy(elsewhere)] as const;
       await cluster.until(`only the proxy on ${own.name} serves`, 60, async () => {
         const before = await relayed();
         const [{ asked, failed }] = JSON.parse(await client(own, "pace", "3", "100", OURS)) as [Paced];
@@ -199,13 +192,13 @@ test("the leader's node is cut off: no more requests fail than with a plain Serv
     return !("trafficDistribution" in spec) || undefined;
   });
   await bothServe();
-  await leadsOn(cluster, SECOND);
+  await leadsOn(SECOND);
   let unnamed = 0;
   let noticed = "";
   const { ours, other } = await paced(async () => {
     const cut = performance.now();
     await setSecondNodeLink("down");
-    const led = cluster.until("another leads", 60, async () => (await isLeaderOn(cluster, FIRST)) || undefined);
+    const led = cluster.until("another leads", 60, async () => (await isLeaderOn(FIRST)) || undefined);
     const leading = led.then(() => t.diagnostic(`another controller leads after ${secondsSince(cut)} s`));
     const mapped = (async () => {
       await cluster.apply(ingress("meanwhile", "meanwhile.example.com", "nginx"));
@@ -216,10 +209,7 @@ test("the leader's node is cut off: no more requests fail than with a plain Serv
     await Promise.all([leading, mapped, pods]);
     unnamed = (await pods).filter((revision) => revision === "").length;
     await cluster.until("Kubernetes notices", 120, async () => {
-      const left = [
-        await readyEndpoints(cluster, SYSTEM, "switchback-ingress-nginx"),
-        await readyEndpoints(cluster, OPTED_IN, PLAIN),
-      ];
+      const left = [await readyEndpoints(SYSTEM, "switchback-ingress-nginx"), await readyEndpoints(OPTED_IN, PLAIN)];
       return left.every(({ length }) => length === 1) || undefined;
     });
     noticed = secondsSince(cut);
@@ -248,5 +238,82 @@ test("the node comes back: its pods are answered and get the names they missed, 
   await followsTo(SECOND, "meanwhile.example.com");
   t.diagnostic(`its pods are answered and have the new name after ${secondsSince(joined)} s`);
   await bothServe();
-  assert.ok(await isLeaderOn(cluster, FIRST));
+  assert.ok(await isLeaderOn(FIRST));
 });
+
+/** Converts a Deployment to a DaemonSet, which has one pod on each node. A drain does not remove these pods. */
+function onEachNode({ spec, ...object }: KubeObject): KubeObject {
+  const { replicas: _replicas, ...rest } = spec as Record<string, unknown>;
+  return { ...object, kind: "DaemonSet", spec: rest } as KubeObject;
+}
+
+interface RawPod {
+  readonly metadata: { readonly name: string; readonly deletionTimestamp?: string };
+  readonly spec: { readonly nodeName?: string };
+}
+
+/** The only pod of a Switchback component or of a test workload on a node, without those that are being deleted. */
+async function podOn(node: ClusterNode, namespace: string, name: string): Promise<string> {
+  const label = namespace === SYSTEM ? `app.kubernetes.io/component=${name}` : `app=${name}`;
+  const { items } = await cluster.get<{ items: RawPod[] }>("-n", namespace, "pods", "-l", label);
+  const alive = items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  const [pod, ...others] = alive.filter(({ spec }) => spec.nodeName === node.name);
+  assert.ok(
+    pod && others.length === 0,
+    `${name} on ${node.name}: ${JSON.stringify(alive.map(({ spec }) => spec.nodeName))}`,
+  );
+  return pod.metadata.name;
+}
+
+/** The name of the leading controller's pod. The pod may be lost already. */
+async function leader(): Promise<string | undefined> {
+  const { spec } = await cluster.get<{ spec: { holderIdentity?: string } }>(
+    ...["-n", SYSTEM, "lease", "switchback-controller"],
+  );
+  return spec.holderIdentity;
+}
+
+async function isLeaderOn(node: ClusterNode): Promise<boolean> {
+  return (await leader()) === (await podOn(node, SYSTEM, "controller"));
+}
+
+/** Makes the controller on this node lead, by deleting a leader on another node. */
+async function leadsOn(node: ClusterNode): Promise<void> {
+  await cluster.until(`the controller on ${node.name} leads`, 90, async () => {
+    if (await isLeaderOn(node)) return true;
+    const other = await leader();
+    if (other) await cluster.kubectl("-n", SYSTEM, "delete", "pod", other, "--ignore-not-found");
+    return undefined;
+  });
+  await cluster.rolledOut(SYSTEM, "deployment/switchback-controller");
+}
+
+interface RawSlices {
+  readonly items: readonly {
+    readonly endpoints?: readonly {
+      readonly addresses: readonly string[];
+      readonly conditions?: { readonly ready?: boolean };
+    }[];
+  }[];
+}
+
+/** The addresses to which kube-proxy may send a Service's connections. */
+async function readyEndpoints(namespace: string, service: string): Promise<string[]> {
+  const of = ["-n", namespace, "endpointslices", "-l", `kubernetes.io/service-name=${service}`];
+  const { items } = await cluster.get<RawSlices>(...of);
+  const endpoints = items.flatMap(({ endpoints: all }) => all ?? []);
+  return endpoints.filter(({ conditions }) => conditions?.ready !== false).flatMap(({ addresses }) => addresses);
+}
+
+/** Number of connections that the proxy on a node has accepted. */
+async function relayedBy(node: ClusterNode): Promise<number> {
+  const pod = await podOn(node, SYSTEM, "proxy");
+  const path = `/api/v1/namespaces/${SYSTEM}/pods/${pod}:${HEALTH_PORT}/proxy/metrics`;
+  const lines = (await cluster.kubectl("get", "--raw", path)).split("\n");
+  const counts = lines.filter((line) => line.startsWith("switchback_proxy_connections_total{"));
+  return counts.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
+}
+
+function secondsSince(started: number): string {
+  return ((performance.now() - started) / 1000).toFixed(1);
+}

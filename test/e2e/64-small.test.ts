@@ -18,6 +18,8 @@ import {
 
 // The chart's profile `small`: one process provides the same cure. At the end, the default profile is restored.
 
+export const needs = ["node", "ipv4"];
+
 const SMALL = "small.example.com";
 const DEPLOYMENT = "switchback-all";
 const COMPONENT = "app.kubernetes.io/component=all";

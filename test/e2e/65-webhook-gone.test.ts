@@ -10,6 +10,8 @@ import { leaderStatus, SYSTEM, webhookAnswers } from "./switchback.ts";
 
 // Switchback must never block a pod. Without the webhook, pods are created as if Switchback had never been there.
 
+export const needs: string[] = [];
+
 let cluster: Cluster;
 
 before(async () => {

@@ -12,6 +12,8 @@ import { clusterIPs, publishedMap, resolvedLine } from "./switchback.ts";
 // A load balancer without PROXY protocol, whose address does not answer to pods. Names lead to the ingress controller's
 // own Service.
 
+export const needs = ["node"];
+
 const AT_PLAIN = "plain.example.com";
 
 let cluster: Cluster;

@@ -10,6 +10,8 @@ import { installSwitchback, restartAllOfCertManager, SYSTEM } from "./switchback
 // Settings of the chart that only a real node can test: the check after an install, `helm test` (its pod runs the
 // doctor), and a webhook in its node's network.
 
+export const needs = ["node", "ipv4"];
+
 let cluster: Cluster;
 
 before(async () => {

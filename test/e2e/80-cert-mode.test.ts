@@ -6,9 +6,11 @@ import { admissionCounts, clientRevision, createPods } from "./concurrent-pods.t
 import { optIn } from "./opted-in.ts";
 import type { Condition } from "./shop.ts";
 import { prepared } from "./stand-in.ts";
-import { installSwitchback, SYSTEM } from "./switchback.ts";
+import { installSwitchback, SYSTEM, secretData } from "./switchback.ts";
 
 // Switches the serving certificate to the cluster's cert-manager and back while pods are created.
+
+export const needs = ["ipv4", "cert-manager"];
 
 const NAME = "switchback-webhook";
 const SETTLE_MS = 5_000;
@@ -34,10 +36,6 @@ async function whilePodsAreMade(work: () => Promise<void>): Promise<void> {
   assert.deepEqual(await admissionCounts(cluster), countsBefore, "no webhook call failed open or was rejected");
 }
 
-async function servingSecret(): Promise<Record<string, string>> {
-  return (await cluster.get<{ data: Record<string, string> }>("-n", SYSTEM, "secret", "switchback-webhook-tls")).data;
-}
-
 function decoded(base64: string | undefined): string {
   return Buffer.from(base64 ?? "", "base64").toString();
 }
@@ -58,7 +56,7 @@ async function inForce(): Promise<void> {
   await cluster.until("cert-manager's CA is in the caBundle", 90, async () => {
     const { status } = await cluster.get<{ status?: { conditions?: Condition[] } }>("-n", SYSTEM, "certificate", NAME);
     const isReady = status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True");
-    const secret = await servingSecret();
+    const secret = await secretData(cluster, "serving");
     const ca = decoded(secret["ca.crt"]);
     return (isReady && (await bundles()).every((bundle) => decoded(bundle).includes(ca))) || undefined;
   });
@@ -73,13 +71,17 @@ test("the certificate changes from the controller's own to cert-manager's", asyn
 
 test("cert-manager renews the certificate", async () => {
   await whilePodsAreMade(async () => {
-    const { "tls.crt": old } = await servingSecret();
+    const { "tls.crt": old } = await secretData(cluster, "serving");
     // `cmctl renew` does the same.
     const condition = { type: "Issuing", status: "True", reason: "ManuallyTriggered", message: "renewed by a test" };
     const status = { conditions: [{ ...condition, lastTransitionTime: new Date().toISOString() }] };
     const patch = ["--subresource=status", "--type=merge", "-p", JSON.stringify({ status })];
     await cluster.kubectl("-n", SYSTEM, "patch", "certificate", NAME, ...patch);
-    await cluster.until("another certificate", 60, async () => (await servingSecret())["tls.crt"] !== old || undefined);
+    await cluster.until(
+      "another certificate",
+      60,
+      async () => (await secretData(cluster, "serving"))["tls.crt"] !== old || undefined,
+    );
     await inForce();
   });
 });
@@ -90,15 +92,15 @@ test("cert-manager renews the certificate", async () => {
  */
 async function ownAgain(theirs: string): Promise<void> {
   await cluster.until("the controller's certificate, and its CA alone in the caBundle", 90, async () => {
-    const { "tls.crt": leaf } = await servingSecret();
-    const { data } = await cluster.get<{ data: Record<string, string> }>("-n", SYSTEM, "secret", "switchback-ca");
-    return (leaf !== theirs && (await bundles()).every((bundle) => bundle === data["ca.crt"])) || undefined;
+    const { "tls.crt": leaf } = await secretData(cluster, "serving");
+    const { "ca.crt": ca } = await secretData(cluster, "ca");
+    return (leaf !== theirs && (await bundles()).every((bundle) => bundle === ca)) || undefined;
   });
 }
 
 // cert-manager's CA must stay trusted until every replica serves our own certificate.
 test("the certificate changes back to the controller's own", async () => {
-  const { "tls.crt": theirs = "" } = await servingSecret();
+  const { "tls.crt": theirs = "" } = await secretData(cluster, "serving");
   await whilePodsAreMade(async () => {
     await installSwitchback(cluster, { config: { certs: { overlapSeconds: 5 } } });
     await ownAgain(theirs);

@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { parseAllDocuments } from "yaml";
 import { NGINX } from "../cluster/addons/load-balancers.ts";
-import { namespace } from "../cluster/addons/objects.ts";
+import { namespace, RESTRICTED_CONTAINER, RESTRICTED_POD } from "../cluster/addons/objects.ts";
 import type { Cluster, KubeObject } from "../cluster/cluster.ts";
 import { ADDRESSES } from "../cluster/node/layout.ts";
 import { withCluster } from "../cluster/whole.ts";
+import { clusterTarget } from "./cluster-target.ts";
 import { MONITORING } from "./network-policy.ts";
-import { programCommand, programDeployment } from "./programs/run.ts";
-import { hookStandIns, listeningPorts, type Place, podPlace, reached } from "./reach.ts";
+import { imageName, programCommand, programDeployment } from "./programs/run.ts";
 import { AGENTS, installSwitchback, SYSTEM, withAgent } from "./switchback.ts";
 
 // Tests the chart's NetworkPolicies, as narrow as network-policy.ts makes them. They must allow what is needed and
@@ -15,10 +16,14 @@ import { AGENTS, installSwitchback, SYSTEM, withAgent } from "./switchback.ts";
 // component might connect to. Programs of the node itself, such as its API server and kubelet, can reach its pods
 // despite any policy.
 
+export const needs = ["node", "ipv4", "network-policies"];
+
 const STRANGER = "stranger";
 const COMPONENTS = { controller: SYSTEM, webhook: SYSTEM, proxy: SYSTEM, agent: AGENTS } as const;
 type Component = keyof typeof COMPONENTS;
-type Pod = Extract<Place, { pod: string }>;
+type Pod = { pod: string; address: string };
+/** The place from which a test tries what it can reach: a pod, or an address of the internet. */
+type Place = Pod | { outside: string };
 /** What a port is for. */
 type Purpose = "health" | "webhook" | "relay";
 
@@ -26,6 +31,8 @@ type Purpose = "health" | "webhook" | "relay";
 const STRICT_PORT = 8080;
 const HEALTH: Readonly<Record<Component, number>> = { controller: 8080, webhook: 8081, proxy: 8082, agent: 8083 };
 const WEBHOOK = 8443;
+/** The state of a listening socket in the kernel's list. */
+const LISTENING = "0A";
 
 let cluster: Cluster;
 let stranger: Pod;
@@ -44,7 +51,7 @@ before(async () => {
   for (const name of [STRANGER, MONITORING]) {
     await cluster.apply(namespace(name), programDeployment(name, "pod", programCommand("strict")));
   }
-  const standIns = await hookStandIns(cluster);
+  const standIns = await hookStandIns();
   hookObjects = [...standIns.policies, ...standIns.pods];
   assert.equal(standIns.pods.length, 2);
   await cluster.delete(...standIns.pods);
@@ -52,17 +59,17 @@ before(async () => {
   await cluster.kubectl("-n", SYSTEM, "wait", "--for=condition=Ready", "--timeout=60s", "pod", ...HOOKS);
   hooks = [];
   for (const name of HOOKS) {
-    hooks.push(await podPlace(cluster, SYSTEM, `app.kubernetes.io/component=${name.replace("switchback-", "")}`));
+    hooks.push(await podPlace(SYSTEM, `app.kubernetes.io/component=${name.replace("switchback-", "")}`));
   }
   await cluster.rolledOut(STRANGER, "deployment/pod");
   await cluster.rolledOut(MONITORING, "deployment/pod");
-  stranger = await podPlace(cluster, STRANGER, "app=pod");
-  monitoring = await podPlace(cluster, MONITORING, "app=pod");
+  stranger = await podPlace(STRANGER, "app=pod");
+  monitoring = await podPlace(MONITORING, "app=pod");
   for (const [component, of] of Object.entries(COMPONENTS) as [Component, string][]) {
     const selector = `app.kubernetes.io/name=switchback,app.kubernetes.io/component=${component}`;
-    const pod = await podPlace(cluster, of, selector);
+    const pod = await podPlace(of, selector);
     components.set(component, pod);
-    ports.set(component, await listeningPorts(cluster, pod.pod));
+    ports.set(component, await listeningPorts(pod.pod));
   }
 });
 
@@ -109,19 +116,19 @@ test("every component listens, and the proxy also listens for connections of pod
 });
 
 test("any pod reaches the proxies' relaying ports, and no other port of a component", async () => {
-  assert.deepEqual(await reached(cluster, stranger, all()), portsFor("relay"));
+  assert.deepEqual(await reached(stranger, all()), portsFor("relay"));
 });
 
 test("a pod that may read metrics also reaches health ports, but not the webhook", async () => {
-  assert.deepEqual(await reached(cluster, monitoring, all()), portsFor("health", "relay"));
+  assert.deepEqual(await reached(monitoring, all()), portsFor("health", "relay"));
 });
 
 test("an API server on another machine reaches webhook and health ports, but no relaying port", async () => {
-  assert.deepEqual(await reached(cluster, apiServerElsewhere, all()), portsFor("health", "webhook"));
+  assert.deepEqual(await reached(apiServerElsewhere, all()), portsFor("health", "webhook"));
 });
 
 test("no other client outside the cluster reaches any port", async () => {
-  assert.deepEqual(await reached(cluster, internet, all()), []);
+  assert.deepEqual(await reached(internet, all()), []);
 });
 
 test("components reach no port of each other, but the controller reaches webhook's and proxy's health", async () => {
@@ -131,7 +138,7 @@ test("components reach no port of each other, but the controller reaches webhook
       component === "controller" && port.purpose === "health" && port.component !== "agent";
     const addresses = others.map(({ address }) => address);
     const expected = others.filter(isFollowed).map(({ address }) => address);
-    assert.deepEqual(await reached(cluster, place(component), addresses), expected, component);
+    assert.deepEqual(await reached(place(component), addresses), expected, component);
   }
 });
 
@@ -155,7 +162,7 @@ async function anything(): Promise<string[]> {
 
 test("a pod without a policy reaches all of these, so only a policy refuses what fails below", async () => {
   const addresses = await anything();
-  assert.deepEqual(await reached(cluster, monitoring, addresses), addresses);
+  assert.deepEqual(await reached(monitoring, addresses), addresses);
 });
 
 test("each component reaches the API server and what else it needs: DNS, the ingress controllers", async () => {
@@ -167,16 +174,16 @@ test("each component reaches the API server and what else it needs: DNS, the ing
     agent: API_SERVER,
   };
   for (const component of components.keys()) {
-    assert.deepEqual(await reached(cluster, place(component), addresses), expected[component], component);
+    assert.deepEqual(await reached(place(component), addresses), expected[component], component);
   }
 });
 
 test("the pods that `helm uninstall` runs reach only the API server, and nobody reaches them", async () => {
   const addresses = await anything();
   for (const hook of hooks) {
-    assert.deepEqual(await reached(cluster, hook, addresses), API_SERVER, hook.pod);
+    assert.deepEqual(await reached(hook, addresses), API_SERVER, hook.pod);
     for (const from of [stranger, monitoring, apiServerElsewhere]) {
-      assert.deepEqual(await reached(cluster, from, [`tcp:${hook.address}:${STRICT_PORT}`]), [], hook.pod);
+      assert.deepEqual(await reached(from, [`tcp:${hook.address}:${STRICT_PORT}`]), [], hook.pod);
     }
   }
 });
@@ -185,12 +192,76 @@ test("if the policy of a component is deleted, every pod reaches all its ports",
   const names = Object.entries(COMPONENTS).map(([component, of]) => [of, `switchback-${component}`] as const);
   for (const [of, name] of names) await cluster.kubectl("-n", of, "delete", "networkpolicy", name);
   await cluster.until("all ports are open", 30, async () => {
-    return (await reached(cluster, stranger, all())).length === all().length || undefined;
+    return (await reached(stranger, all())).length === all().length || undefined;
   });
   await installSwitchback(cluster, withAgent());
   await cluster.until("they are closed again", 30, async () => {
-    const answered = await reached(cluster, stranger, all());
+    const answered = await reached(stranger, all());
     assert.deepEqual(answered, portsFor("relay"));
     return true;
   });
 });
+
+/** Which of the addresses (`tcp:IP:PORT`, `dns:IP`: programs/client.ts) answer a client at this place. */
+async function reached(place: Place, addresses: readonly string[]): Promise<string[]> {
+  const [source, run] =
+    "pod" in place
+      ? ["any", (...command: string[]) => cluster.exec(place.pod, ...command)]
+      : [place.outside, (_: string, ...args: string[]) => cluster.outside(process.execPath, ...args)];
+  const [node = "", ...args] = programCommand("client", "reach", source, ...addresses);
+  const { stdout, stderr } = await run(node, ...args);
+  assert.match(stdout, /^\[/, stderr);
+  return JSON.parse(stdout) as string[];
+}
+
+interface RawPods {
+  items: { metadata: { name: string; deletionTimestamp?: string }; status: { podIP?: string } }[];
+}
+
+/** One of the pods that a selector matches, without those that are being deleted. */
+async function podPlace(namespace: string, selector: string): Promise<Pod> {
+  const { items } = await cluster.get<RawPods>("-n", namespace, "pods", "-l", selector);
+  const pod = items.find(({ metadata }) => metadata.deletionTimestamp === undefined);
+  assert.ok(pod?.status.podIP, `${namespace}: no pod has ${selector}`);
+  return { pod: `${namespace}/${pod.metadata.name}`, address: pod.status.podIP };
+}
+
+/** The TCP ports at which other machines can reach a pod, from the kernel's list. */
+async function listeningPorts(pod: string): Promise<number[]> {
+  const program = `for (const file of ["tcp", "tcp6"]) console.log(fs.readFileSync("/proc/net/" + file, "utf8"))`;
+  const { stdout, stderr } = await cluster.exec(pod, "node", "-e", program);
+  const sockets = stdout.split("\n").map((line) => line.trim().split(/\s+/));
+  const own = sockets.filter(([, , , state]) => state === LISTENING).map(([, local = ""]) => local.split(":"));
+  const ports = own.filter(([address]) => address !== "0100007F").map(([, port = ""]) => Number.parseInt(port, 16));
+  assert.ok(ports.length > 0, stderr);
+  return [...new Set(ports)].sort((a, b) => a - b);
+}
+
+/** The NetworkPolicies that exist only while `helm uninstall` runs, and a stand-in for the pod of each hook. */
+async function hookStandIns(): Promise<{ policies: KubeObject[]; pods: KubeObject[] }> {
+  const hooks = await cluster.helm("get", "hooks", "switchback", "--namespace", SYSTEM);
+  const objects = parseAllDocuments(hooks).map((document) => document.toJS() as KubeObject);
+  const policies = objects.filter(({ kind }) => kind === "NetworkPolicy");
+  const jobs = objects.filter(({ kind }) => kind === "Job") as (KubeObject & {
+    spec: { template: { metadata: { labels: Record<string, string> } } };
+  })[];
+  const pods = jobs.map(({ metadata, spec }) => ({
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { ...metadata, labels: spec.template.metadata.labels },
+    spec: {
+      terminationGracePeriodSeconds: 0,
+      securityContext: RESTRICTED_POD,
+      containers: [
+        {
+          name: "main",
+          image: imageName(),
+          imagePullPolicy: clusterTarget().image.pullPolicy,
+          command: programCommand("strict"),
+          securityContext: RESTRICTED_CONTAINER,
+        },
+      ],
+    },
+  }));
+  return { policies, pods };
+}

@@ -12,6 +12,8 @@ import { AGENTS, installSwitchback, OPT_IN, SYSTEM, withAgent } from "./switchba
 // Uninstall: `helm uninstall` restarts the pods that hold our addresses, where it is allowed to. It refuses while other
 // pods hold one.
 
+export const needs: string[] = [];
+
 /** A namespace whose running pods the node's agent keeps current. Its pod existed before the namespace opted in. */
 const FOLLOWING = "following";
 const isOwn = clusterTarget().other === undefined;

@@ -6,10 +6,12 @@ import { withCluster } from "../cluster/whole.ts";
 import { clusterTarget } from "./cluster-target.ts";
 import { programCommand, programDeployment } from "./programs/run.ts";
 import type { Answer } from "./shop.ts";
-import { installSwitchback, OPT_IN, SYSTEM } from "./switchback.ts";
+import { installSwitchback, OPT_IN, publishedMap, SYSTEM } from "./switchback.ts";
 
 // What every cluster can test with only the image of Switchback: a stand-in for an ingress controller that rejects
 // clients without a PROXY header, a pod that opted in, a pod that did not, and the uninstall.
+
+export const needs: string[] = [];
 
 const NAMESPACE = "switchback-e2e";
 const CLASS = "switchback-e2e";
@@ -67,8 +69,7 @@ test("the chart installs, and the name of the Ingress is published", async () =>
   const targets = [{ name: "strict", upstream, classes: [CLASS], ports: [{ port: 80, protocol: "v1" }] }];
   await installSwitchback(cluster, { config: { targets } });
   await cluster.until("the name is published", 60, async () => {
-    const maps = await cluster.kubectl("-n", SYSTEM, "get", "configmaps", "-l", "switchback.dev/map", "-o", "yaml");
-    return maps.includes(HOST) || undefined;
+    return (await publishedMap(cluster)).includes(HOST) || undefined;
   });
 });
 

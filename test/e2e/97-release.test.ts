@@ -26,6 +26,8 @@ import { unnoticed } from "./unnoticed.ts";
 // The life of a release: the image that the Dockerfile builds, and the chart that `npm run release` writes, packaged by
 // Helm. No node can pull anything, so the image is imported as docs/install.md says for clusters without a network.
 
+export const needs = ["node", "ipv4"];
+
 const TOP = join(import.meta.dirname, "..", "..");
 const REGISTRY = "released.test";
 const { version } = JSON.parse(readFileSync(join(TOP, "package.json"), "utf8")) as { version: string };

@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { NGINX, PLAIN, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import { accessBy, Cluster } from "../cluster/cluster.ts";
+import { PRODUCT_IMAGE } from "../cluster/images.ts";
 import { statePath } from "../cluster/node/layout.ts";
 import { NotHere } from "../cluster/node/requirements.ts";
-import { PRODUCT_IMAGE } from "../cluster/product-image.ts";
 import { SHOP } from "./shop.ts";
 
 // The cluster for the tests. It is this machine's own node with all its add-ons, or the unchanged cluster that

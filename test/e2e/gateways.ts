@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { foundName } from "#controller/targets/service-view.ts";
 import type { Finding } from "#doctor/findings.ts";
 import type { ReportDocument } from "#doctor/report.ts";
 import { frontName } from "#lib/documents/listeners.ts";
@@ -8,15 +9,52 @@ import { setAddress } from "../cluster/addons/internet.ts";
 import type { PublishedService } from "../cluster/addons/load-balancers.ts";
 import type { Cluster, KubeObject } from "../cluster/cluster.ts";
 import { createTestCa } from "../cluster/pki.ts";
-import { found } from "./asked.ts";
 import { clientAddresses, getMapped } from "./opted-in.ts";
 import { imageName } from "./programs/run.ts";
 import { getInside, getOutside, SHOP } from "./shop.ts";
+import { frontAddress, leaderStatus, publishedMap } from "./switchback.ts";
 
-// Shared by the tests of real ingress controllers: checks without Switchback, with it, and with the doctor.
+// Shared by the tests of real ingress controllers: checks without Switchback, with it, and with the doctor. The proxies
+// ask the ingress controllers whether they expect a PROXY header.
 
 const PAGES = join(import.meta.dirname, "..", "..", "docs", "trust");
 const READY_S = 120;
+
+/**
+ * Time from a change of an ingress controller to the change of its names: 30 s until it is noticed, 20 s of equal
+ * answers, and the pauses.
+ */
+export const FOLLOWED_S = 120;
+
+/** The name of the target that discovery creates for a load balancer's Service. */
+export const found = ({ namespace, service }: Omit<PublishedService, "address">): string =>
+  foundName(namespace, service);
+
+/** Waits until a name leads to the front Service of the balancer's target. */
+export async function mapped(cluster: Cluster, name: string, balancer: PublishedService): Promise<void> {
+  await cluster.until(`${name} to lead to ${found(balancer)}`, FOLLOWED_S, async () => {
+    const front = await frontAddress(cluster, found(balancer));
+    return (await publishedMap(cluster)).split("\n").includes(`${front} ${name}`) || undefined;
+  });
+}
+
+/** The current answer of each port of the balancer's target. */
+export async function answers(
+  cluster: Cluster,
+  balancer: PublishedService,
+): Promise<Record<string, string | undefined>> {
+  const { targets } = await leaderStatus(cluster);
+  const ports = targets.find(({ name }) => name === found(balancer))?.ports ?? [];
+  return Object.fromEntries(ports.map(({ port, asked }) => [port, asked?.answer]));
+}
+
+/** Waits until both ports of the balancer's target have this answer. */
+export async function answered(cluster: Cluster, balancer: PublishedService, expected: string): Promise<void> {
+  await cluster.until(`both ports of ${found(balancer)} to be ${expected}`, FOLLOWED_S, async () => {
+    const all = await answers(cluster, balancer);
+    return (all[80] === expected && all[443] === expected) || undefined;
+  });
+}
 
 /** The first block of a page of docs/trust, as an administrator copies it. It makes the software accept headers. */
 export function trustSetting(page: string): string {

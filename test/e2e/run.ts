@@ -1,66 +1,46 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { binaries, Unavailable } from "../cluster/binaries.ts";
 import { Cluster } from "../cluster/cluster.ts";
+import { withProductImage } from "../cluster/images.ts";
 import { withLock } from "../cluster/lock.ts";
 import { collectLogs, summaryOf } from "../cluster/logs.ts";
-import { type BinaryName, sourceOf } from "../cluster/modules.ts";
-import { crashDuringUp } from "../cluster/node/crash.ts";
+import { members } from "../cluster/node/cgroup.ts";
 import { down } from "../cluster/node/down.ts";
 import { LOGS, STACK, STATE_FOLDER, TWO_NODES } from "../cluster/node/layout.ts";
 import { NotHere, requireRoot } from "../cluster/node/requirements.ts";
-import { enforcesNetworkPolicies, importImages, isTemporary, isUp } from "../cluster/node/up.ts";
-import { withProductImage } from "../cluster/product-image.ts";
-import { type Progress, progressLines } from "../cluster/progress.ts";
+import { enforcesNetworkPolicies, hasLayout, importImages, isTemporary, isUp } from "../cluster/node/up.ts";
+import { elapsed, type Progress, progressLines } from "../cluster/progress.ts";
 import { wholeCluster, withMachine } from "../cluster/whole.ts";
 import { testFiles } from "../files.ts";
 import { runFiles } from "../run-files.ts";
-import { recordRun } from "../support.ts";
 import { chooseVersions, VERSION_OPTIONS } from "../versions.ts";
 import { onArm64 } from "./arm64.ts";
 import { clusterTarget } from "./cluster-target.ts";
-import { examine, leave, missingFor } from "./other-cluster.ts";
+import { leftOut, type Need, programsFor } from "./needs.ts";
+import { OPTED_IN } from "./opted-in.ts";
+import { SHOP } from "./shop.ts";
+import { removeSwitchback, SYSTEM } from "./switchback.ts";
 
 // `npm run e2e [-- FILTER...]`: runs the files of this folder, and of each extra's folder `e2e`, in the order of their
 // numbers, on this machine's cluster. If the cluster is not up, the run starts it, and takes it down at the end. A run
-// also takes down a cluster that a killed run has left. --keep: the cluster stays.
-// --dual-stack, --ipv6: uses a cluster with both families, or with only IPv6. Files that need IPv4 alone do not run.
-// With E2E_KUBECONFIG, the flag says which families that cluster has.
+// also takes down a cluster that a killed run has left. It names each file whose needs it does not meet (needs.ts).
+// --keep: the cluster stays.
+// --dual-stack, --ipv6: uses a cluster with both families, or with only IPv6. With E2E_KUBECONFIG, the flag says which
+// families that cluster has.
 // --nodes 2: uses a cluster of two nodes, and runs only the files about two nodes.
 // --kubernetes 1.34: uses this version of Kubernetes.
 // --all: also runs the files that take long. Then it runs the usual files again on a cluster that enforces
 // NetworkPolicies, with the chart's policies.
 // --arm64: needs no cluster (arm64.ts).
-// E2E_KUBECONFIG names another cluster, and E2E_IMAGE the image: runs the files that can run there (other-cluster.ts).
+// E2E_KUBECONFIG names another cluster, and E2E_IMAGE the image.
 
 const USAGE =
   "usage: npm run e2e -- [--all | --arm64 | --dual-stack | --ipv6 | --nodes 2] [--kubernetes MINOR] [--keep] " +
   "[--break no-proxy|no-header] [FILTER...]";
-
-/** Files that test nothing if NetworkPolicies are not enforced. */
-const ENFORCED_ONLY = /\/85-/;
-
-/** Files that take too long for each run of CI. They run only with --all. */
-const LONG = /\/(?:36|37|38|39|78|79)-/;
-
-/**
- * Files that need IPv4 alone. What they write or read has IPv4 addresses, or they use another network (Felix).
- */
-const IPV4_ONLY = /\/(?:36|37|38|39|64|68|69|77|78|79|80|85|97)-/;
-
-/** Files about two nodes. With --nodes 2, only these run; otherwise, they do not run. */
-const TWO_NODES_ONLY = /\/61-/;
-
-/** Files that need both families. */
-const DUAL_STACK_ONLY = /\/41-/;
-
-/** Programs that only one file needs. They are built before the time of its tests counts. */
-const OWN_BINARIES: readonly (readonly [RegExp, BinaryName])[] = [
-  [/\/37-/, "envoy-gateway"],
-  [/\/38-/, "contour"],
-  [/\/39-/, "caddy"],
-  [/\/79-/, "external-dns"],
-];
 
 /** After a signal, a run ends its tests and then cleans up as usual. */
 const stop = new AbortController();
@@ -81,127 +61,85 @@ function isExpected(error: unknown): error is Error {
 }
 
 async function main(args: string[], progress: Progress): Promise<number> {
-  const { all, arm64, keep, broken, kubernetes, filters } = readArguments(args);
+  const { all, arm64, keep, break: broken, kubernetes, filters } = readArguments(args);
   const objection = chooseVersions({ kubernetes });
   if (objection !== undefined) throw new NotHere(objection);
   if (arm64) return await onArm64(progress);
   process.env.E2E_BREAK = broken;
-  const files = endToEndFiles(filters);
-  const usual = files.filter((file) => !LONG.test(file) && (STACK === "ipv4" || !IPV4_ONLY.test(file)));
+  const files = testFiles("e2e", filters);
+  if (files.length === 0) throw new NotHere(`no end-to-end test has ${filters.join(" or ")} in its path`);
   if (all && (STACK !== "ipv4" || TWO_NODES))
     throw new NotHere("--all: works only on an IPv4-only cluster with one node");
-  if (!all && usual.length === 0)
-    throw new NotHere(`${files.join(" ")}: not run; some files need --all, others an IPv4-only cluster`);
   const { other } = clusterTarget();
-  const ownOnly = all ? "--all" : kubernetes === undefined ? undefined : "--kubernetes";
-  if (other !== undefined && ownOnly !== undefined) {
-    throw new NotHere(`${ownOnly}: runs only on this machine's own node; unset E2E_KUBECONFIG`);
+  if (other !== undefined) {
+    const ownOnly = all ? "--all" : kubernetes && "--kubernetes";
+    if (ownOnly) throw new NotHere(`${ownOnly}: runs only on this machine's own node; unset E2E_KUBECONFIG`);
+    return await onOther(other, files, progress);
   }
-  if (other !== undefined) return await onOther(other, usual, progress);
   requireRoot();
   const waiting = () => progress.status("waiting for another run of the end-to-end tests on this machine");
-  return await withLock(
-    `${STATE_FOLDER}.e2e.lock`,
-    async () => {
-      if (!all) {
-        const code = await onOwnNode(usual, { keep }, progress);
-        if (code === 0 && filters.length === 0 && broken === "") {
-          if (kubernetes !== undefined) recordVersion(kubernetes, usual.length);
-          recordLayout(usual.length);
-        }
-        return code;
-      }
-      const code = await onOwnNode(files, { keep, networkPolicies: false }, progress);
-      return code !== 0 || usual.length === 0
-        ? code
-        : await onOwnNode(usual, { keep, networkPolicies: true }, progress);
-    },
-    waiting,
-  );
+  return await withLock(`${STATE_FOLDER}.e2e.lock`, () => onOwnNode(files, { all, keep }, progress), waiting);
 }
 
-/** Records a run in docs/support.yaml. */
-function recordVersion(kubernetes: string, files: number): void {
-  recordRun({
-    what: "Kubernetes, a whole node",
-    version: `${sourceOf("kube-apiserver").version}, kubelet and kube-proxy too`,
-    passed: `${files} files of the end-to-end tests`,
-    command: `npm run e2e -- --kubernetes ${kubernetes}`,
-  });
-}
-
-/** Records a run in docs/support.yaml. */
-function recordLayout(files: number): void {
-  if (TWO_NODES) {
-    const passed = "a pod, a proxy and an agent on each; a node cut off, back and drained; leader; trafficDistribution";
-    recordRun({
-      what: "Two nodes",
-      version: `Kubernetes ${sourceOf("kube-apiserver").version}`,
-      passed,
-      command: "npm run e2e -- --nodes 2",
-    });
-  }
-  if (STACK === "ipv4") return;
-  const version = STACK === "ipv6" ? "IPv6 alone" : "both families";
-  const passed = `${files} files of the end-to-end tests`;
-  recordRun({ what: "IP families", version, passed, command: `npm run e2e -- --${STACK}` });
-}
-
-interface Arguments {
-  all: boolean;
-  arm64: boolean;
-  keep: boolean;
-  broken: string;
-  kubernetes: string | undefined;
-  filters: string[];
-}
-
-function readArguments(args: string[]): Arguments {
+/** @throws NotHere with the usage */
+function readArguments(args: string[]) {
   const flag = { type: "boolean", default: false } as const;
   // layout.ts reads the options for families and nodes; here they are only accepted.
   const layout = { "dual-stack": flag, ipv6: flag, nodes: { type: "string", default: "1" } } as const;
-  const { kubernetes: minor } = VERSION_OPTIONS;
-  const own = {
-    all: flag,
-    arm64: flag,
-    keep: flag,
-    break: { type: "string", default: "" },
-    kubernetes: minor,
-  } as const;
-  const options = { ...layout, ...own };
+  const own = { all: flag, arm64: flag, keep: flag, break: { type: "string", default: "" } } as const;
+  const options = { ...layout, ...own, kubernetes: VERSION_OPTIONS.kubernetes };
   try {
     const { values, positionals } = parseArgs({ args, allowPositionals: true, options });
-    if (["", "no-proxy", "no-header"].includes(values.break) && ["1", "2"].includes(values.nodes)) {
-      const { all, arm64, keep, break: broken, kubernetes } = values;
-      return { all, arm64, keep, broken, kubernetes, filters: positionals };
-    }
+    const isKnown = ["", "no-proxy", "no-header"].includes(values.break) && ["1", "2"].includes(values.nodes);
+    if (isKnown) return { ...values, filters: positionals };
   } catch {
     // An unknown option.
   }
   throw new NotHere(USAGE);
 }
 
+/** The files that run if these needs are met. Says why each other file does not run. @throws NotHere if none runs */
+function chosen(files: string[], met: readonly Need[], progress: Progress): string[] {
+  const run = files.filter((file) => {
+    const reason = leftOut(file, met);
+    if (reason !== undefined) progress.say(`${file}: not run, ${reason}`);
+    return reason === undefined;
+  });
+  if (run.length === 0) throw new NotHere("no file runs");
+  return run;
+}
+
+/** Runs the files on this machine's cluster: once, or with `all` without and with enforced NetworkPolicies. */
+async function onOwnNode(files: string[], { all, keep }: { all: boolean; keep: boolean }, progress: Progress) {
+  const isEnforced = (await hasLayout()) && (await enforcesNetworkPolicies());
+  const rounds: Need[][] = all ? [["long"], ["network-policies"]] : isEnforced ? [["network-policies"]] : [[]];
+  const usual: Need[] = ["node", "cert-manager"];
+  const run = chosen(files, [...usual, ...rounds.flat()], progress);
+  for (const round of rounds) {
+    const fit = run.filter((file) => leftOut(file, [...usual, ...round]) === undefined);
+    const level = { keep, networkPolicies: round.includes("network-policies") };
+    const code = fit.length === 0 ? 0 : await onCluster(fit, level, progress);
+    if (code !== 0) return code;
+  }
+  return 0;
+}
+
 interface Level {
-  keep: boolean;
-  /** Whether the cluster must enforce NetworkPolicies. Undefined: an existing cluster is used with either setting. */
-  networkPolicies?: boolean;
+  readonly keep: boolean;
+  /** Whether the cluster must enforce NetworkPolicies. */
+  readonly networkPolicies: boolean;
 }
 
 /**
- * Runs the files on this machine's cluster. A cluster that this run started ends with the run, however the run ends.
+ * Runs the files on a cluster of this machine. A cluster that this run started ends with the run, however the run ends.
  * An existing cluster stays, unless it does not match `level` or this run's layout.
  */
-async function onOwnNode(files: string[], level: Level, progress: Progress): Promise<number> {
+async function onCluster(files: string[], level: Level, progress: Progress): Promise<number> {
   try {
-    const own = OWN_BINARIES.filter(([needsIt]) => files.some((file) => needsIt.test(file)));
-    await binaries(own.map(([, name]) => name));
+    await binaries(programsFor(files));
     const cluster = await prepare(level, progress);
-    const isEnforced = await enforcesNetworkPolicies();
-    if (isEnforced) progress.say("NetworkPolicies are enforced, and those of the chart are on");
-    const code = await runTests(
-      files.filter((file) => isEnforced || !ENFORCED_ONLY.test(file)),
-      progress,
-    );
+    if (level.networkPolicies) progress.say("NetworkPolicies are enforced, and those of the chart are on");
+    const code = await runTests(files, progress);
     if (code === 0) progress.say("all passed");
     else await keepLogs(cluster, LOGS);
     return code;
@@ -225,17 +163,9 @@ async function keepLogs(cluster: Cluster, components?: string): Promise<void> {
   if (process.env.CI === "true") process.stderr.write(await summaryOf(cluster));
 }
 
-/**
- * Runs the files that can run on a user's cluster, and says for each other file why it does not run. At the end,
- * removes what the files have made there.
- */
+/** Runs the files that can run on a user's cluster. At the end, removes what they have made there. */
 async function onOther(cluster: Cluster, files: string[], progress: Progress): Promise<number> {
-  const present = await examine(cluster);
-  const run = files.filter((file) => {
-    const missing = missingFor(file, present);
-    if (missing !== undefined) progress.say(`${file}: not run, ${missing}`);
-    return missing === undefined;
-  });
+  const run = chosen(files, await examine(cluster), progress);
   try {
     const code = await runTests(run, progress);
     if (code !== 0) await keepLogs(cluster);
@@ -253,22 +183,10 @@ async function prepare({ keep, networkPolicies }: Level, progress: Progress): Pr
     progress.say("CI=true: an `up` is killed half-way; the next one has to clear up after it");
     await crashDuringUp();
   }
-  const { cluster } = await wholeCluster(progress, {
-    temporary: !keep,
-    ...(networkPolicies !== undefined && { networkPolicies }),
-  });
+  const { cluster } = await wholeCluster(progress, { temporary: !keep, networkPolicies });
   progress.say("importing the image of the product");
   await withProductImage((image) => importImages([image], progress));
   return cluster;
-}
-
-function endToEndFiles(filters: string[]): string[] {
-  const files = testFiles("e2e", filters)
-    .filter((file) => TWO_NODES_ONLY.test(file) === TWO_NODES)
-    .filter((file) => STACK === "dual-stack" || !DUAL_STACK_ONLY.test(file));
-  const nodes = TWO_NODES ? "two nodes" : "one node";
-  if (files.length === 0) throw new NotHere(`no end-to-end test has ${filters.join(" or ")} in its path, for ${nodes}`);
-  return files;
 }
 
 /**
@@ -278,14 +196,68 @@ function endToEndFiles(filters: string[]): string[] {
 async function runTests(files: string[], progress: Progress): Promise<number> {
   for (const [n, file] of files.entries()) {
     progress.say(`${file} (${n + 1} of ${files.length})`);
+    const started = performance.now();
     const { failed, skipped } = await runFiles([file], { concurrency: 1, signal: stop.signal });
     const isIncomplete = skipped.length > 0 && process.env.CI === "true";
     if (isIncomplete) progress.say(`CI=true: the run fails, because tests were skipped: ${skipped.join("; ")}`);
-    if (failed.length === 0 && !isIncomplete && !stop.signal.aborted) continue;
-    const left = files.slice(n + 1);
+    const hasPassed = failed.length === 0 && !isIncomplete && !stop.signal.aborted;
+    progress.say(`${file} ${hasPassed ? "passed" : "failed"} in ${elapsed(performance.now() - started)}`);
+    if (hasPassed) continue;
     for (const line of failed) progress.say(`failed: ${line}`);
-    progress.say(`${file} failed${left.length === 0 ? "" : `; not run: ${left.join(" ")}`}`);
+    const left = files.slice(n + 1);
+    if (left.length > 0) progress.say(`not run: ${left.join(" ")}`);
     return 1;
   }
   return 0;
+}
+
+// A user's cluster: which needs it meets, and how the tests leave it as it was.
+
+/**
+ * The needs that a cluster meets. @throws NotHere if the cluster does not answer, or has objects that the tests would
+ * make.
+ */
+async function examine(cluster: Cluster): Promise<Need[]> {
+  const prefix = `E2E_KUBECONFIG: the cluster of ${process.env.E2E_KUBECONFIG}`;
+  const { code, stdout, stderr } = await cluster.tool("kubectl", ["api-versions"]);
+  if (code !== 0) throw new NotHere(`${prefix} does not answer: ${stderr.trim().split("\n").at(-1) ?? ""}`);
+  const namespaces = [SHOP, OPTED_IN, SYSTEM].map((name) => `namespace/${name}`);
+  const objects = ["mutatingwebhookconfiguration/switchback-webhook", ...namespaces];
+  for (const object of objects) {
+    if ((await cluster.kubectl("get", object, "--ignore-not-found", "-o", "name")) === "") continue;
+    throw new NotHere(`${prefix} has a ${object} already, which the tests would make and remove`);
+  }
+  return /^cert-manager\.io\//m.test(stdout) ? ["cert-manager"] : [];
+}
+
+/** Removes everything that the files have made in the cluster. */
+async function leave(cluster: Cluster): Promise<void> {
+  await removeSwitchback(cluster);
+  await cluster.kubectl("delete", "namespace", SHOP, OPTED_IN, "--ignore-not-found", "--timeout=120s");
+}
+
+/**
+ * Kills an `up` half-way, together with the tool that it runs at that moment. So the next `up` must clean up after a
+ * crash. @throws NotHere if `up` ends by itself; then `up` has printed the reason.
+ */
+async function crashDuringUp(): Promise<void> {
+  // A line of `up`'s output. After it, most of the work is half done: programs run, pods start, volumes are mounted.
+  const halfWay = "waiting for cluster DNS";
+  const program = join(import.meta.dirname, "..", "cluster", "node", "main.ts");
+  const child = spawn(process.execPath, [program, "up", "--bare"], {
+    detached: true,
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  const ended = once(child, "close");
+  let said = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    process.stderr.write(text);
+    said += text;
+    const isHere = child.exitCode === null && child.signalCode === null && child.pid !== undefined;
+    if (isHere && said.includes(halfWay)) process.kill(-child.pid, "SIGKILL");
+  });
+  const [, signal] = await ended;
+  if (signal !== "SIGKILL") throw new NotHere("`up` has ended before it could be killed half-way");
+  if ((await members([])).length === 0)
+    throw new Error("the killed `up` has left no process, so its removal was not tested");
 }

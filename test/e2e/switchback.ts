@@ -3,12 +3,11 @@ import { join } from "node:path";
 import { stringify } from "yaml";
 import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
 import type { FullStatus } from "#controller/status.ts";
-import { MAP_SELECTOR, type MapConfigMap, textOf } from "#lib/documents/map-format.ts";
-import { builderOf } from "#lib/documents/read-map.ts";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { STACK } from "../cluster/node/layout.ts";
 import { enforcesNetworkPolicies } from "../cluster/node/up.ts";
+import { hostsText, OBJECTS } from "../published.ts";
 import { clusterTarget } from "./cluster-target.ts";
 import { narrowNetworkPolicy } from "./network-policy.ts";
 
@@ -95,17 +94,19 @@ export function resolvedLine(name: string, addresses: readonly string[]): string
   return [name, ...addresses.filter(isIPv4), ...addresses.filter(isIPv6)].join(" ");
 }
 
-/**
- * The published map in the form of hosts(5). A comment at the end of each line, which holds the name's order, is
- * removed.
- */
+/** The ConfigMaps of Switchback's namespace. */
+export async function configMaps(cluster: Cluster): Promise<readonly object[]> {
+  return (await cluster.get<{ items: object[] }>("-n", SYSTEM, "configmaps")).items;
+}
+
+/** The published map in the form of hosts(5), without comments. */
 export async function publishedMap(cluster: Cluster): Promise<string> {
-  const { items } = await cluster.get<{ items: MapConfigMap[] }>("-n", SYSTEM, "configmaps", "-l", MAP_SELECTOR);
-  const texts = new Map(items.map((object) => [object.metadata.name, textOf(object)]));
-  const { index } = builderOf(items);
-  if ("code" in index) throw new Error(index.text);
-  const shards = index.shards.map(({ name }) => texts.get(name) ?? "");
-  return shards.join("").replaceAll(/ #\d+(?: [a-z0-9-]+)?$/gm, "");
+  return hostsText(await configMaps(cluster));
+}
+
+/** The data of the webhook's certificate, or of the CA that signs it, in base64. */
+export async function secretData(cluster: Cluster, which: "serving" | "ca"): Promise<Record<string, string>> {
+  return (await cluster.get<{ data: Record<string, string> }>("-n", SYSTEM, "secret", OBJECTS[which])).data;
 }
 
 /**

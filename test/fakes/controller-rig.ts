@@ -2,21 +2,16 @@ import type { TestContext } from "node:test";
 import { runController } from "#controller/run.ts";
 import type { StatusDocument } from "#controller/status.ts";
 import { parseConfig } from "#lib/config/parse.ts";
-import { INDEX_KEY, INDEX_NAME, parseIndex, SHARD_KEY } from "#lib/documents/map-format.ts";
-import {
-  STATUS_KEY_HEADER,
-  STATUS_PATH,
-  STATUS_SECRET,
-  type StatusSecret,
-  statusKeyIn,
-} from "#lib/documents/status-page.ts";
+import { STATUS_KEY_HEADER, STATUS_PATH, type StatusSecret, statusKeyIn } from "#lib/documents/status-page.ts";
+import { hostsText, OBJECTS, publishedIn } from "../published.ts";
 import { LineLog } from "./clock.ts";
 import { until } from "./kube-api.ts";
-import { type KubeObject, MemoryKube } from "./memory-kube.ts";
+import { MemoryKube } from "./memory-kube.ts";
+import type { KubeObject } from "./memory-objects.ts";
 
 export const OWN = "/api/v1/namespaces/switchback-system";
 export const INGRESSES = "/apis/networking.k8s.io/v1/ingresses";
-export const LEASE = "/apis/coordination.k8s.io/v1/namespaces/switchback-system/leases/switchback-controller";
+export const LEASE = `/apis/coordination.k8s.io/v1/namespaces/switchback-system/leases/${OBJECTS.lease}`;
 export const EVENTS = "/apis/events.k8s.io/v1/namespaces/switchback-system/events";
 export const NAME = "shop.example.com";
 
@@ -105,21 +100,29 @@ export async function controllerRig(t: TestContext, setting: Setting = {}) {
 
 /** The key of `/status`, as a user with the right to read it gets it. */
 export function statusKey(kube: MemoryKube): string | undefined {
-  return statusKeyIn((kube.at(`${OWN}/secrets/${STATUS_SECRET}`) ?? {}) as StatusSecret);
+  return statusKeyIn((kube.at(`${OWN}/secrets/${OBJECTS.statusKey}`) ?? {}) as StatusSecret);
 }
 
 export type ControllerRig = Awaited<ReturnType<typeof controllerRig>>;
 
-/** The hosts-file lines of the shards that the index names. */
+/** The ConfigMaps of Switchback's namespace. */
+export function configMaps(kube: MemoryKube): readonly KubeObject[] {
+  return kube.paths(`${OWN}/configmaps`).flatMap((path) => kube.at(path) ?? []);
+}
+
+/** The published map in the form of hosts(5). */
 export function lines({ kube }: Pick<ControllerRig, "kube">): string {
-  const data = (name: string) => kube.field<Record<string, string>>(`${OWN}/configmaps/${name}`, "data");
-  const index = parseIndex(data(INDEX_NAME)[INDEX_KEY] ?? "{}");
-  return "code" in index ? "" : index.shards.map(({ name }) => data(name)[SHARD_KEY]).join("");
+  return hostsText(configMaps(kube));
+}
+
+/** Whether the map is complete. It may be empty. */
+export function isPublished({ kube }: Pick<ControllerRig, "kube">): boolean {
+  return publishedIn(configMaps(kube)).revision !== undefined;
 }
 
 /** Waits until the controller has published this name. */
 export async function untilPublished(rig: Pick<ControllerRig, "kube">, name = NAME): Promise<void> {
-  await until(() => lines(rig).includes(name) && rig.kube.at(`${OWN}/configmaps/switchback-hosts`) !== undefined, name);
+  await until(() => isPublished(rig) && lines(rig).includes(name), name);
 }
 
 /** The Events so far. */

@@ -4,6 +4,7 @@ import type { FoundTarget } from "#controller/targets/service-view.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
+import { OBJECTS, targetsIn, targetsObject } from "../published.ts";
 import { LineLog } from "./clock.ts";
 import { stopClock } from "./loop-rig.ts";
 import { MemoryKube } from "./memory-kube.ts";
@@ -11,7 +12,7 @@ import { mockSteadyTime, turns } from "./stopped-time.ts";
 import { endlessTerm } from "./term.ts";
 
 export const NAMESPACE = "/api/v1/namespaces/switchback-system";
-export const DOCUMENT = `${NAMESPACE}/configmaps/switchback-targets`;
+export const DOCUMENT = `${NAMESPACE}/configmaps/${OBJECTS.targets}`;
 export const SLICES = "/apis/discovery.k8s.io/v1/namespaces/switchback-system/endpointslices";
 export const HOUR_MS = 3_600_000;
 
@@ -118,10 +119,18 @@ export async function passHours(t: TestContext, hours: number): Promise<void> {
   }
 }
 
+/** The write of the targets' document, as `written` shows it. */
+export const PUBLISHED = `APPLY ${OBJECTS.targets}`;
+
+/** Breaks the targets' document, as another client would. */
+export function breakTargets({ kube }: Pick<FrontsRig, "kube">): void {
+  kube.put(DOCUMENT, { data: Object.fromEntries(Object.keys(targetsObject([]).data).map((key) => [key, "{}"])) });
+}
+
 /** The targets that are published to the proxies. */
 export function told({ kube }: Pick<FrontsRig, "kube">): readonly PublishedTarget[] {
-  const data = kube.at(DOCUMENT)?.data as Record<string, string> | undefined;
-  return data === undefined ? [] : JSON.parse(data["targets.json"] ?? "").targets;
+  const object = kube.at(DOCUMENT);
+  return object === undefined ? [] : targetsIn([object]).targets;
 }
 
 /** Returns the writes so far, each as `METHOD name`, and forgets them. */

@@ -1,13 +1,9 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
-import {
-  type HeaderAnswer,
-  type HeaderQuestion,
-  parseQuestions,
-  type ReportedAnswer,
-} from "#lib/documents/header-questions.ts";
+import type { HeaderAnswer, ReportedAnswer } from "#lib/documents/header-questions.ts";
+import { questionsIn, targetsIn } from "../published.ts";
 import { answeringProxy, putProxy } from "./answering-proxy.ts";
-import { controllerRig, NAME, OWN } from "./controller-rig.ts";
+import { configMaps, controllerRig, NAME } from "./controller-rig.ts";
 import { until } from "./kube-api.ts";
 
 /** The controller with one proxy, whose page has the answers that the test sets. */
@@ -29,12 +25,7 @@ export async function headerRig(t: TestContext, setting: Parameters<typeof contr
       prepare?.(kube);
     },
   });
-  const data = (key: string) =>
-    (rig.kube.at(`${OWN}/configmaps/switchback-targets`)?.data as Record<string, string>)?.[key];
-  const questions = (): readonly HeaderQuestion[] => {
-    const parsed = parseQuestions(data("questions.json") ?? "");
-    return "code" in parsed ? [] : parsed;
-  };
+  const questions = () => questionsIn(configMaps(rig.kube));
   const reason = async () => (await rig.status()).names.find(({ name }) => name === NAME)?.reason?.code;
   let ticks = Date.parse("2026-11-26T05:00:00Z");
   return {
@@ -51,13 +42,9 @@ export async function headerRig(t: TestContext, setting: Parameters<typeof contr
     },
     /** The protocol of each port, by target, as published to the proxies. */
     published(): Record<string, string> {
-      const published = JSON.parse(data("targets.json") ?? '{"targets":[]}').targets as readonly {
-        readonly name: string;
-        readonly ports: readonly { readonly port: number; readonly protocol: string }[];
-      }[];
-      const text = (ports: (typeof published)[number]["ports"]) =>
+      const text = (ports: readonly { readonly port: number; readonly protocol: string }[]) =>
         ports.map(({ port, protocol }) => `${port} ${protocol}`).join(", ");
-      return Object.fromEntries(published.map(({ name, ports }) => [name, text(ports)]));
+      return Object.fromEntries(targetsIn(configMaps(rig.kube)).targets.map(({ name, ports }) => [name, text(ports)]));
     },
     /** Waits until this is the reason why the name is not mapped; undefined: until it is mapped. */
     async untilReason(expected: string | undefined): Promise<void> {

@@ -1,4 +1,7 @@
+import type { TestContext } from "node:test";
+import { releasePods, type UninstallOptions } from "#cli/uninstall/release-pods.ts";
 import { MemoryServer } from "./memory-server.ts";
+import { skipWaits } from "./skipped-waits.ts";
 
 /** Where the tests install Switchback. */
 export const NAMESPACE = "ours";
@@ -58,4 +61,21 @@ export function addDeployment(api: MemoryServer, namespace: string, name: string
     spec,
   });
   addHolder(api, namespace, `${name}-old`, ["ReplicaSet", `${name}-5d4f6`]);
+}
+
+export interface UninstallRun extends Partial<Omit<UninstallOptions, "client" | "now" | "say">> {
+  readonly onWait?: (elapsed: number) => void;
+}
+
+/** Runs the release of pods. Returns the printed lines, the time of each in seconds, and the waits. */
+export function runUninstall(t: TestContext, api: MemoryServer, { onWait, ...options }: UninstallRun = {}) {
+  const time = skipWaits(t, onWait);
+  const said: string[] = [];
+  const saidAt: number[] = [];
+  const say = (line: string) => {
+    said.push(line);
+    saidAt.push(time.elapsed() / 1000);
+  };
+  const rest = { client: api.client, namespace: NAMESPACE, force: false, timeoutMs: 60_000, now: Date.now, say };
+  return { done: releasePods({ ...rest, ...options }), said, saidAt, time };
 }

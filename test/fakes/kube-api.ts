@@ -89,7 +89,7 @@ export async function fakeApi(
 }
 
 /** A client without credentials. */
-export function clientFor(url: URL): KubeClient {
+function clientFor(url: URL): KubeClient {
   const access = { server: url, headers: {}, tls: {} };
   const credentials: Credentials = { current: async () => access, renew: async (used) => used };
   return createClient(createTransport(credentials, "test"));
@@ -101,20 +101,9 @@ export function inTurn(...responders: Responder[]): Responder {
   return (call) => responders[Math.min(count++, responders.length - 1)]?.(call);
 }
 
-/**
- * `list` answers lists and `watch` answers watches. `newest` answers a request for only the newest version; by
- * default, that version is far ahead.
- */
-export function collection(list: Responder, watch: Responder, newest = page([], "1000000")): Responder {
-  return (call) => {
-    if (call.query.get("watch") === "true") return watch(call);
-    return asksNewest(call) ? newest(call) : list(call);
-  };
-}
-
-/** Whether the request is a list that is only for the newest version. */
-export function asksNewest({ query }: FakeCall): boolean {
-  return query.get("limit") === "1";
+/** `list` answers lists and `watch` answers watches. */
+export function collection(list: Responder, watch: Responder): Responder {
+  return (call) => (call.query.get("watch") === "true" ? watch(call) : list(call));
 }
 
 export function json(body: unknown, status = 200, headers: Record<string, string> = {}): Responder {
@@ -157,12 +146,6 @@ export function watch(lines: (object | string)[] = [], then: Responder = endInTi
 const endInTime: Responder = ({ response, query }) => {
   setTimeout(() => response.end(), Number(query.get("timeoutSeconds")) * 1000).unref();
 };
-
-/** Ends the answer cleanly. */
-export const end: Responder = ({ response }) => void response.end();
-
-/** Resets the connection (TCP RST). */
-export const reset: Responder = ({ socket }) => void socket.resetAndDestroy();
 
 /** Never answers. */
 export const hang: Responder = () => {};

@@ -1,18 +1,21 @@
-import { once } from "node:events";
+import { SwitchbackError } from "#lib/errors/errors.ts";
 import { METADATA_LIST, METADATA_WATCH, TABLE } from "#lib/kube/accept.ts";
 import type { KubeClient, WriteOptions } from "#lib/kube/client.ts";
 import type { Query } from "#lib/kube/paths.ts";
 import { KubeStatusError } from "#lib/kube/status.ts";
-import { parseObjectPath, selectedBy } from "#lib/kube/stored-objects.ts";
+import { parseObjectPath } from "#lib/kube/stored-objects.ts";
 import type { StreamOptions } from "#lib/kube/stream.ts";
-import type { JsonPatchOperation, ObjectMeta, ReadOptions } from "#lib/kube/types.ts";
-import { mergePatch } from "./merge-patch.ts";
-
-/** An object, as a client sees it. */
-export interface KubeObject {
-  metadata: ObjectMeta;
-  [field: string]: unknown;
-}
+import type { ApiObject, JsonPatchOperation, ObjectMeta, ReadOptions } from "#lib/kube/types.ts";
+import {
+  COLUMNS,
+  inCollection,
+  type KubeObject,
+  memberPath,
+  patched,
+  selecting,
+  sent,
+  table,
+} from "./memory-objects.ts";
 
 /** A write, as a client requested it. */
 export interface Write {
@@ -27,16 +30,20 @@ interface Watch {
   readonly matches: (path: string, object: KubeObject) => boolean;
   readonly accept: string | undefined;
   readonly onLine: (line: string) => void;
+  readonly end: () => void;
 }
+
+/** Sends an event to a watch, now or later. */
+type Deliver = (send: () => void) => void;
+const AT_ONCE: Deliver = (send) => send();
 
 /**
  * Objects in memory behind the methods of a `KubeClient`. It has the reads, writes and watches of an API server that
- * unit tests on a stopped clock need. It is for tests of what the product writes: it records each write, and can
- * delay or refuse it. A watch gets a write's event after the client got the answer. Services get the ClusterIPs
+ * unit tests on a stopped clock need. It records each request, can delay or refuse it, and can cut watches. A watch
+ * gets a write's event after the client got the answer. Services that a client writes get the ClusterIPs
  * 198.51.100.1, .2, ... in the order of their creation.
  *
- * Use `MemoryApi` if a test only reads, and its lists and watches must fail. Use `MemoryServer` if requests, pages or
- * the real client matter.
+ * Use `MemoryServer` if requests, pages or the real client matter, and `fakeApi` for faults of connections.
  */
 export class MemoryKube {
   readonly writes: Write[] = [];
@@ -48,12 +55,15 @@ export class MemoryKube {
   readonly reads: string[] = [];
   /** Called before each read, in the same way as `onWrite`. */
   onRead: (path: string) => void | Promise<void> = () => {};
-  /** Collections whose lists get no answer until `speak`. */
+  /** Collections and documents that get no answer until `speak`. */
   readonly silent = new Set<string>();
-  /** Paths with an open watch, one entry for each watch. */
-  readonly watched: string[] = [];
+  /** The collections that were requested as whole objects, not as metadata only. */
+  readonly whole = new Set<string>();
   /** Answers for paths that are not objects, such as those of API discovery. */
   readonly documents = new Map<string, unknown>();
+  /** Aborted watches stay open until this settles. Use it to test that a stop waits for them. */
+  lingering: Promise<void> = Promise.resolve();
+  readonly #refused = new Map<string, number>();
   readonly #objects = new Map<string, KubeObject>();
   readonly #watches = new Set<Watch>();
   readonly #waiting: { readonly path: string; readonly answer: () => void }[] = [];
@@ -71,34 +81,36 @@ export class MemoryKube {
       if (options?.fieldManager === "switchback-term") return this.#touch(path, object) as T;
       await this.#begin("APPLY", path, object, options);
       this.#check(path, (object as KubeObject).metadata);
-      return this.put(path, object) as T;
+      return this.#write(path, object) as T;
     },
     create: async <T>(path: string, object: object) => {
       await this.#begin("CREATE", path, object);
       const { name, generateName } = (object as KubeObject).metadata;
-      return this.put(`${path}/${name ?? `${generateName}${this.#version}`}`, object) as T;
+      return this.#write(`${path}/${name ?? `${generateName}${this.#version}`}`, object) as T;
     },
     replace: async <T>(path: string, object: object) => {
       await this.#begin("REPLACE", path, object);
       const { resourceVersion } = (object as KubeObject).metadata;
       if (this.#read(path).metadata.resourceVersion !== resourceVersion) throw refusal(path, 409);
-      return this.put(path, object) as T;
+      return this.#write(path, object) as T;
     },
     mergePatch: async <T>(path: string, body: object, options?: WriteOptions) => {
       // A dry run changes nothing, and is not in `writes`.
       if (options?.dryRun) return this.#read(path) as T;
       await this.#begin("PATCH", path, body, options);
-      return this.put(path, patched(path, this.#read(path), body)) as T;
+      const before = this.#read(path);
+      this.#check(path, (body as Partial<KubeObject>).metadata);
+      return this.#write(path, patched(before, body)) as T;
     },
     jsonPatch: async <T>(path: string, operations: readonly JsonPatchOperation[]) => {
       await this.#begin("PATCH", path, operations);
-      return this.put(path, this.#jsonPatched(path, operations)) as T;
+      return this.#write(path, this.#jsonPatched(path, operations)) as T;
     },
     delete: async (path: string, options?: { preconditions?: Partial<ObjectMeta> }) => {
       await this.#begin("DELETE", path, undefined);
       this.#read(path);
       this.#check(path, options?.preconditions);
-      this.remove(path);
+      this.#delete(path);
     },
     raw: async (path: string) => {
       throw refusal(path, 503);
@@ -106,6 +118,11 @@ export class MemoryKube {
     stream: (path: string, query: Query, options: StreamOptions) => this.#stream(path, query, options),
     close: () => {},
   };
+
+  /** Paths with an open watch, sorted. A path with two watches occurs twice. */
+  get watched(): string[] {
+    return Array.from(this.#watches, ({ path }) => path).sort();
+  }
 
   /** The current object at a path. */
   at(path: string): KubeObject | undefined {
@@ -127,6 +144,10 @@ export class MemoryKube {
    * object.
    */
   put(path: string, object: object): KubeObject {
+    return this.#write(path, object);
+  }
+
+  #write(path: string, object: object, deliver: Deliver = setImmediate): KubeObject {
     const { namespace, resource, name } = parseObjectPath(path) ?? {};
     const before = this.#objects.get(path);
     const { metadata = {}, ...rest } = structuredClone(object) as Partial<KubeObject>;
@@ -137,8 +158,20 @@ export class MemoryKube {
     if (resource === "namespaces")
       written.metadata.labels = { ...metadata.labels, "kubernetes.io/metadata.name": name ?? "" };
     this.#objects.set(path, written);
-    this.#announce(path, before, written);
+    this.#announce(path, before, written, deliver);
     return structuredClone(written);
+  }
+
+  /** Writes an object into a collection. In contrast to `put`, watches get the event at once. */
+  set<T extends ApiObject>(collection: string, object: T): void {
+    const { name = "", namespace } = object.metadata ?? {};
+    this.#write(memberPath(collection, name, namespace), object, AT_ONCE);
+  }
+
+  /** Deletes `namespace/name` or `name` from a collection. Watches get the event at once. */
+  unset(collection: string, key: string): void {
+    const [name = "", namespace] = key.split("/").reverse();
+    this.#delete(memberPath(collection, name, namespace), AT_ONCE);
   }
 
   /** Throws like the API server if a write's `uid` or `resourceVersion` is not that of the object. */
@@ -166,19 +199,39 @@ export class MemoryKube {
   #touch(path: string, object: object): KubeObject {
     this.#check(path, (object as KubeObject).metadata);
     if (this.touched.at(-1) !== path) this.touched.push(path);
-    return this.put(path, this.#read(path));
+    return this.#write(path, this.#read(path));
   }
 
   /** Deletes an object as another client would. */
   remove(path: string): void {
-    const object = this.#objects.get(path);
-    if (object === undefined) return;
-    this.#objects.delete(path);
-    object.metadata.resourceVersion = String(++this.#version);
-    this.#announce(path, object, undefined);
+    if (this.#objects.has(path)) this.#delete(path);
   }
 
-  /** Answers the waiting and all later lists of a silent collection. */
+  #delete(path: string, deliver: Deliver = setImmediate): void {
+    const object = this.#read(path);
+    this.#objects.delete(path);
+    object.metadata.resourceVersion = String(++this.#version);
+    this.#announce(path, object, undefined, deliver);
+  }
+
+  /** Makes a collection or document silent, until the returned function is called. */
+  hold(path: string): () => void {
+    this.silent.add(path);
+    return () => this.speak(path);
+  }
+
+  /** Refuses reads and watches of a path with this status; 0: there is no answer. Undefined: answers them again. */
+  refuse(path: string, status: number | undefined): void {
+    if (status === undefined) this.#refused.delete(path);
+    else this.#refused.set(path, status);
+  }
+
+  /** Ends the watches of a collection, like a server that closes them. */
+  cut(collection: string): void {
+    for (const watch of [...this.#watches]) if (watch.path === collection) watch.end();
+  }
+
+  /** Answers the waiting and all later requests for a silent path. */
   speak(collection: string): void {
     this.silent.delete(collection);
     for (const { path, answer } of this.#waiting.splice(0)) {
@@ -207,17 +260,17 @@ export class MemoryKube {
     this.reads.push(path);
     await this.onRead(path);
     signal?.throwIfAborted();
+    if (this.silent.has(path)) {
+      const answered = new Promise<void>((answer) => this.#waiting.push({ path, answer }));
+      await Promise.race([answered, abortOf(signal)]);
+    }
+    this.#throwIfRefused(path);
     const document = this.documents.get(path);
     if (document !== undefined) return document;
     const parsed = parseObjectPath(path);
     if (parsed === undefined) throw refusal(path, 404);
     if (parsed.name !== undefined) return structuredClone(this.#read(path));
-    if (this.silent.has(path)) {
-      await new Promise<void>((resolve, reject) => {
-        this.#waiting.push({ path, answer: resolve });
-        signal?.addEventListener("abort", () => reject(signal.reason));
-      });
-    }
+    if (accept !== METADATA_LIST) this.whole.add(path);
     const matches = selecting(path, query);
     const objects = [...this.#objects].filter(([each, object]) => matches(each, object));
     const metadata = { resourceVersion: String(this.#version) };
@@ -236,22 +289,34 @@ export class MemoryKube {
     return object;
   }
 
-  async #stream(path: string, query: Query, { signal, accept, onOpen, onLine }: StreamOptions): Promise<never> {
-    const watch = { path, matches: selecting(path, query), accept, onLine };
+  async #stream(path: string, query: Query, { signal, accept, onOpen, onLine }: StreamOptions): Promise<"closed"> {
+    signal.throwIfAborted();
+    this.#throwIfRefused(path);
+    if (accept !== METADATA_WATCH) this.whole.add(path);
+    const ended = Promise.withResolvers<void>();
+    const watch = { path, matches: selecting(path, query), accept, onLine, end: ended.resolve };
     this.#watches.add(watch);
-    this.watched.push(path);
     onOpen?.();
-    if (!signal.aborted) await once(signal, "abort");
-    this.#watches.delete(watch);
-    this.watched.splice(this.watched.indexOf(path), 1);
-    throw signal.reason;
+    try {
+      await Promise.race([ended.promise, abortOf(signal)]);
+      return "closed";
+    } finally {
+      if (signal.aborted) await this.lingering;
+      this.#watches.delete(watch);
+    }
+  }
+
+  #throwIfRefused(path: string): void {
+    const status = this.#refused.get(path);
+    if (status === 0) throw new SwitchbackError("kube-unreachable", `${path}: no answer`);
+    if (status !== undefined) throw refusal(path, status);
   }
 
   /**
    * Sends the events of a change. If an object enters or leaves a watch's selection, the watch gets an addition or a
    * deletion. A deletion has the last state.
    */
-  #announce(path: string, before: KubeObject | undefined, after: KubeObject | undefined): void {
+  #announce(path: string, before: KubeObject | undefined, after: KubeObject | undefined, deliver: Deliver): void {
     for (const watch of this.#watches) {
       const had = before !== undefined && watch.matches(path, before);
       const has = after !== undefined && watch.matches(path, after);
@@ -262,7 +327,7 @@ export class MemoryKube {
         type,
         object: sent(has ? (after as KubeObject) : (last as KubeObject), watch.accept),
       });
-      setImmediate(() => this.#watches.has(watch) && watch.onLine(line));
+      deliver(() => this.#watches.has(watch) && watch.onLine(line));
     }
   }
 
@@ -278,49 +343,8 @@ export function refusal(path: string, status: number): KubeStatusError {
   return new KubeStatusError(path, status, { message: "refused by the test" });
 }
 
-/**
- * An object after a merge patch. `metadata.uid` and `resourceVersion` in the patch are preconditions. A change of the
- * spec increments the generation.
- */
-function patched(path: string, before: KubeObject, body: object): KubeObject {
-  const { uid, resourceVersion } = (body as Partial<KubeObject>).metadata ?? {};
-  const { metadata } = before;
-  if (uid !== undefined && uid !== metadata.uid) throw refusal(path, 409);
-  if (resourceVersion !== undefined && resourceVersion !== metadata.resourceVersion) throw refusal(path, 409);
-  const after = mergePatch(before, body) as KubeObject;
-  if ("spec" in body) after.metadata = { ...after.metadata, generation: (metadata.generation ?? 0) + 1 };
-  return after;
-}
-
-/** An object in the form that a client with this media type gets. */
-function sent(object: KubeObject, accept: string | undefined): KubeObject {
-  if (accept === TABLE) return table({ resourceVersion: object.metadata.resourceVersion ?? "" }, [object], null);
-  return accept === METADATA_LIST || accept === METADATA_WATCH ? { metadata: object.metadata } : object;
-}
-
-const COLUMNS = [{ name: "Name" }, { name: "Node" }];
-
-function table(
-  metadata: ObjectMeta,
-  objects: readonly KubeObject[],
-  columnDefinitions: typeof COLUMNS | null,
-): KubeObject {
-  const rows = objects.map(({ metadata: of, spec }) => ({
-    cells: [of.name, (spec as { nodeName?: string } | undefined)?.nodeName || "<none>"],
-    object: structuredClone({ metadata: of }),
-  }));
-  return { kind: "Table", metadata, columnDefinitions, rows };
-}
-
-function inCollection(path: string, collection: string): boolean {
-  const object = parseObjectPath(path);
-  const wanted = parseObjectPath(collection);
-  const isKind = object?.root === wanted?.root && object?.resource === wanted?.resource;
-  return isKind && (wanted?.namespace === undefined || object?.namespace === wanted.namespace);
-}
-
-/** The condition for objects in a list or watch of `collection`. */
-function selecting(collection: string, query: Query = {}): Watch["matches"] {
-  const fits = selectedBy(query);
-  return (path, object) => inCollection(path, collection) && fits(object);
+function abortOf(signal: AbortSignal | undefined): Promise<never> {
+  return new Promise((_, reject) => {
+    signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
 }

@@ -1,9 +1,10 @@
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import { createClient, type KubeClient } from "#lib/kube/client.ts";
+import { parseObjectPath } from "#lib/kube/stored-objects.ts";
 import type { Transport } from "#lib/kube/transport.ts";
 import { json, type Responder } from "./kube-api.ts";
-import { mergePatch } from "./merge-patch.ts";
+import { mergePatch, selecting } from "./memory-objects.ts";
 
 /** One request that the API server in memory received. */
 export interface MemoryCall {
@@ -23,12 +24,6 @@ interface Stored {
 interface Answer {
   readonly status: number;
   readonly body: object;
-}
-
-interface Parts {
-  /** Whether a path is that of the collection, in its namespace or in all namespaces. */
-  readonly inCollection: (path: string) => boolean;
-  readonly isList: boolean;
 }
 
 /**
@@ -93,8 +88,10 @@ export class MemoryServer {
   }
 
   #answer({ method, path, query, body }: MemoryCall): Answer {
-    const { isList, inCollection } = partsOf(path);
-    if (isList) return { status: 200, body: this.#list(inCollection, query) };
+    const parsed = parseObjectPath(path);
+    // What is neither an object nor a collection is an empty list, such as API discovery, except subresources.
+    const isList = parsed === undefined ? !path.includes("/namespaces/") : parsed.name === undefined;
+    if (isList) return { status: 200, body: this.#list(path, query) };
     const object = this.objects.get(path);
     if (object === undefined) return refusal(404, "NotFound");
     if (method === "DELETE") this.objects.delete(path);
@@ -102,10 +99,9 @@ export class MemoryServer {
     return { status: 200, body: this.objects.get(path) ?? object };
   }
 
-  #list(inCollection: Parts["inCollection"], query: URLSearchParams): object {
-    const matching = [...this.objects]
-      .filter(([path, { metadata }]) => inCollection(path) && selects(query.get("labelSelector"), metadata.labels))
-      .map(([, object]) => object);
+  #list(collection: string, query: URLSearchParams): object {
+    const isSelected = selecting(collection, { labelSelector: query.get("labelSelector") ?? undefined });
+    const matching = [...this.objects].flatMap(([path, object]) => (isSelected(path, object) ? [object] : []));
     const from = Number(query.get("continue") ?? 0);
     const end = from + Math.min(this.pageSize, Number(query.get("limit") ?? this.pageSize));
     const next = end < matching.length ? { continue: String(end) } : {};
@@ -116,25 +112,4 @@ export class MemoryServer {
 /** A refusal in the API server's words. */
 export function refusal(code: number, reason: string): Answer {
   return { status: code, body: { kind: "Status", code, reason, message: `${reason} by the fake` } };
-}
-
-function partsOf(path: string): Parts {
-  const [, root, rest = ""] = /^(\/api\/v1|\/apis\/[^/]+\/[^/]+)\/(.+)$/.exec(path) ?? [];
-  const parts = rest.split("/");
-  const [resource, name] = parts[0] === "namespaces" && parts.length > 2 ? parts.slice(2) : parts;
-  const inCollection = (other: string) =>
-    parts[0] === "namespaces"
-      ? other.startsWith(`${path}/`) && !other.includes("/", path.length + 1)
-      : other.startsWith(`${root}/`) && other.split("/").at(-2) === resource;
-  return { isList: name === undefined, inCollection };
-}
-
-function selects(selector: string | null, labels: Readonly<Record<string, string>> = {}): boolean {
-  if (!selector) return true;
-  return selector.split(/,(?![^(]*\))/).every((term) => {
-    const [, oneOf = "", values] = /^(\S+) in \((.*)\)$/.exec(term) ?? [];
-    if (values !== undefined) return values.split(",").includes(labels[oneOf] ?? "");
-    const [key = "", value] = term.split("=");
-    return value === undefined ? key in labels : labels[key] === value;
-  });
 }

@@ -2,15 +2,13 @@ import forge from "node-forge";
 import { makeRsaKey } from "#certs/issue.ts";
 import { READ_ANNOTATIONS } from "#cli/dump/public-fields.ts";
 import { SCHEMAS } from "#cli/dump/schemas.ts";
-import { renderQuestions } from "#lib/documents/header-questions.ts";
-import { renderIndex, renderState } from "#lib/documents/map-format.ts";
 import { emptyPublisherState } from "#lib/documents/publisher-state.ts";
-import { renderTargets } from "#lib/documents/targets-format.ts";
 import type { Schema } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type StoredAnswer, storedClient } from "#lib/kube/stored-client.ts";
 import { StoredObjects } from "#lib/kube/stored-objects.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
+import { mapObjects, OBJECTS, targetsObject } from "../published.ts";
 import { fullStatus, WORKLOAD } from "./full-status.ts";
 import type { SecretTexts } from "./secret-texts.ts";
 
@@ -117,19 +115,11 @@ export async function nastyCluster(
   const target = { name: make.word(), upstream: make.word(), clusterIPs: [make.ipv4(10)] };
   const port = { port: 443, listenPort: 15_000, upstreamPort: 443, protocol: "v1" as const };
   const question = { ...target, target: target.name, port: 443, speaks: "tls" as const, upstreamPort: 443 };
-  ours(
-    "switchback-targets",
-    {},
-    {
-      "targets.json": renderTargets([{ ...target, ports: [port] }]).text,
-      "questions.json": renderQuestions([{ ...question, namespace: make.word(), asker: make.ipv4(10) }]),
-    },
-  );
-  const ofMap = { "switchback.dev/map": "hosts" };
-  const shard = { name: "switchback-hosts-0", revision: "0df1b2812" };
-  ours("switchback-hosts-index", ofMap, { "index.json": renderIndex({ revision: make.word(), shards: [shard] }) });
-  ours("switchback-hosts", ofMap, { "state.json": renderState({ targets: [target] }) });
-  ours(shard.name, ofMap, { hosts: `${make.ipv4(10)} ${make.word()}.com #12\n` });
+  const asked = { ...question, namespace: make.word(), asker: make.ipv4(10) };
+  const map = mapObjects({ [`${make.word()}.com`]: [make.ipv4(10)] }, { targets: [target] });
+  for (const { metadata, data: content } of [targetsObject([{ ...target, ports: [port] }], [asked]), ...map]) {
+    ours(metadata.name, metadata.labels, content);
+  }
   const state = {
     ...emptyPublisherState("x", "x"),
     problem: { code: "x", text: "x" },
@@ -154,8 +144,8 @@ export async function nastyCluster(
   const ofNamespace = (path: string) => `/api/v1/namespaces/${namespace}/${path}`;
   const data = { "tls.crt": caBundle, "tls.key": make.next() };
   answers.set("GET /version", { status: 200, body: { gitVersion: make.next(), [make.word()]: make.next() } });
-  answers.set(`GET ${ofNamespace("secrets/switchback-webhook-tls")}`, { status: 200, body: { data } });
-  answers.set(`GET ${ofNamespace("secrets/switchback-status")}`, failure());
+  answers.set(`GET ${ofNamespace(`secrets/${OBJECTS.serving}`)}`, { status: 200, body: { data } });
+  answers.set(`GET ${ofNamespace(`secrets/${OBJECTS.statusKey}`)}`, failure());
   answers.set(`POST ${ofNamespace("pods")}`, failure());
   answers.set(`GET ${ofNamespace("services/switchback-controller:http/proxy/status")}`, {
     status: 200,

@@ -7,9 +7,8 @@ import type { PodUpdater } from "#controller/rollout/pod-updater.ts";
 import { RolloutController } from "#controller/rollout/run.ts";
 import { describeManaged } from "#hostmap/managed-aliases.ts";
 import { parseConfig } from "#lib/config/parse.ts";
-import { renderIndex } from "#lib/documents/map-format.ts";
-import { mapRevisionOf, Shards } from "#lib/documents/shards.ts";
 import type { EventRecord } from "#lib/kube/events.ts";
+import { mapObjects, OBJECTS, publishedIn } from "../published.ts";
 import { LineLog } from "./clock.ts";
 import { MemoryKube } from "./memory-kube.ts";
 import { endlessTerm } from "./term.ts";
@@ -17,7 +16,7 @@ import { endlessTerm } from "./term.ts";
 /** Start time of the tests, in milliseconds since 1970. */
 export const RIG_START = Date.parse("2026-01-01T00:00:00Z");
 const CONFIG = "/api/v1/namespaces/switchback-system/configmaps";
-export const RECORDS = `${CONFIG}/switchback-restarts`;
+export const RECORDS = `${CONFIG}/${OBJECTS.records}`;
 export const WEB = "/apis/apps/v1/namespaces/shop/deployments/web";
 /** Many more turns of the event loop than an answer over the loopback takes. */
 const MOST_TURNS = 20_000;
@@ -113,17 +112,9 @@ function objectsOf(api: MemoryKube) {
   return {
     /** Publishes a map of these names. Returns its revision. */
     publish(...names: string[]): string {
-      const shards = new Shards();
-      for (const name of names) shards.set(name, ["198.51.100.9"]);
-      const rendered = shards.render();
-      const metadata = { labels: { "switchback.dev/map": "hosts" } };
-      const revision = mapRevisionOf(rendered);
-      const list = rendered.map(({ index, shardHash }) => ({ name: `switchback-hosts-${index}`, revision: shardHash }));
-      for (const { index, text } of rendered)
-        put(api, `${CONFIG}/switchback-hosts-${index}`, { metadata, data: { hosts: text } });
-      const index = renderIndex({ revision, shards: list });
-      put(api, `${CONFIG}/switchback-hosts-index`, { metadata, data: { "index.json": index } });
-      return revision;
+      const objects = mapObjects(Object.fromEntries(names.map((name) => [name, ["198.51.100.9"]])));
+      for (const object of objects) put(api, `${CONFIG}/${object.metadata.name}`, object);
+      return publishedIn(objects).revision ?? "";
     },
     /** Adds a Deployment that is rolled out, with its ReplicaSet. */
     deployment(name = "web", more: { generation?: number; annotations?: Record<string, string> } = {}): void {

@@ -9,6 +9,8 @@ export interface Watching {
   /** `+name@version`, `~name@old>new`, `-name@version`, in the order in which they were reported. */
   changes: string[];
   synced: number;
+  /** Numbers of lists, of watches, and of those that failed. */
+  calls: { lists: number; watches: number; failed: number };
   logs: { level: string; message: string; fields: Record<string, unknown> }[];
 }
 
@@ -31,8 +33,22 @@ export function watching(
   const log: Logger = { debug: note("debug"), info: note("info"), warn: note("warn"), error: note("error") };
   const changes: string[] = [];
   const state: { synced: number } = { synced: 0 };
+  const calls = { lists: 0, watches: 0, failed: 0 };
+  const failed = (error: unknown): never => {
+    calls.failed++;
+    throw error;
+  };
   const watcher = watchObjects<string>({
-    client,
+    client: {
+      get(path, query, read) {
+        if (query?.continue === undefined) calls.lists++;
+        return client.get<never>(path, query, read).catch(failed);
+      },
+      stream(path, query, read) {
+        calls.watches++;
+        return client.stream(path, query, read).catch(failed);
+      },
+    },
     path: "/apis/networking.k8s.io/v1/ingresses",
     project: ({ metadata }) => `${metadata?.name}@${metadata?.resourceVersion}`,
     onChange: (change) => void changes.push(show(change)),
@@ -45,6 +61,7 @@ export function watching(
   return {
     watcher,
     changes,
+    calls,
     logs,
     get synced() {
       return state.synced;

@@ -30,8 +30,8 @@ import { answerReview } from "#webhook/admission-response.ts";
 import { decodeReview } from "#webhook/admission-review.ts";
 import { createInjectionCache } from "#webhook/injection-cache.ts";
 import { createWebhookMetrics } from "#webhook/metrics.ts";
-import { extraModules } from "../extra-modules.ts";
 import { gatewayObject, listenerSetObject, routeObject } from "../fakes/gateway-objects.ts";
+import { extraModules } from "../files.ts";
 import { PRESET_OBJECTS } from "../integration/preset-objects.ts";
 import { MAX_BYTES, type Surface, tolerant } from "./fuzz.ts";
 

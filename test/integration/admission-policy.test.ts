@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
+import { OBJECTS } from "../published.ts";
 import { assertDenied, assertPasses, callsWith, isDenied } from "./policy-calls.ts";
 import { until } from "./system.ts";
 import { changed, leavesOf, SET_BY_SERVER, UNCHANGED } from "./webhook-fields.ts";
@@ -329,11 +330,11 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
       ...more,
     });
     for (const [kind, name, path, content, foreign] of [
-      ["ConfigMap", "switchback-hosts", "/api/v1", { data: { state: "x" } }, { immutable: true }],
-      ["Secret", "switchback-status", "/api/v1", { type: "Opaque", data: { key: "eA==" } }, { immutable: true }],
+      ["ConfigMap", OBJECTS.map, "/api/v1", { data: { state: "x" } }, { immutable: true }],
+      ["Secret", OBJECTS.statusKey, "/api/v1", { type: "Opaque", data: { key: "eA==" } }, { immutable: true }],
       [
         "Lease",
-        "switchback-controller",
+        OBJECTS.lease,
         "/apis/coordination.k8s.io/v1",
         { spec: { holderIdentity: "a" } },
         // There is no foreign field to try: the Lease's other fields need a feature gate, so the API server drops

@@ -7,8 +7,9 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { whyNoDebian } from "../cluster/debian.ts";
 import { freePorts } from "../cluster/ports.ts";
-import { extraModules } from "../extra-modules.ts";
 import { kubeletFiles } from "../fakes/kubelet-files.ts";
+import { extraModules } from "../files.ts";
+import { OBJECTS } from "../published.ts";
 import { type Following, startFollowing } from "./following.ts";
 import { Kubelet } from "./kubelet.ts";
 import { ingress, namespaceYaml, podObject, workload } from "./objects.ts";
@@ -55,7 +56,7 @@ const values = (leafDays?: number) => ({
       },
     ],
     discovery: { enabled: false },
-    map: { vanishSeconds: 0 },
+    map: { vanishSeconds: 0, guardHoldSeconds: 60 },
     restart: { namespaces: [LIVELY, LATE], debounceSeconds: 1, minIntervalSeconds: 1 },
     pods: { agentSilenceSeconds: 5 },
     agent: { renewSeconds: 1 },
@@ -173,7 +174,7 @@ describe("alerts", { skip: reason ?? false, concurrency: false }, () => {
     await system.install(values());
     await end("controller");
     await system.start("controller");
-    await system.kubectl("-n", NAMESPACE, "delete", "secret", "switchback-webhook-tls");
+    await system.kubectl("-n", NAMESPACE, "delete", "secret", OBJECTS.serving);
     await scrapeAll();
     await prometheus.resolves("SwitchbackCertificateExpiring");
   });
@@ -297,12 +298,10 @@ describe("alerts", { skip: reason ?? false, concurrency: false }, () => {
     await prometheus.resolves("SwitchbackRemovalHeld");
   });
 
-  it("SwitchbackRemovalHeld, until it is confirmed; then SwitchbackHalfOfNamesGone, until they are back", async () => {
+  it("SwitchbackRemovalHeld, until its time is over; then SwitchbackHalfOfNamesGone, until they are back", async () => {
     await system.apply(ingress("shop", NAMES.slice(0, 1)));
     await prometheus.fires("SwitchbackRemovalHeld");
     await system.showController();
-    const { code, stderr } = await system.cli(["confirm", "--yes"]);
-    assert.equal(code, 0, stderr);
     await prometheus.resolves("SwitchbackRemovalHeld");
     await prometheus.fires("SwitchbackHalfOfNamesGone");
     await system.apply(ingress("shop", NAMES));
@@ -362,7 +361,7 @@ spec:
     resourceRules:
       - { apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps] }
   matchConditions:
-    - { name: map, expression: "object.metadata.name.startsWith('switchback-hosts')" }
+    - { name: map, expression: "object.metadata.name.startsWith('${OBJECTS.map}')" }
   validations:
     - { expression: "false", message: a test refuses it }
 ---

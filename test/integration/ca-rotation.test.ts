@@ -9,7 +9,7 @@ import { type Created, refused, streamPods } from "./pod-stream.ts";
 import { type System, startSystem, sumOf, until } from "./system.ts";
 
 // A rotation that is due by age: its only trigger is a CA that lives for a minute, of which two thirds pass. (To
-// rotate by hand, delete the Secret `switchback-ca`: `healing.test.ts` tests it.)
+// rotate by hand, delete the Secret with the CA: `healing.test.ts` tests it.)
 
 const PODS = 1_000;
 const CA_SECONDS = 60;

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { after, afterEach, before, it } from "node:test";
 import { issueAuthority, issueLeaf, servingNames } from "#certs/issue.ts";
 import { isSignedBy, parseCertificates } from "#certs/pem.ts";
-import { CA_SECRET, TLS_SECRET } from "#certs/secret-store.ts";
 import { KubeSecretStore } from "#certs/secret-store-kube.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { endlessTerm } from "../fakes/term.ts";
+import { OBJECTS } from "../published.ts";
 import { type CertsCluster, NAMESPACE, startCertsCluster, until } from "./certs-cluster.ts";
 
 const DAY = 86_400_000;
@@ -23,9 +23,9 @@ async function seedOldCa(): Promise<{ ca: string }> {
   const ca = await issueAuthority({ now: Date.now() - 70 * DAY, days: 100 });
   const names = servingNames("switchback-webhook", NAMESPACE, "cluster.local");
   const leaf = await issueLeaf(ca, names, { now: Date.now(), days: 10 });
-  await store.write(CA_SECRET, { "ca.crt": ca.cert, "ca.key": ca.key }, await store.read(CA_SECRET));
+  await store.write(OBJECTS.ca, { "ca.crt": ca.cert, "ca.key": ca.key }, await store.read(OBJECTS.ca));
   const data = { "tls.crt": leaf.cert, "tls.key": leaf.key, "ca.crt": ca.cert };
-  await store.write(TLS_SECRET, data, await store.read(TLS_SECRET));
+  await store.write(OBJECTS.serving, data, await store.read(OBJECTS.serving));
   return { ca: ca.cert };
 }
 
@@ -51,7 +51,7 @@ async function serveOld(ca: string): Promise<() => (string | undefined)[]> {
 }
 
 async function checkRotated(ca: string): Promise<void> {
-  const tls = (await cluster.secret(TLS_SECRET))!;
+  const tls = (await cluster.secret(OBJECTS.serving))!;
   for (const bundle of await cluster.bundles()) {
     const [only, more] = parseCertificates(bundle);
     assert.ok(only && more === undefined && only.pem !== ca, "one CA, a new one");
@@ -85,14 +85,14 @@ it("the leader changes in each half of a rotation, and no admission fails", asyn
   const first = await cluster.manage(settings);
   await until(() => first.status().state.code === "before-switch", "the first half");
   await first.stop();
-  const next = (await cluster.secret(CA_SECRET))?.["next.crt"];
+  const next = (await cluster.secret(OBJECTS.ca))?.["next.crt"];
   const second = await cluster.manage(settings);
   await until(() => second.status().state.code === "after-switch", "the second half");
   await second.stop();
   const third = await cluster.manage(settings);
   await until(() => third.status().state.code === "steady", "steady");
   assert.deepEqual(await admissions.stop(), []);
-  assert.equal((await cluster.secret(CA_SECRET))?.["ca.crt"], next, "it is the CA that the first leader made");
+  assert.equal((await cluster.secret(OBJECTS.ca))?.["ca.crt"], next, "it is the CA that the first leader made");
   await checkRotated(ca);
 });
 
@@ -102,10 +102,10 @@ it("two managers that both believe they lead rotate once and agree, and no admis
   const admissions = cluster.admissions();
   const managers = await Promise.all([1, 2].map(() => cluster.manage({ overlapSeconds: 2 })));
   await until(() => managers.every((manager) => manager.status().state.code === "before-switch"), "the first half");
-  const next = (await cluster.secret(CA_SECRET))?.["next.crt"];
+  const next = (await cluster.secret(OBJECTS.ca))?.["next.crt"];
   await until(() => managers.every((manager) => manager.status().state.code === "steady"), "steady");
   assert.deepEqual(await admissions.stop(), []);
-  assert.equal((await cluster.secret(CA_SECRET))?.["ca.crt"], next);
+  assert.equal((await cluster.secret(OBJECTS.ca))?.["ca.crt"], next);
   await checkRotated(ca);
   assert.deepEqual(
     managers.map((manager) => manager.status().lastError),
@@ -137,7 +137,7 @@ async function certManagerTakesOver(): Promise<{ ca: string; leaf: string }> {
   const ca = await issueAuthority({ now: Date.now(), days: 100 });
   const leaf = await issueLeaf(ca, [`switchback-webhook.${NAMESPACE}.svc`], { now: Date.now(), days: 10 });
   const data = { "tls.crt": leaf.cert, "tls.key": leaf.key, "ca.crt": ca.cert };
-  await store.write(TLS_SECRET, data, await store.read(TLS_SECRET));
+  await store.write(OBJECTS.serving, data, await store.read(OBJECTS.serving));
   return { ca: ca.cert, leaf: leaf.cert };
 }
 
@@ -150,7 +150,7 @@ it("certs.mode is changed back from cert-manager while pods are created: no crea
   const admissions = cluster.admissions();
   const manager = await cluster.manage({ overlapSeconds: 2 });
   await until(() => manager.status().state.code === "before-switch", "the first half");
-  assert.equal((await cluster.secret(TLS_SECRET))?.["tls.crt"], leaf, "its leaf goes on");
+  assert.equal((await cluster.secret(OBJECTS.serving))?.["tls.crt"], leaf, "its leaf goes on");
   assert.ok((await cluster.bundles()).every((bundle) => bundle.includes(ca) && parseCertificates(bundle).length === 2));
   await until(() => manager.status().state.code === "steady", "steady");
   assert.deepEqual(await admissions.stop(), []);

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { after, afterEach, before, describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { KubeBundleWriter } from "#certs/ca-bundle-kube.ts";
-import { CA_SECRET, TLS_SECRET } from "#certs/secret-store.ts";
 import { KubeSecretStore } from "#certs/secret-store-kube.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { endlessTerm } from "../fakes/term.ts";
+import { OBJECTS } from "../published.ts";
 import {
   type CertsCluster,
   CONFIGURATION,
@@ -100,10 +100,10 @@ describe("what someone else breaks", () => {
   it("a deleted TLS Secret is replaced by one of the same CA, and no admission fails", async () => {
     const { bundle, replica } = await settled();
     const admissions = cluster.admissions();
-    const old = await cluster.secret(TLS_SECRET);
-    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, TLS_SECRET]);
-    await until(async () => (await cluster.secret(TLS_SECRET)) !== undefined, "a new one");
-    assert.notEqual((await cluster.secret(TLS_SECRET))?.["tls.crt"], old?.["tls.crt"]);
+    const old = await cluster.secret(OBJECTS.serving);
+    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, OBJECTS.serving]);
+    await until(async () => (await cluster.secret(OBJECTS.serving)) !== undefined, "a new one");
+    assert.notEqual((await cluster.secret(OBJECTS.serving))?.["tls.crt"], old?.["tls.crt"]);
     const was = replica.watch.status().fingerprint;
     await until(() => replica.watch.status().problem === undefined, "that the replica is content");
     assert.deepEqual(await admissions.stop(), []);
@@ -114,7 +114,7 @@ describe("what someone else breaks", () => {
   it("after the CA Secret is deleted, its CA is trusted until its leaf is gone, and no admission fails", async () => {
     const { bundle, manager } = await settled();
     const admissions = cluster.admissions();
-    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, CA_SECRET]);
+    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, OBJECTS.ca]);
     await until(async () => (await cluster.bundles()).every((live) => live.length > bundle.length), "two CAs");
     assert.ok((await cluster.bundles()).every((live) => live.endsWith(bundle)));
     await until(() => manager.status().state.code === "steady", "steady");
@@ -125,8 +125,8 @@ describe("what someone else breaks", () => {
   it("after both Secrets are deleted, the caBundle shows which CA is in use, and no admission fails", async () => {
     const { bundle, manager } = await settled();
     const admissions = cluster.admissions();
-    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, TLS_SECRET, CA_SECRET]);
-    await until(async () => (await cluster.secret(TLS_SECRET)) !== undefined, "a new leaf");
+    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, OBJECTS.serving, OBJECTS.ca]);
+    await until(async () => (await cluster.secret(OBJECTS.serving)) !== undefined, "a new leaf");
     await until(() => manager.status().state.code === "steady", "steady");
     await until(async () => !(await cluster.bundles())[0]?.includes(bundle), "the old CA gone");
     assert.deepEqual(await admissions.stop(), []);
@@ -135,17 +135,17 @@ describe("what someone else breaks", () => {
   it("a CA Secret that someone else restored, with invalid data in it, is repaired", async () => {
     const { manager } = await settled();
     await manager.stop();
-    const data = await cluster.secret(CA_SECRET);
-    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, CA_SECRET]);
+    const data = await cluster.secret(OBJECTS.ca);
+    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, OBJECTS.ca]);
     await cluster.kubectl(["apply", "--server-side", "--field-manager=backup", "-f", "-"], {
       apiVersion: "v1",
       kind: "Secret",
-      metadata: { name: CA_SECRET, namespace: NAMESPACE },
+      metadata: { name: OBJECTS.ca, namespace: NAMESPACE },
       stringData: { ...data, "next.crt": "rubbish", "previous.crt": data?.["ca.crt"], "previous.since": "yesterday" },
     });
     const next = await cluster.manage({ overlapSeconds: 1 });
     await until(() => next.status().state.code === "steady", "steady");
-    assert.deepEqual(Object.keys((await cluster.secret(CA_SECRET)) ?? {}).toSorted(), ["ca.crt", "ca.key"]);
+    assert.deepEqual(Object.keys((await cluster.secret(OBJECTS.ca)) ?? {}).toSorted(), ["ca.crt", "ca.key"]);
     assert.equal(await cluster.admit(), "");
   });
 });
@@ -155,8 +155,8 @@ describe("a webhook configuration that is deleted or loses entries", () => {
     const { manager, bundle } = await settled();
     await cluster.kubectl(["delete", "mutatingwebhookconfiguration", "switchback-webhook"]);
     await until(() => manager.status().state.code === "bundle-absent", "that it says so");
-    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, TLS_SECRET]);
-    await until(async () => (await cluster.secret(TLS_SECRET)) !== undefined, "that it works on");
+    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, OBJECTS.serving]);
+    await until(async () => (await cluster.secret(OBJECTS.serving)) !== undefined, "that it works on");
     await delay(1000);
     assert.equal(await cluster.configuration(), undefined);
     assert.equal(manager.status().lastError, undefined);
@@ -206,17 +206,17 @@ describe("writes that come too late", () => {
   it("data for a Secret that someone else has created, changed or deleted is refused and creates nothing", async () => {
     const client = await cluster.clientOf("controller");
     const store = new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger, fence: endlessTerm(client) });
-    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, CA_SECRET, "--ignore-not-found"]);
-    await store.write(CA_SECRET, { a: "1", b: "2" }, undefined);
-    await assert.rejects(store.write(CA_SECRET, { a: "9" }, undefined), { code: "kube-status", status: 409 });
-    const first = await store.read(CA_SECRET);
-    await store.write(CA_SECRET, { a: "ä€\n" }, first);
-    assert.deepEqual((await store.read(CA_SECRET))?.data, { a: "ä€\n" }, "a key that is left out is gone");
-    await assert.rejects(store.write(CA_SECRET, { a: "9" }, first), { code: "kube-status", status: 409 });
-    const last = await store.read(CA_SECRET);
-    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, CA_SECRET]);
-    await assert.rejects(store.write(CA_SECRET, { a: "9" }, last), { code: "kube-status", status: 404 });
-    assert.equal(await store.read(CA_SECRET), undefined);
+    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, OBJECTS.ca, "--ignore-not-found"]);
+    await store.write(OBJECTS.ca, { a: "1", b: "2" }, undefined);
+    await assert.rejects(store.write(OBJECTS.ca, { a: "9" }, undefined), { code: "kube-status", status: 409 });
+    const first = await store.read(OBJECTS.ca);
+    await store.write(OBJECTS.ca, { a: "ä€\n" }, first);
+    assert.deepEqual((await store.read(OBJECTS.ca))?.data, { a: "ä€\n" }, "a key that is left out is gone");
+    await assert.rejects(store.write(OBJECTS.ca, { a: "9" }, first), { code: "kube-status", status: 409 });
+    const last = await store.read(OBJECTS.ca);
+    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, OBJECTS.ca]);
+    await assert.rejects(store.write(OBJECTS.ca, { a: "9" }, last), { code: "kube-status", status: 404 });
+    assert.equal(await store.read(OBJECTS.ca), undefined);
   });
 
   it("other Secrets and configurations are forbidden", async () => {

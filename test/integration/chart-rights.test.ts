@@ -1,17 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { WEBHOOK_CONFIGURATION } from "#certs/ca-bundle.ts";
-import { CA_SECRET, TLS_SECRET } from "#certs/secret-store.ts";
-import { RECORD_MAPS } from "#controller/rollout/record-map.ts";
 import { PRESETS } from "#controller/sources/custom/presets.ts";
 import { ISTIO_KINDS } from "#controller/sources/istio.ts";
 import { INJECT_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
 import { decideOptIn } from "#hostmap/opt-in.ts";
 import { optInRules } from "#lib/config/opt-in.ts";
 import { frontName } from "#lib/documents/listeners.ts";
-import { INDEX_NAME, SHARD_NAMES, STATE_NAME } from "#lib/documents/map-format.ts";
-import { STATUS_SECRET } from "#lib/documents/status-page.ts";
-import { TARGETS_NAME } from "#lib/documents/targets-name.ts";
+import { DELETABLE, OBJECTS, WRITTEN } from "../published.ts";
 import { configOf, direct, NAMESPACE, named, type Rendered, relayed, render, runHelm } from "./rendered.ts";
 
 const NAME_LABEL = "kubernetes.io/metadata.name";
@@ -63,7 +59,7 @@ describe("the MutatingWebhookConfiguration", () => {
     matchConditions: [
       {
         name: "dry-run-of-the-index",
-        expression: `request.name == '${INDEX_NAME}' && has(request.dryRun) && request.dryRun`,
+        expression: `request.name == '${OBJECTS.reachable}' && has(request.dryRun) && request.dryRun`,
       },
     ],
     matchPolicy: "Equivalent",
@@ -195,13 +191,12 @@ describe("RBAC names the objects that the program writes", () => {
   const controller = (values: object) => named(render(values), "Role", "switchback-controller");
   const clusterRole = (values: object) => named(render(values), "ClusterRole", "switchback-controller");
 
-  it("the indexes, every possible shard, and the Secrets", () => {
-    const indexes = [STATE_NAME, INDEX_NAME];
-    assert.deepEqual(names(controller({}), "configmaps"), [...indexes, ...SHARD_NAMES, TARGETS_NAME, ...RECORD_MAPS]);
-    assert.deepEqual(names(named(render(), "Role", "switchback-proxy"), "configmaps"), [TARGETS_NAME]);
-    assert.deepEqual(names(controller({}), "configmaps", "delete"), SHARD_NAMES);
-    assert.deepEqual(names(controller({}), "secrets"), [CA_SECRET, TLS_SECRET, STATUS_SECRET]);
-    assert.deepEqual(names(named(render(), "Role", "switchback-webhook"), "secrets"), [TLS_SECRET]);
+  it("every ConfigMap that the controller may write or delete, and the Secrets", () => {
+    assert.deepEqual(names(controller({}), "configmaps"), WRITTEN);
+    assert.deepEqual(names(named(render(), "Role", "switchback-proxy"), "configmaps"), [OBJECTS.targets]);
+    assert.deepEqual(names(controller({}), "configmaps", "delete"), DELETABLE);
+    assert.deepEqual(names(controller({}), "secrets"), [OBJECTS.ca, OBJECTS.serving, OBJECTS.statusKey]);
+    assert.deepEqual(names(named(render(), "Role", "switchback-webhook"), "secrets"), [OBJECTS.serving]);
     assert.deepEqual(names(clusterRole({}), "mutatingwebhookconfigurations"), [WEBHOOK_CONFIGURATION]);
   });
 
@@ -234,7 +229,7 @@ describe("RBAC names the objects that the program writes", () => {
     const granted = render({ agent: { enabled: true } }).flatMap(({ kind, metadata, rules = [] }) =>
       (rules as Rendered[])
         .filter(
-          ({ resources, resourceNames }) => resources.includes("secrets") && resourceNames?.includes(STATUS_SECRET),
+          ({ resources, resourceNames }) => resources.includes("secrets") && resourceNames?.includes(OBJECTS.statusKey),
         )
         .map(({ verbs }) => `${kind} ${metadata.name}: ${verbs.join()}`),
     );
@@ -248,7 +243,7 @@ describe("RBAC names the objects that the program writes", () => {
 
   it("no other Secret and no change of the webhook configuration if the certificate is not ours", () => {
     const values = { config: { certs: { mode: "cert-manager" } } };
-    assert.deepEqual(names(controller(values), "secrets"), [STATUS_SECRET]);
+    assert.deepEqual(names(controller(values), "secrets"), [OBJECTS.statusKey]);
     assert.deepEqual(names(clusterRole(values), "mutatingwebhookconfigurations", "patch"), []);
     assert.deepEqual(names(clusterRole(values), "mutatingwebhookconfigurations", "get"), [WEBHOOK_CONFIGURATION]);
     const files = { config: { certs: { mode: "files" } }, certFiles: { secretName: "mine" } };
@@ -326,13 +321,13 @@ describe("cert-manager", () => {
   it("issues the webhook's Secret from its own CA, which is not the controller's", () => {
     const objects = certificates({ config: { certs: { mode: "cert-manager", leafDays: 0.5 } } });
     const { spec } = named(objects, "Certificate", "switchback-webhook");
-    assert.equal(spec.secretName, TLS_SECRET);
+    assert.equal(spec.secretName, OBJECTS.serving);
     assert.deepEqual(spec.dnsNames, [`switchback-webhook.${NAMESPACE}.svc`]);
     assert.equal(spec.duration, "12h");
     const issuer = named(objects, spec.issuerRef.kind, spec.issuerRef.name);
     const ca = named(objects, "Certificate", "switchback-ca");
     assert.deepEqual([ca.spec.isCA, ca.spec.secretName], [true, issuer.spec.ca.secretName]);
-    assert.notEqual(ca.spec.secretName, CA_SECRET);
+    assert.notEqual(ca.spec.secretName, OBJECTS.ca);
     assert.deepEqual(named(objects, "Issuer", ca.spec.issuerRef.name).spec, { selfSigned: {} });
   });
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { before, describe, it } from "node:test";
-import { TARGETS_NAME } from "#lib/documents/targets-name.ts";
+import { OBJECTS } from "../published.ts";
 import {
   COMPONENTS,
   configOf,
@@ -310,7 +310,7 @@ describe("pods", () => {
 describe("the proxy's targets", () => {
   it("are mounted where the program looks, and a pod starts without them", () => {
     const { volumes, containers } = podOf(render(), "proxy").spec;
-    assert.deepEqual(volumes[1], { name: "targets", configMap: { name: TARGETS_NAME, optional: true } });
+    assert.deepEqual(volumes[1], { name: "targets", configMap: { name: OBJECTS.targets, optional: true } });
     assert.equal(containers[0].volumeMounts[1].mountPath, "/etc/switchback/targets");
   });
 });

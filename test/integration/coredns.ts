@@ -50,13 +50,6 @@ export class CoreDnsBed {
     return await this.start(name, ([port = 0, , readyPort = 0]) => corefileOf(port, `${LOCAL}:${readyPort}`));
   }
 
-  /** Starts a server that only forwards. */
-  async forwarder(name: string, upstream: string): Promise<CoreDns> {
-    const text = (port = 0, readyPort = 0) =>
-      `.:${port} {\n bind ${LOCAL}\n ready ${LOCAL}:${readyPort}\n forward . ${upstream}\n}\n`;
-    return await this.start(name, ([port, , readyPort]) => text(port, readyPort));
-  }
-
   async stop(): Promise<void> {
     await Promise.all(this.#running.map((process) => process.stop("SIGKILL")));
     await this.#processes.close(false);

@@ -4,9 +4,10 @@ import { PRESETS } from "#controller/sources/custom/presets.ts";
 import { ISTIO_KINDS } from "#controller/sources/istio.ts";
 import { foundName } from "#controller/targets/service-view.ts";
 import type { PresetName } from "#lib/config/sources.ts";
+import { mapNamesIn } from "../published.ts";
 import { namespaceYaml } from "./objects.ts";
 import { PRESET_OBJECTS } from "./preset-objects.ts";
-import { type System, startSystem, until } from "./system.ts";
+import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
 // Configured kinds, with the rights that the chart grants for them: a definition that checks nothing, the definitions
 // of all presets, and Services.
@@ -189,16 +190,8 @@ describe("a tenant with a kind that checks nothing", () => {
       "syntax-invalid",
       undefined,
     ]);
-    const texts = await system.kubectl(
-      "-n",
-      "switchback-system",
-      "get",
-      "cm",
-      "-l",
-      "switchback.dev/map=hosts",
-      "-o",
-      "yaml",
-    );
+    const objects = mapNamesIn(await system.configMaps());
+    const texts = await system.kubectl("-n", NAMESPACE, "get", "cm", ...objects, "-o", "yaml");
     assert.ok(!/bank|zero|screen|right|tab|nested|letsencrypt|kubernetes\.default\.svc/.test(texts), texts);
   });
 

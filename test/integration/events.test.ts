@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
+import { OBJECTS } from "../published.ts";
 import { ingress, namespaceYaml } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
@@ -117,7 +118,7 @@ describe("the controller's token", () => {
       const body = event(changes, { namespace: NAMESPACE, generateName: "switchback-" });
       return send("POST", EVENTS.replace("/shop/", `/${NAMESPACE}/`), body);
     };
-    assertPasses(await own("switchback-hosts"));
+    assertPasses(await own(OBJECTS.map));
     assertDenied(await own("theirs"));
   });
 

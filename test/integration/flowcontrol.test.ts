@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { stringify } from "yaml";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
+import { OBJECTS } from "../published.ts";
 import { NAMESPACE, named, type Rendered, render } from "./rendered.ts";
 import { until } from "./system.ts";
 
@@ -44,7 +45,7 @@ async function flowOf(name: string, path: string): Promise<(string | undefined)[
   );
 }
 
-const LEASE = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/switchback-controller`;
+const LEASE = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/${OBJECTS.lease}`;
 const MAP = `/api/v1/namespaces/${NAMESPACE}/configmaps`;
 const AGENT = `${AGENTS}/switchback-agent`;
 

@@ -4,8 +4,8 @@ import { connect } from "node:net";
 import { after, before, describe, it } from "node:test";
 import type { NameStatus } from "#controller/status.ts";
 import { foundName } from "#controller/targets/service-view.ts";
+import { OBJECTS, targetsIn, targetsObject } from "../published.ts";
 import { ingress, namespaceYaml } from "./objects.ts";
-import { publishedTargets } from "./published-targets.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
 // Targets that nobody configured: the controller finds LoadBalancer Services of the API server by their addresses,
@@ -54,8 +54,8 @@ async function admitted(name: string, host: string, ...entries: object[]): Promi
   if (entries.length > 0) await patchStatus("ingress", "default", name, entries);
 }
 
-const targetOf = async (name: string) =>
-  (await publishedTargets(system)).targets.find((target) => target.name === name);
+const relayed = async () => targetsIn(await system.configMaps()).targets;
+const targetOf = async (name: string) => (await relayed()).find((target) => target.name === name);
 const portsOf = async (name: string) => (await targetOf(name))?.ports.map(({ listenPort }) => listenPort) ?? [];
 
 async function frontOf(target: string): Promise<readonly string[]> {
@@ -250,12 +250,13 @@ describe("a running proxy", () => {
 
   it("keeps its targets when somebody breaks the ConfigMap, which the controller then writes again", async () => {
     const before = await listening();
-    const patch = JSON.stringify({ data: { "targets.json": "{" } });
-    await system.kubectl("-n", NAMESPACE, "patch", "cm", "switchback-targets", "--type=merge", "-p", patch);
-    await until("the ConfigMap to be as it was", async () => (await publishedTargets(system)).targets.length > 0);
+    const broken = Object.keys(targetsObject([]).data).map((key) => [key, "{"]);
+    const patch = JSON.stringify({ data: Object.fromEntries(broken) });
+    await system.kubectl("-n", NAMESPACE, "patch", "cm", OBJECTS.targets, "--type=merge", "-p", patch);
+    await until("the ConfigMap to be as it was", async () => (await relayed()).length > 0);
     assert.deepEqual(await listening(), before);
-    await system.kubectl("-n", NAMESPACE, "delete", "cm", "switchback-targets");
-    await until("the ConfigMap to be there again", async () => (await publishedTargets(system)).targets.length > 0);
+    await system.kubectl("-n", NAMESPACE, "delete", "cm", OBJECTS.targets);
+    await until("the ConfigMap to be there again", async () => (await relayed()).length > 0);
     assert.deepEqual(await listening(), before);
   });
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { EXPERIMENTAL_GROUP, GATEWAY_GROUP } from "#controller/sources/gateway/view.ts";
-import { gatewayApiDefinitions } from "../cluster/addons/gateway-api.ts";
+import { gatewayApiDefinitions } from "../cluster/addons/definitions.ts";
 import type { System } from "./system.ts";
 
 export const PLURALS = {

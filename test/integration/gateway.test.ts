@@ -4,7 +4,6 @@ import { setTimeout as delay } from "node:timers/promises";
 import { EXPERIMENTAL_GROUP, GATEWAY_GROUP } from "#controller/sources/gateway/view.ts";
 import { CONFIRM_MS } from "#controller/sources/optional-informer.ts";
 import { foundName } from "#controller/targets/service-view.ts";
-import { HOLD_KEY } from "#hostmap/metadata-keys.ts";
 import { ACCEPTED, CRDS, condition, GatewayApi, installGatewayApi, installXListenerSets } from "./gateway-api.ts";
 import { recordMap } from "./history.ts";
 import { namespaceYaml } from "./objects.ts";
@@ -254,10 +253,10 @@ describe("a Gateway with 64 listeners and 1,000 routes", () => {
   it("that is deleted does not remove the names: the guard holds them until it exists again", async () => {
     await system.kubectl("-n", "infra", "delete", "gateway", "crowd");
     await refused(nameOf(1), "gateway-not-found");
-    await until("a hold", async () => (await system.index()).annotations[HOLD_KEY] !== undefined);
+    await until("a hold", async () => (await system.map()).hold !== undefined);
     await published(...ALL.map(nameOf));
     await api.gateway("crowd", LISTENERS);
-    await until("no hold", async () => (await system.index()).annotations[HOLD_KEY] === undefined);
+    await until("no hold", async () => (await system.map()).hold === undefined);
     await published(...ALL.map(nameOf));
   });
 });

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { shortHash } from "#hostmap/hash.ts";
-import { isNamedHash, renderIndex } from "#lib/documents/map-format.ts";
+import { EDITED, edited, forged, mapNamesIn, OBJECTS, strays } from "../published.ts";
 import { recordMap } from "./history.ts";
 import { ingress, mapped, namespaceYaml } from "./objects.ts";
 import { type Created, refused, streamPods } from "./pod-stream.ts";
@@ -56,12 +55,10 @@ function assertInjected(created: readonly Created[]): void {
 }
 
 async function mapIsWhole(): Promise<boolean> {
-  const { revision, shards } = await system.index();
-  const [names, texts] = [await system.publishedNames(), await shardTexts()];
+  const { revision, hosts } = await system.map();
   return (
-    names.size === NAMES.length &&
-    NAMES.every((name) => names.has(name)) &&
-    shards.every((shard) => isNamedHash(shortHash(texts.get(shard.name) ?? ""), shard.revision)) &&
+    hosts.size === NAMES.length &&
+    NAMES.every((name) => hosts.has(name)) &&
     (await Promise.all(system.webhooks.map(({ page }) => page("/loaded")))).every(({ text }) => text.includes(revision))
   );
 }
@@ -72,66 +69,55 @@ async function everyWebhookRefuses(code: string): Promise<boolean> {
   return pages.every(({ status, text }) => status === 200 && text.includes(`(${code}`));
 }
 
-async function shardTexts(): Promise<Map<string, string>> {
-  const args = ["-n", NAMESPACE, "get", "cm", "-l", "switchback.dev/map=hosts"];
-  const { items } = await system.json<{ items: { metadata: { name: string }; data?: { hosts?: string } }[] }>(...args);
-  return new Map(items.map(({ metadata, data }) => [metadata.name, data?.hosts ?? ""]));
-}
-
 async function frontAddresses(): Promise<string> {
   return await own("get", "svc", "switchback-ingress-nginx", "-o", "jsonpath={.spec.clusterIPs}", "--ignore-not-found");
 }
 
-/** The ConfigMap of the only shard. */
-async function shardNow(): Promise<string> {
-  const { shards } = await system.index();
-  return shards[0]?.name ?? "";
-}
-
 describe("the map", () => {
-  for (const what of ["its shard", "switchback-hosts", "switchback-hosts-index"]) {
-    it(`is repaired after ${what} was deleted, and the webhook never loses a name`, async () => {
+  it("is repaired after any of its ConfigMaps was deleted, and the webhook never loses a name", async () => {
+    const names = mapNamesIn(await system.configMaps());
+    for (const at of names.keys()) {
       const pods = await whilePodsAreCreated(async () => {
-        await own("delete", "cm", what === "its shard" ? await shardNow() : what);
+        await own("delete", "cm", mapNamesIn(await system.configMaps())[at] ?? "");
         await until("the map to be whole", mapIsWhole);
       });
       assertInjected(pods);
-    });
-  }
+    }
+  });
 
   it("is published again after all of it was deleted", async () => {
     const pods = await whilePodsAreCreated(async () => {
-      await own("delete", "cm", "-l", "switchback.dev/map=hosts");
+      await own("delete", "cm", ...mapNamesIn(await system.configMaps()));
       await until("the map to be whole", mapIsWhole);
     });
     assertInjected(pods);
   });
 
-  const edit = (name: string, data: object | null) =>
+  const edit = ({ name, data }: { readonly name: string; readonly data: object | null }) =>
     own("patch", "cm", name, "--type=merge", "-p", JSON.stringify({ data }));
-  const editShard = async (data: object | null) => await edit(await shardNow(), data);
+  const line = `192.0.2.66 ${EVIL}\n`;
 
-  for (const [what, data] of [
-    ["a line more", { hosts: `192.0.2.66 ${EVIL}\n` }],
-    ["no line", { hosts: "" }],
-    ["no data", null],
+  for (const [what, text] of [
+    ["a line more", line],
+    ["no line", ""],
+    ["no data", undefined],
   ] as const) {
-    it(`a shard, edited by hand to ${what}, is replaced, and no pod gets the edit`, async () => {
+    it(`edited by hand to ${what}, is replaced, and no pod gets the edit`, async () => {
       const pods = await whilePodsAreCreated(async () => {
-        await editShard(data);
+        await edit(edited(await system.configMaps(), text));
         await until("the map to be whole", mapIsWhole);
       });
       assertInjected(pods);
     });
   }
 
-  it("a shard that is edited while no controller can undo it reaches no pod, and the webhooks say why", async () => {
+  it("edited while no controller can undo it, reaches no pod, and the webhooks say why", async () => {
     const { process: controller } = await system.leader();
     const pods = await whilePodsAreCreated(async () => {
       process.kill(controller.pid, "SIGSTOP");
       try {
-        await editShard({ hosts: `192.0.2.66 ${EVIL}\n` });
-        await until("the webhooks to have seen and refused it", () => everyWebhookRefuses("shard-other-revision"));
+        await edit(edited(await system.configMaps(), line));
+        await until("the webhooks to have seen and refused it", () => everyWebhookRefuses(EDITED));
       } finally {
         process.kill(controller.pid, "SIGCONT");
       }
@@ -140,15 +126,10 @@ describe("the map", () => {
     assertInjected(pods);
   });
 
-  it("a shard and an index that somebody edits so that they agree are replaced", async () => {
-    const text = `192.0.2.66 ${EVIL}\n`;
-    const { annotations: _, ...index } = await system.index();
-    const shards = [{ name: await shardNow(), revision: shortHash(text) }];
-    const edited = { ...index, shards, revision: shortHash(shortHash(text)) };
+  it("edited such that readers accept it, is replaced", async () => {
     const editions = await recordMap(system);
     await whilePodsAreCreated(async () => {
-      await editShard({ hosts: text });
-      await edit("switchback-hosts-index", { "index.json": renderIndex(edited) });
+      for (const each of forged(await system.configMaps(), line)) await edit(each);
       await until("the map to be whole", mapIsWhole);
     });
     const written = await editions();
@@ -156,29 +137,27 @@ describe("the map", () => {
     assert.deepEqual([...(written.at(-1)?.hosts.keys() ?? [])].sort(), NAMES);
   });
 
-  const labelled = (name: string) => {
-    const metadata = { name, namespace: NAMESPACE, labels: { "switchback.dev/map": "hosts" } };
-    const data = { hosts: `192.0.2.66 ${EVIL}\n`, "index.json": "{}" };
-    return JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata, data });
-  };
+  const { ours, foreign } = strays(line);
+  const add = ({ metadata, ...rest }: typeof ours) =>
+    system.apply(JSON.stringify({ ...rest, metadata: { ...metadata, namespace: NAMESPACE } }));
 
-  it("a shard that nobody published is removed", async () => {
+  it("loses a ConfigMap that looks like a part of it, and that nobody published", async () => {
     const pods = await whilePodsAreCreated(async () => {
-      await system.apply(labelled("switchback-hosts-7"));
-      await until("it to go", async () => !(await ownExists("cm", "switchback-hosts-7")));
+      await add(ours);
+      await until("it to go", async () => !(await ownExists("cm", ours.metadata.name)));
     });
     assertInjected(pods);
   });
 
-  it("a stranger's ConfigMap with our label is left alone, and does no harm", async () => {
+  it("leaves a stranger's ConfigMap alone that looks like a part of it, and takes no harm", async () => {
     const failures = async () =>
       sumOf((await (await system.leader()).page("/metrics")).text, "switchback_controller_publish_failures_total");
     const before = await failures();
-    await system.apply(`${labelled("stranger")}\n---\n${labelled("switchback-hosts-1024")}`);
+    for (const each of foreign) await add(each);
     await system.apply(ingress("shop", [...NAMES, "stranger.example.com"]));
     await system.ready(["stranger.example.com"]);
     await system.apply(ingress("shop", NAMES));
-    await own("delete", "cm", "stranger", "switchback-hosts-1024");
+    await own("delete", "cm", ...foreign.map(({ metadata }) => metadata.name));
     await until("the map to be whole", mapIsWhole);
     assert.equal(await failures(), before);
     assertInjected(await whilePodsAreCreated(async () => {}));
@@ -221,10 +200,9 @@ describe("the front Service", () => {
 });
 
 describe("the certificates", () => {
-  const leafNow = () =>
-    own("get", "secret", "switchback-webhook-tls", "-o", "jsonpath={.data.tls\\.crt}", "--ignore-not-found");
+  const leafNow = () => own("get", "secret", OBJECTS.serving, "-o", "jsonpath={.data.tls\\.crt}", "--ignore-not-found");
 
-  for (const name of ["switchback-webhook-tls", "switchback-ca"]) {
+  for (const name of [OBJECTS.serving, OBJECTS.ca]) {
     it(`the Secret ${name} is created again after a deletion, and no pod is affected`, async () => {
       const failures = async () => sumOf(await system.cluster.metrics(), "apiserver_admission_webhook_fail_open_count");
       const before = await failures();
@@ -235,7 +213,7 @@ describe("the certificates", () => {
         await until("new certificates, and nothing left to do", async () => {
           const { certificates } = await leader.status();
           const isSettled = certificates?.state.code === "steady" && certificates.bundle === "current";
-          return isSettled && (await leafNow()) !== leaf && (await ownExists("secret", "switchback-ca"));
+          return isSettled && (await leafNow()) !== leaf && (await ownExists("secret", OBJECTS.ca));
         });
       });
       assertInjected(pods);

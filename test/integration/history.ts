@@ -1,4 +1,4 @@
-import { hostsOf } from "./objects.ts";
+import { publishedIn } from "../published.ts";
 import { NAMESPACE, type System } from "./system.ts";
 
 // What was written, in order. A watch from an earlier version replays it from the API server's cache, which holds the
@@ -7,13 +7,11 @@ import { NAMESPACE, type System } from "./system.ts";
 
 const CONFIG_MAPS = `/api/v1/namespaces/${NAMESPACE}/configmaps`;
 const LEASES = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases`;
-const MAP = "labelSelector=switchback.dev%2Fmap%3Dhosts";
 
 interface RawObject {
   readonly metadata: {
     readonly name: string;
     readonly resourceVersion: string;
-    readonly annotations?: Readonly<Record<string, string>>;
   };
   readonly data?: Readonly<Record<string, string>>;
   readonly spec?: LeaseSpec;
@@ -34,7 +32,6 @@ export interface LeaseSpec {
 /** The map after one write. */
 export interface Edition {
   readonly hosts: ReadonlyMap<string, readonly string[]>;
-  readonly annotations: Readonly<Record<string, string>>;
 }
 
 /** The objects of a path, and their version. */
@@ -46,7 +43,7 @@ export async function list<T = RawObject>(system: System, path: string): Promise
 
 /** The objects of a path at one version, which the API server reads from etcd. */
 async function listAt(system: System, path: string, version: string): Promise<{ version: string; items: RawObject[] }> {
-  const { items } = await list(system, `${path}&resourceVersion=${version}&resourceVersionMatch=Exact`);
+  const { items } = await list(system, `${path}?resourceVersion=${version}&resourceVersionMatch=Exact`);
   return { version, items };
 }
 
@@ -56,9 +53,8 @@ export async function replay<T = RawObject>(
   path: string,
   from: string,
 ): Promise<WatchEvent<T>[] | "gone"> {
-  const separator = path.includes("?") ? "&" : "?";
   const query = `watch=true&resourceVersion=${from}&timeoutSeconds=1`;
-  const text = await system.kubectl("get", "--raw", `${path}${separator}${query}`);
+  const text = await system.kubectl("get", "--raw", `${path}?${query}`);
   const events = text
     .split("\n")
     .filter((line) => line !== "")
@@ -67,16 +63,18 @@ export async function replay<T = RawObject>(
   return error === undefined ? events : "gone";
 }
 
-/** Starts to record the map. The returned function gives every edition since then, the first one included. */
+/**
+ * Starts to record the map. The returned function gives it as it was at first, and after every write to a ConfigMap of
+ * Switchback's namespace since then.
+ */
 export async function recordMap(system: System): Promise<() => Promise<Edition[]>> {
-  const path = `${CONFIG_MAPS}?${MAP}`;
-  const first = await list(system, path);
+  const first = await list(system, CONFIG_MAPS);
   return async () => {
     const editions: Edition[] = [];
-    for (let at = first; ; at = await listAt(system, path, String(Number(at.version) + 1))) {
+    for (let at = first; ; at = await listAt(system, CONFIG_MAPS, String(Number(at.version) + 1))) {
       const objects = new Map(at.items.map((item) => [item.metadata.name, item]));
       editions.push(editionOf(objects));
-      const events = await replay(system, path, at.version);
+      const events = await replay(system, CONFIG_MAPS, at.version);
       if (events === "gone") continue;
       for (const { type, object } of events) {
         if (type === "DELETED") objects.delete(object.metadata.name);
@@ -89,10 +87,7 @@ export async function recordMap(system: System): Promise<() => Promise<Edition[]
 }
 
 function editionOf(objects: ReadonlyMap<string, RawObject>): Edition {
-  return {
-    hosts: hostsOf([...objects.values()]),
-    annotations: objects.get("switchback-hosts")?.metadata.annotations ?? {},
-  };
+  return { hosts: publishedIn([...objects.values()]).hosts };
 }
 
 /** Starts to record the controllers' Lease. The returned function gives its contents since then, in order. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { parseAllDocuments } from "yaml";
-import { RECORD_MAPS } from "#controller/rollout/record-map.ts";
+import { DELETABLE, firstLike, OBJECTS, strays, WRITTEN } from "../published.ts";
 import {
   applyAs,
   bundles,
@@ -115,7 +115,11 @@ describe("rights", () => {
   const leases = { group: "coordination.k8s.io", resource: "leases" };
   const events = { group: "events.k8s.io", resource: "events" };
 
-  const TARGETS = each("list watch", { resource: "configmaps", name: "switchback-targets" });
+  const TARGETS = each("list watch", { resource: "configmaps", name: OBJECTS.targets });
+  /** Of many ConfigMaps for one purpose, the first and the last one. */
+  const CONFIG_MAPS = WRITTEN.filter((name) => firstLike(name) === name || name === DELETABLE.at(-1));
+  const RECORDS = WRITTEN.filter((name) => firstLike(name) === OBJECTS.records);
+  const FOREIGN = strays("").foreign.map(({ metadata }) => metadata.name);
 
   const ALLOWED: Record<string, Question[]> = {
     controller: [
@@ -127,29 +131,27 @@ describe("rights", () => {
       ...each("list watch", { ...routes, group: "gateway.networking.x-k8s.io", resource: "xlistenersets" }),
       ...each("list watch", { resource: "namespaces", namespace: "" }),
       ...each("get list watch", { resource: "pods", namespace: "" }),
-      ...RECORD_MAPS.flatMap((name) => each("get create patch", { resource: "configmaps", name })),
+      ...RECORDS.flatMap((name) => each("get create patch", { resource: "configmaps", name })),
       ...each("create", { ...events, namespace: "default" }),
       ...each("get list watch patch", { ...configuration, name: "switchback-webhook" }),
       ...each("list watch", { resource: "configmaps" }),
       ...TARGETS,
-      ...each("create patch", { resource: "configmaps", name: "switchback-hosts" }),
-      ...each("create patch", { resource: "configmaps", name: "switchback-hosts-index" }),
-      ...each("create patch delete", { resource: "configmaps", name: "switchback-hosts-0" }),
-      ...each("create patch delete", { resource: "configmaps", name: "switchback-hosts-1023" }),
+      ...CONFIG_MAPS.flatMap((name) =>
+        each(DELETABLE.includes(name) ? "create patch delete" : "create patch", { resource: "configmaps", name }),
+      ),
       ...each("list watch", { resource: "services" }),
-      ...each("create patch", { resource: "configmaps", name: "switchback-targets" }),
       ...each("create patch delete", { resource: "services" }),
       ...each("list watch", { resource: "services", namespace: "" }),
       ...each("list watch", { group: "discovery.k8s.io", resource: "endpointslices" }),
-      ...each("get list watch create patch", { resource: "secrets", name: "switchback-ca" }),
-      ...each("get list watch create patch", { resource: "secrets", name: "switchback-webhook-tls" }),
-      ...each("get create update patch", { ...leases, name: "switchback-controller" }),
+      ...each("get list watch create patch", { resource: "secrets", name: OBJECTS.ca }),
+      ...each("get list watch create patch", { resource: "secrets", name: OBJECTS.serving }),
+      ...each("get create update patch", { ...leases, name: OBJECTS.lease }),
       ...each("create", events),
     ],
     webhook: [
       ...each("list watch", { resource: "configmaps" }),
       ...TARGETS,
-      ...each("list watch", { resource: "secrets", name: "switchback-webhook-tls" }),
+      ...each("list watch", { resource: "secrets", name: OBJECTS.serving }),
     ],
     proxy: TARGETS,
   };
@@ -159,17 +161,16 @@ describe("rights", () => {
     ...each("get list watch", { resource: "secrets" }),
     ...each("get list watch create patch update delete", { resource: "secrets", name: "another" }),
     ...each("get list watch", { resource: "secrets", namespace: "" }),
-    ...each("get list watch", { resource: "secrets", name: "switchback-ca", namespace: "default" }),
-    ...each("delete update", { resource: "secrets", name: "switchback-webhook-tls" }),
+    ...each("get list watch", { resource: "secrets", name: OBJECTS.ca, namespace: "default" }),
+    ...each("delete update", { resource: "secrets", name: OBJECTS.serving }),
     ...each("list watch", { resource: "configmaps", namespace: "" }),
     ...each("get list", { resource: "configmaps", namespace: "kube-system" }),
     ...each("create", { resource: "configmaps" }),
-    ...each("update delete", { resource: "configmaps", name: "switchback-hosts" }),
-    ...each("update delete", { resource: "configmaps", name: "switchback-hosts-index" }),
-    ...each("update", { resource: "configmaps", name: "switchback-hosts-0" }),
+    ...CONFIG_MAPS.flatMap((name) =>
+      each(DELETABLE.includes(name) ? "update" : "update delete", { resource: "configmaps", name }),
+    ),
     ...each("create patch update delete", { resource: "configmaps", name: CONFIG_NAME }),
-    ...each("create patch delete", { resource: "configmaps", name: "switchback-hosts-1024" }),
-    ...each("update delete", { resource: "configmaps", name: "switchback-targets" }),
+    ...FOREIGN.flatMap((name) => each("create patch delete", { resource: "configmaps", name })),
     ...each("update", { resource: "services" }),
     ...each("create patch update delete", { resource: "services", namespace: "" }),
     ...each("get", { resource: "services", name: "kubernetes", namespace: "default" }),
@@ -183,7 +184,7 @@ describe("rights", () => {
     ...each("get patch", { ...configuration, name: "another" }),
     ...each("list watch create", leases),
     ...each("get update patch", { ...leases, name: "another" }),
-    ...each("delete", { ...leases, name: "switchback-controller" }),
+    ...each("delete", { ...leases, name: OBJECTS.lease }),
     ...each("list delete", events),
     ...each("create patch update delete", { resource: "pods" }),
     ...each("create", { resource: "pods", subresource: "exec" }),
@@ -223,7 +224,7 @@ describe("rights", () => {
     );
     const own = (await rulesOf(await tokenOf("proxy"))).filter((rule) => !everybodys.includes(JSON.stringify(rule)));
     assert.deepEqual(own, [
-      { verbs: ["list", "watch"], apiGroups: [""], resources: ["configmaps"], resourceNames: ["switchback-targets"] },
+      { verbs: ["list", "watch"], apiGroups: [""], resources: ["configmaps"], resourceNames: [OBJECTS.targets] },
     ]);
   });
 
@@ -234,12 +235,10 @@ describe("rights", () => {
       return head(resource === "secrets" ? "Secret" : "ConfigMap", name);
     };
     const cases: [string, string, number][] = [
-      ["configmaps", "switchback-hosts", 201],
-      ["configmaps", "switchback-hosts-1023", 201],
-      ["configmaps", "switchback-hosts-1024", 403],
-      ["secrets", "switchback-ca", 201],
+      ...CONFIG_MAPS.map((name): [string, string, number] => ["configmaps", name, 201]),
+      ...FOREIGN.map((name): [string, string, number] => ["configmaps", name, 403]),
+      ["secrets", OBJECTS.ca, 201],
       ["secrets", "switchback-mine", 403],
-      ["configmaps", "switchback-targets", 201],
       ["services", "switchback-ingress-nginx", 201],
     ];
     for (const [resource, name, expected] of cases) {
@@ -247,12 +246,12 @@ describe("rights", () => {
       assert.equal(status, expected, `${resource}/${name}`);
     }
     const post = { method: "POST", path: `${IN_NAMESPACE}/configmaps`, token: await tokenOf("controller") };
-    assert.equal((await cluster.call({ ...post, body: object("configmaps", "switchback-hosts-1") })).status, 403);
+    assert.equal((await cluster.call({ ...post, body: object("configmaps", OBJECTS.map) })).status, 403);
   });
 
   it("let the Lease be created by apply, and then be replaced", async () => {
-    const path = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/switchback-controller`;
-    const metadata = { namespace: NAMESPACE, name: "switchback-controller" };
+    const path = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/${OBJECTS.lease}`;
+    const metadata = { namespace: NAMESPACE, name: OBJECTS.lease };
     const lease = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata, spec: {} };
     assert.equal(await applyAs("controller", path, lease), 201);
     const token = await tokenOf("controller");
@@ -277,20 +276,20 @@ describe("rights", () => {
       const path = `/apis/events.k8s.io/v1/namespaces/${namespace}/events`;
       return (await cluster.call({ method: "POST", path, body, token: await tokenOf("controller") })).status;
     };
-    const map = { apiVersion: "v1", kind: "ConfigMap", name: "switchback-hosts" };
+    const map = { apiVersion: "v1", kind: "ConfigMap", name: OBJECTS.map };
     const ingress = { apiVersion: "networking.k8s.io/v1", kind: "Ingress", name: "web" };
     assert.deepEqual([await status(NAMESPACE, map), await status("default", ingress)], [201, 201]);
   });
 
   it("let single objects be listed and watched by their name, and refuse lists without the name", async () => {
     const cases: [string, string, number][] = [
-      ["controller", `${IN_NAMESPACE}/secrets?fieldSelector=metadata.name%3Dswitchback-ca`, 200],
+      ["controller", `${IN_NAMESPACE}/secrets?fieldSelector=metadata.name%3D${OBJECTS.ca}`, 200],
       ["controller", `${IN_NAMESPACE}/secrets`, 403],
       ["controller", `${IN_NAMESPACE}/secrets?fieldSelector=metadata.name%3Danother`, 403],
       ["controller", `${CONFIGURATION.replace(/\/[^/]+$/, "")}?fieldSelector=metadata.name%3Dswitchback-webhook`, 200],
-      ["webhook", `${IN_NAMESPACE}/secrets?fieldSelector=metadata.name%3Dswitchback-webhook-tls`, 200],
-      ["webhook", `${IN_NAMESPACE}/secrets?fieldSelector=metadata.name%3Dswitchback-ca`, 403],
-      ["webhook", `${IN_NAMESPACE}/configmaps?labelSelector=switchback.dev%2Fmap`, 200],
+      ["webhook", `${IN_NAMESPACE}/secrets?fieldSelector=metadata.name%3D${OBJECTS.serving}`, 200],
+      ["webhook", `${IN_NAMESPACE}/secrets?fieldSelector=metadata.name%3D${OBJECTS.ca}`, 403],
+      ["webhook", `${IN_NAMESPACE}/configmaps?fieldSelector=metadata.name%3D${OBJECTS.map}`, 200],
       ["webhook", "/api/v1/configmaps", 403],
     ];
     for (const [component, path, expected] of cases) {
@@ -302,18 +301,18 @@ describe("rights", () => {
       const path = `${IN_NAMESPACE}/secrets?fieldSelector=metadata.name%3D${name}&watch=true&timeoutSeconds=1`;
       return cluster.tool("kubectl", ["get", "--raw", path], { kubeconfig });
     };
-    assert.equal((await watch("switchback-webhook-tls")).code, 0);
-    assert.match((await watch("switchback-ca")).stderr, /forbidden/i);
+    assert.equal((await watch(OBJECTS.serving)).code, 0);
+    assert.match((await watch(OBJECTS.ca)).stderr, /forbidden/i);
   });
 
-  it("of an operator, once bound, allow to confirm and to read the status", async () => {
+  it("of an operator, once bound, allow to read the status and nothing else", async () => {
     const binding = ["rolebinding", "operators", "--role", "switchback-operator", "--group", "operators"];
     await kubectl("create", ...binding, "--namespace", NAMESPACE);
     const kubeconfig = await cluster.kubeconfigFor({ clientCert: cluster.ca.client("someone", ["operators"]) });
     const as = (...args: string[]) => cluster.tool("kubectl", ["--namespace", NAMESPACE, ...args], { kubeconfig });
-    const confirmed = await as("annotate", "configmap", "switchback-hosts", "switchback.dev/confirm=1");
-    assert.equal(confirmed.code, 0, confirmed.stderr);
-    assert.match((await as("annotate", "configmap", CONFIG_NAME, "a=1")).stderr, /forbidden/);
+    for (const name of [OBJECTS.map, CONFIG_NAME]) {
+      assert.match((await as("annotate", "configmap", name, "a=1")).stderr, /forbidden/);
+    }
     const status = (name: string) => as("get", "--raw", `${IN_NAMESPACE}/services/${name}/proxy/status`);
     for (const name of ["http:switchback-controller:http", "switchback-controller:http"]) {
       assert.doesNotMatch((await status(name)).stderr, /forbidden/i, "nothing answers here, but it is allowed");

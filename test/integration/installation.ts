@@ -1,11 +1,9 @@
 import assert from "node:assert/strict";
-import type { MapConfigMap } from "#lib/documents/map-format.ts";
-import { builderOf } from "#lib/documents/read-map.ts";
-import { STATUS_SECRET, type StatusSecret, statusKeyIn } from "#lib/documents/status-page.ts";
+import { type StatusSecret, statusKeyIn } from "#lib/documents/status-page.ts";
 import type { ControlPlane } from "../cluster/controlplane.ts";
 import { runSwitchback, type ToolOptions, type ToolResult } from "../cluster/tools.ts";
+import { OBJECTS, publishedIn } from "../published.ts";
 import type { PEOPLE } from "./audit.ts";
-import { hostsOf, type IndexMap } from "./objects.ts";
 
 /** A cluster in which Switchback is installed, as a person reads and changes it. */
 export class Installation {
@@ -57,21 +55,21 @@ export class Installation {
     return webhooks.map(({ clientConfig }) => clientConfig.caBundle ?? "");
   }
 
-  /** The index, with the annotations of the state. */
-  async index(): Promise<IndexMap> {
-    const args = ["-n", this.#namespace, "get", "cm", "-l", "switchback.dev/map=hosts"];
-    const { items } = await this.json<{ items: MapConfigMap[] }>(...args);
-    const { index } = builderOf(items);
-    const state = items.find(({ metadata }) => metadata.name === "switchback-hosts");
-    if ("code" in index || state === undefined) throw new Error("there is no index");
-    return { ...index, annotations: state.metadata.annotations ?? {} };
+  /** The ConfigMaps of Switchback's namespace. */
+  async configMaps(): Promise<readonly object[]> {
+    return (await this.json<{ items: object[] }>("-n", this.#namespace, "get", "cm")).items;
+  }
+
+  /** The published map. Throws while it is incomplete. */
+  async map(): Promise<ReturnType<typeof publishedIn> & { readonly revision: string }> {
+    const { revision, ...rest } = publishedIn(await this.configMaps());
+    if (revision === undefined) throw new Error("the map is incomplete");
+    return { ...rest, revision };
   }
 
   /** The published lines: addresses by name. */
   async published(): Promise<ReadonlyMap<string, readonly string[]>> {
-    const args = ["-n", this.#namespace, "get", "cm", "-l", "switchback.dev/map=hosts"];
-    const { items } = await this.json<{ items: MapConfigMap[] }>(...args);
-    return hostsOf(items);
+    return publishedIn(await this.configMaps()).hosts;
   }
 
   async publishedNames(): Promise<Set<string>> {
@@ -81,8 +79,45 @@ export class Installation {
   /** The key of `/status` as the cluster's admin reads it. Empty if it does not exist yet. */
   async readStatusKey(): Promise<string> {
     const { body } = await this.cluster.call({
-      path: `/api/v1/namespaces/${this.#namespace}/secrets/${STATUS_SECRET}`,
+      path: `/api/v1/namespaces/${this.#namespace}/secrets/${OBJECTS.statusKey}`,
     });
     return statusKeyIn(body as StatusSecret) ?? "";
   }
+}
+
+/** The fields of a Deployment or DaemonSet that are read here. */
+interface Workload {
+  readonly spec: { readonly template: { readonly spec: PodSpec } };
+}
+
+interface PodSpec {
+  readonly containers: readonly Container[];
+  readonly initContainers?: readonly Container[];
+}
+
+interface Container {
+  readonly command?: readonly string[];
+  readonly env?: ReadonlyArray<{ readonly name: string; readonly value?: string }>;
+  readonly resources: { readonly limits: { readonly memory: string } };
+}
+
+/**
+ * How the chart runs a component: the flags of `node`, the variables with a fixed value, and the memory limit in bytes.
+ */
+export function containerOf(workload: unknown): { flags: string[]; env: Record<string, string>; memoryLimit: number } {
+  const { containers, initContainers = [] } = (workload as Workload).spec.template.spec;
+  // A resolver's container is a native sidecar; the container beside it is CoreDNS.
+  const container = [...initContainers, ...containers].find(({ command }) => command?.[0] === "node");
+  assert.ok(container);
+  const { command = [], env = [], resources } = container;
+  const limit = /^(\d+)Mi$/.exec(resources.limits.memory);
+  assert.ok(limit, `a limit in Mi: ${resources.limits.memory}`);
+  const program = command.findIndex((argument, index) => index > 0 && !argument.startsWith("-"));
+  const fixed = env.flatMap(({ name, value }) => (value === undefined ? [] : [[name, value] as const]));
+  return {
+    // Node strips types with WebAssembly, which jitless disables; the image has JavaScript instead.
+    flags: command.slice(1, program).filter((flag) => flag !== "--jitless"),
+    env: Object.fromEntries(fixed),
+    memoryLimit: Number(limit[1]) * 1024 * 1024,
+  };
 }

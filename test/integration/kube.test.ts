@@ -11,6 +11,7 @@ import type { ApiObject } from "#lib/kube/types.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import { until } from "../fakes/kube-api.ts";
 import { type Watching, watching } from "../fakes/watching.ts";
+import { OBJECTS } from "../published.ts";
 
 let cluster: ControlPlane;
 let admin: ConnectedClient;
@@ -130,8 +131,7 @@ describe("list and watch", () => {
     await admin.delete(ingresses(namespace, "new"));
     await until(() => seen.changes.length === 15, "three changes");
     assert.deepEqual(names(seen).slice(12), ["+new", "~new", "-new"]);
-    const { lists, watches, errors } = seen.watcher.state;
-    assert.deepEqual([lists, watches, errors], [1, 1, 0]);
+    assert.deepEqual(seen.calls, { lists: 1, watches: 1, failed: 0 });
   });
 
   it("of a label selector: an object that loses the label is gone", async () => {
@@ -159,7 +159,7 @@ describe("list and watch", () => {
     await until(() => seen.changes.length === 1, "the object");
     assert.deepEqual(names(seen), ["+hosts"]);
     const all = follow(client, { path });
-    await until(() => all.watcher.state.errors > 1, "refusals");
+    await until(() => all.calls.failed > 1, "refusals");
     assert.deepEqual([all.watcher.state.synced, all.watcher.state.problem?.code], [false, "forbidden"]);
     assert.match(all.watcher.state.problem?.text ?? "", /cannot list resource "configmaps"/);
   });
@@ -183,7 +183,7 @@ describe("list and watch", () => {
     const group = `${randomUUID().slice(0, 8)}.example.com`;
     const widgets = resourcePath({ group, version: "v1", resource: "widgets" });
     const seen = follow(admin, { path: widgets });
-    await until(() => seen.watcher.state.errors > 1, "refusals");
+    await until(() => seen.calls.failed > 1, "refusals");
     assert.deepEqual([seen.watcher.state.synced, seen.watcher.state.problem?.code], [false, "not-found"]);
     await admin.create(
       resourcePath({ group: "apiextensions.k8s.io", version: "v1", resource: "customresourcedefinitions" }),
@@ -327,7 +327,7 @@ describe("Events", () => {
     const namespace = await newNamespace();
     const events = createEventRecorder({ client: admin, component: "controller", instance: "test-0", namespace });
     const record = { type: "Warning", action: "PublishMap", reason: "RemovalHeldBack" } as const;
-    const hosts = { apiVersion: "v1", kind: "ConfigMap", name: "switchback-hosts" };
+    const hosts = { apiVersion: "v1", kind: "ConfigMap", name: OBJECTS.map };
     events.record({ ...record, note: "6 of 10 names would go", regarding: hosts });
     events.record({ ...record, note: "é".repeat(2_000), regarding: { ...hosts, uid: randomUUID() } });
     events.record({
@@ -339,7 +339,10 @@ describe("Events", () => {
     await events.flush();
     assert.deepEqual(events.stats, { sent: 3, repeated: 0, dropped: 0, failed: 0 });
     const shown = await cluster.kubectl("get", "events", "-n", namespace);
-    assert.match(shown.stdout, /Warning +RemovalHeldBack +configmap\/switchback-hosts +6 of 10 names would go/);
+    assert.match(
+      shown.stdout,
+      new RegExp(`Warning +RemovalHeldBack +configmap/${OBJECTS.map} +6 of 10 names would go`),
+    );
     const described = await cluster.kubectl("describe", "namespace", namespace);
     assert.equal(described.code, 0);
   });

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { OBJECTS } from "../published.ts";
 import type { AuditEntry } from "./audit.ts";
 import { type LeaseSpec, recordLease, recordMap } from "./history.ts";
 import { ingress } from "./objects.ts";
@@ -40,7 +41,7 @@ async function follower(): Promise<Replica> {
 }
 
 async function holder(): Promise<string> {
-  const lease = await system.json<{ spec: LeaseSpec }>("-n", NAMESPACE, "get", "lease", "switchback-controller");
+  const lease = await system.json<{ spec: LeaseSpec }>("-n", NAMESPACE, "get", "lease", OBJECTS.lease);
   return lease.spec.holderIdentity ?? "";
 }
 
@@ -68,7 +69,7 @@ describe("two controllers", () => {
     await system.apply(ingress("written", ["written.example.com"]));
     await system.ready(["written.example.com"]);
     const written = (await system.audit.of(leader)).filter(isPublication);
-    assert.ok(written.some(({ objectRef }) => objectRef?.name === "switchback-hosts"));
+    assert.ok(written.some(({ objectRef }) => objectRef?.name === OBJECTS.map));
     const read = await system.audit.of(other);
     assert.ok(read.length > 0, "the log tells the replicas apart");
     assert.deepEqual(read.filter(isPublication), []);

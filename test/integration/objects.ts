@@ -1,8 +1,5 @@
 import type { RolloutStatus } from "#controller/rollout/rollout-status.ts";
 import type { StatusDocument } from "#controller/status.ts";
-import { parseHosts } from "#hostmap/hosts-text.ts";
-import { type MapConfigMap, type MapIndex, textOf } from "#lib/documents/map-format.ts";
-import { builderOf } from "#lib/documents/read-map.ts";
 
 // Kubernetes objects as the tests write and read them.
 
@@ -28,11 +25,6 @@ export type Status = StatusDocument & {
   certificates?: { state: { code: string }; bundle: string };
   running?: RolloutStatus;
 };
-
-/** The index, with the annotations of its ConfigMap. */
-export interface IndexMap extends MapIndex {
-  readonly annotations: Readonly<Record<string, string>>;
-}
 
 /** A pod as it is sent to the API server. */
 export function podObject(namespace: string, name: string, parts: PodParts = {}): object {
@@ -105,13 +97,6 @@ export function ingress(name: string, hosts: readonly string[], parts: IngressPa
 /** Every mapped name of a pod once. The fronts are dual-stack, so our names have two addresses. */
 export function mapped(pod: Pod): string[] {
   return [...new Set((pod.spec.hostAliases ?? []).flatMap(({ hostnames }) => hostnames))].sort();
-}
-
-/** Addresses by name, from the shards that the index names. `configMaps` are all ConfigMaps of the map. */
-export function hostsOf(configMaps: readonly MapConfigMap[]): ReadonlyMap<string, readonly string[]> {
-  const texts = new Map(configMaps.map((object) => [object.metadata.name, textOf(object)]));
-  const { index } = builderOf(configMaps);
-  return parseHosts("code" in index ? "" : index.shards.map(({ name }) => texts.get(name) ?? "").join(""));
 }
 
 /** The Service of the default target. Names lead to that target only if the Service exists. */

@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { TLS_SECRET } from "#certs/secret-store.ts";
 import { GATEWAY_GROUP } from "#controller/sources/gateway/view.ts";
-import { isShardName } from "#lib/documents/map-format.ts";
 import { readStatusKey, STATUS_KEY_HEADER } from "#lib/documents/status-page.ts";
 import { connect } from "#lib/kube/connect.ts";
+import { firstLike, mapNamesIn, OBJECTS } from "../published.ts";
 import type { AuditEntry } from "./audit.ts";
 import { installGatewayApi, installXListenerSets, PLURALS } from "./gateway-api.ts";
 import { Kubelet } from "./kubelet.ts";
@@ -14,7 +13,7 @@ import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 // RBAC is enough (no request of ours is forbidden) and not more than that (every rule is used). The test reads this
 // in the API server's audit log of a run in which the components do everything that they do once.
 
-/** Enough for four shards, so that shards come and go. */
+/** Enough for several ConfigMaps of the map, if its format uses several: these come and go. */
 const MANY = Array.from({ length: 900 }, (_, index) => `name-${index}.a-long-enough-domain.example.com`);
 /** The namespace in which workloads are restarted. */
 const RESTARTED = "restarted";
@@ -31,7 +30,7 @@ before(async () => {
         restart: { namespaces: [RESTARTED], debounceSeconds: 0.5 },
         controller: { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 },
         policy: { maxNamesPerNamespace: 2 * MANY.length },
-        map: { vanishSeconds: 0, bytesPerSecond: 10_000_000 },
+        map: { vanishSeconds: 0, guardHoldSeconds: 15, bytesPerSecond: 10_000_000 },
         certs: { overlapSeconds: 1 },
         sources: { discoverySeconds: 1 },
         discovery: { keepSeconds: 1 },
@@ -52,34 +51,32 @@ before(async () => {
 after(() => system?.stop());
 
 const own = (...args: string[]) => system.kubectl("-n", NAMESPACE, ...args);
-const shards = async () => (await system.index()).shards.length;
 
 /**
- * Normal operation: names come and go, things are deleted, certificates are rotated, the leader changes, a hold is
- * confirmed.
+ * Normal operation: names come and go, things are deleted, certificates are rotated, the leader changes, a hold ends.
  */
 async function liveThroughEverything(): Promise<void> {
   await system.startProxy();
   await system.apply(`${ingress("few", ["a.example.com", "b.example.com"])}${ingress("many", MANY)}`);
   await findAndForget();
-  await until("several shards", async () => (await shards()) > 1);
-  await own("delete", "cm", "switchback-hosts", "switchback-hosts-index", "switchback-hosts-0");
+  await until("all names", async () => (await system.publishedNames()).isSupersetOf(new Set(MANY)));
+  await own("delete", "cm", ...mapNamesIn(await system.configMaps()));
   await own("delete", "svc", "switchback-relayed");
-  await own("delete", "secret", "switchback-ca");
+  await own("delete", "secret", OBJECTS.ca);
   await system.ready(MANY);
   await until("a new CA", async () => {
     const { certificates } = await (await system.leader()).status();
-    const secrets = await own("get", "secret", "switchback-ca", "--ignore-not-found", "-o", "jsonpath={.data}");
+    const secrets = await own("get", "secret", OBJECTS.ca, "--ignore-not-found", "-o", "jsonpath={.data}");
     return secrets.includes("ca.crt") && !secrets.includes("next.crt") && certificates?.state.code === "steady";
   });
-  await own("delete", "secret", "switchback-webhook-tls");
+  await own("delete", "secret", OBJECTS.serving);
   await system.end(await system.leader(), "SIGTERM");
   await system.kubectl("delete", "ingress", "many");
-  await until("a hold", async () => (await system.index()).annotations["switchback.dev/hold"] !== undefined);
+  await until("a hold", async () => (await system.map()).hold !== undefined);
   await lookAtStatus();
-  const { code, stderr } = await system.cli(["confirm", "--yes"], { kubeconfig: await operator() });
-  assert.equal(code, 0, stderr);
-  await until("one shard", async () => (await shards()) === 1);
+  await until("few names, once the time of the hold is over", async () =>
+    (await system.publishedNames()).isDisjointFrom(new Set(MANY)),
+  );
   await inject();
   await examine();
   await system.ready(["a.example.com"]);
@@ -224,7 +221,7 @@ function roleOf({ user }: AuditEntry): string {
 function rightsOf(entry: AuditEntry): string[] {
   const { verb, objectRef, responseStatus } = entry;
   const { apiGroup = "", resource = "", subresource } = objectRef ?? {};
-  const name = isShardName(objectRef?.name ?? "") ? "switchback-hosts-0" : (objectRef?.name ?? "");
+  const name = firstLike(objectRef?.name ?? "");
   const what = `${apiGroup}/${resource}${subresource === undefined ? "" : `/${subresource}`}`;
   const verbs = verb === "patch" && responseStatus?.code === 201 ? ["patch", "create"] : [verb];
   // A user of the doctor has two ClusterRoles.
@@ -241,10 +238,7 @@ interface Rule {
   verbs: string[];
 }
 
-/**
- * One permission per verb, resource and name of the Roles; a write to one shard, or one ConfigMap of restarts,
- * represents all.
- */
+/** One permission per verb, resource and name of the Roles. Of ConfigMaps for one purpose, the first one counts. */
 async function grantedRights(): Promise<string[]> {
   const args = ["get", "roles,clusterroles", "-l", "app.kubernetes.io/name=switchback"];
   const list = (namespace: string) =>
@@ -258,7 +252,7 @@ async function grantedRights(): Promise<string[]> {
   const items = [...ours, ...restarting].filter(({ metadata }) => metadata.name !== "switchback-uninstall-restart");
   return items.flatMap(({ metadata, rules }) =>
     rules.flatMap(({ apiGroups, resources, resourceNames = [""], verbs }) => {
-      const names = resourceNames.filter((name) => !/^switchback-(hosts|restarts)-[1-9]/.test(name));
+      const names = resourceNames.filter((name) => firstLike(name) === name);
       const whats = apiGroups.flatMap((group) => resources.map((resource) => `${group}/${resource}`));
       return verbs.flatMap((verb) =>
         whats.flatMap((what) => names.map((name) => `${metadata.name}: ${verb} ${what} ${name}`)),
@@ -283,7 +277,7 @@ describe("RBAC", () => {
     // The doctor reads the webhook's Secret where it may. Its Role does not grant that, because the Secret has the
     // key.
     const forbidden = refused.filter(
-      (entry) => roleOf(entry) !== "switchback-doctor" || !entry.requestURI.endsWith(TLS_SECRET),
+      (entry) => roleOf(entry) !== "switchback-doctor" || !entry.requestURI.endsWith(OBJECTS.serving),
     );
     assert.deepEqual(
       forbidden.map((entry) => `${roleOf(entry)}: ${entry.verb} ${entry.requestURI}`),
@@ -291,7 +285,7 @@ describe("RBAC", () => {
     );
   });
 
-  it("is not too much: every verb of every rule was used, for every name but further shards and records", async () => {
+  it("is not too much: every verb of every rule was used, for one object of each purpose", async () => {
     const used = new Set((await system.audit.entries()).flatMap(rightsOf));
     const unused = (await grantedRights()).filter((right) => !used.has(right));
     assert.deepEqual(unused, []);
@@ -302,11 +296,11 @@ describe("RBAC", () => {
     const as = (...args: string[]) => system.cluster.tool("kubectl", ["-n", NAMESPACE, ...args], { kubeconfig });
     for (const args of [
       ["get", "cm"],
-      ["get", "cm", "switchback-targets"],
+      ["get", "cm", OBJECTS.targets],
       ["get", "secrets"],
-      ["get", "secret", "switchback-ca"],
-      ["delete", "secret", "switchback-status"],
-      ["delete", "cm", "switchback-hosts"],
+      ["get", "secret", OBJECTS.ca],
+      ["delete", "secret", OBJECTS.statusKey],
+      ["delete", "cm", OBJECTS.map],
       ["get", "--raw", `/api/v1/namespaces/${NAMESPACE}/services/switchback-webhook:metrics/proxy/metrics`],
     ]) {
       assert.match((await as(...args)).stderr, /forbidden/i, args.join(" "));

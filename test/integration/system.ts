@@ -12,9 +12,8 @@ import { freePorts } from "../cluster/ports.ts";
 import { type Component, Processes } from "../cluster/processes.ts";
 import type { TcpProxy } from "../fakes/tcp-proxy.ts";
 import { AuditLog, credentialOf } from "./audit.ts";
-import { Installation } from "./installation.ts";
+import { containerOf, Installation } from "./installation.ts";
 import { INGRESS_CONTROLLER, type Status } from "./objects.ts";
-import { containerOf } from "./pod-container.ts";
 import { PodNetwork } from "./pod-network.ts";
 import type { ChartValues, ComponentName, Profile, Replica, SystemOptions } from "./system-options.ts";
 
@@ -306,7 +305,7 @@ export class System extends Installation {
    */
   async ready(names: readonly string[] = []): Promise<void> {
     await until(`the webhooks to be ready with ${names.join(", ") || "a map"}`, async () => {
-      const { revision } = await this.index();
+      const { revision } = await this.map();
       if (!(await this.publishedNames()).isSupersetOf(new Set(names))) return false;
       const pages = await Promise.all(this.webhooks.map((webhook) => webhook.page("/loaded")));
       const probes = await Promise.all(this.webhooks.map((webhook) => webhook.page("/readyz")));

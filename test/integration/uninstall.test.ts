@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { parseAllDocuments } from "yaml";
+import { OBJECTS } from "../published.ts";
 import type { AuditEntry } from "./audit.ts";
 import { ingress } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
@@ -221,10 +222,10 @@ describe("the hook after everything is deleted", () => {
     assert.deepEqual(
       [
         "service/switchback-ingress-nginx",
-        "configmap/switchback-hosts",
-        "configmap/switchback-hosts-index",
-        "secret/switchback-ca",
-        "secret/switchback-webhook-tls",
+        `configmap/${OBJECTS.map}`,
+        `configmap/${OBJECTS.targets}`,
+        `secret/${OBJECTS.ca}`,
+        `secret/${OBJECTS.serving}`,
       ].filter((name) => !made.includes(name)),
       [],
       "what it is about was there",

@@ -1,4 +1,4 @@
-import { gatewayApiDefinitions } from "#test/cluster/addons/gateway-api.ts";
+import { gatewayApiDefinitions } from "#test/cluster/addons/definitions.ts";
 import { type Bed, type Change, each, type Names, namespacesFor } from "./bed.ts";
 
 const GROUP = "gateway.networking.k8s.io";

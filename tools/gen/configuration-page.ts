@@ -9,8 +9,7 @@ const HEAD = `# Configuration
 Generated from lib/config/schema.ts by \`npm run gen\`: change the schema, not this page.
 
 One YAML file (\`--config FILE\`; in the chart: \`config\` in the values) has the settings of all
-components. An environment variable overrides the file, and
-\`--set path=value\` overrides both. If a setting is invalid, the process exits with code 2
+components. \`--set path=value\` overrides it. If a setting is invalid, the process exits with code 2
 and prints the path of the setting. A setting of the file that a component does not know, such as
 one of a later release, is ignored with a warning in its log (code \`config-ignored\`), unless the
 file has \`strict: true\`; \`switchback config\` and the chart's schema refuse it. Durations are in
@@ -20,7 +19,7 @@ seconds.
 const TARGETS = `
 ## Targets
 
-\`targets\` is a list of ingress controllers; a list in a variable or a flag is written as YAML
+\`targets\` is a list of ingress controllers; a list in a flag is written as YAML
 (\`[{name: ...}]\`).
 `;
 
@@ -32,14 +31,13 @@ the root of the object (\`$.spec.hosts[*]\`). The chart allows the controller to
 kind.
 `;
 
-/** docs/configuration.md: every setting with its variable, default and meaning. */
+/** docs/configuration.md: every setting with its default and meaning. */
 export const configurationPage: Generator = {
   name: "configuration-page",
   file: "docs/configuration.md",
   render: async () => {
-    const settings = listSettings(sections).map(({ path, env, type, default: value, description }) => [
+    const settings = listSettings(sections).map(({ path, type, default: value, description }) => [
       code(path),
-      code(env),
       type,
       value === undefined || path === "targets" ? "" : code(JSON.stringify(value)),
       description,
@@ -48,7 +46,7 @@ export const configurationPage: Generator = {
     const fields = [...listFields(targets, "targets")];
     const customFields = [...listFields(sources?.properties?.custom ?? {}, "sources.custom")];
     return [
-      `${HEAD}\n${table(["setting", "variable", "type", "default", "meaning"], settings)}`,
+      `${HEAD}\n${table(["setting", "type", "default", "meaning"], settings)}`,
       `${TARGETS}\n${table(["setting", "type", "default", "meaning"], fields)}`,
       `${CUSTOM}\n${table(["setting", "type", "default", "meaning"], customFields)}`,
     ].join("");

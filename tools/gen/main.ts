@@ -1,17 +1,194 @@
+import { execFile, spawnSync } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
-import { chartLicense } from "./chart-license.ts";
+import { createRequire } from "node:module";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { build } from "esbuild";
+import { RESERVED_TARGET_NAMES } from "#lib/config/defaults.ts";
+import { frontName } from "#lib/documents/listeners.ts";
+import { eventReason } from "#lib/kube/events.ts";
+import { binary } from "#test/cluster/binaries.ts";
 import { chartReadme } from "./chart-readme.ts";
-import { codesPage } from "./codes-page.ts";
+import { codeParts, codesPage } from "./codes-page.ts";
 import { configurationPage } from "./configuration-page.ts";
-import { eventReasons } from "./event-reasons.ts";
 import type { Generator } from "./generator.ts";
-import { installManifest } from "./install-manifest.ts";
-import { knownCodes } from "./known-codes.ts";
-import { metricsPage } from "./metrics-page.ts";
-import { probeProgram } from "./probe-program.ts";
-import { serviceNames } from "./service-names.ts";
-import { supportPage } from "./support-page.ts";
-import { valuesSchemaFile } from "./values-schema.ts";
+import { jsonSchemaOf } from "./json-schema.ts";
+import { metricDefinitions } from "./metric-definitions.ts";
+import { valuesSchema } from "./schemas.ts";
+
+const PROBE_ENTRY = `import { executePlan } from "./doctor/probe/ask.ts";
+executePlan(JSON.parse(process.argv[1])).then((result) => console.log(JSON.stringify(result)));`;
+
+/** doctor/probe/program.ts: the probe as one text, for an image that has Node but not Switchback. */
+const probeProgram: Generator = {
+  name: "probe-program",
+  file: "doctor/probe/program.ts",
+  render: async () => {
+    const { outputFiles } = await build({
+      stdin: { contents: PROBE_ENTRY, resolveDir: fileURLToPath(new URL("../..", import.meta.url)) },
+      bundle: true,
+      format: "cjs",
+      platform: "node",
+      target: "node18",
+      minify: true,
+      legalComments: "none",
+      charset: "ascii",
+      write: false,
+      logLevel: "warning",
+    });
+    // One line of Base64, so that neither quotes in the program nor a formatter can break it.
+    const text = Buffer.from(outputFiles[0]?.text ?? "").toString("base64");
+    return `// Made by \`npm run gen\` from ask.ts: do not edit.
+
+/** The probe as a text for \`node -e\`, Node 18 or newer; the plan is its argument, the result its output. */
+export const PROBE_PROGRAM = Buffer.from(
+  "${text}",
+  "base64",
+).toString();
+`;
+  },
+};
+
+const CHART = fileURLToPath(new URL("../../manifests/chart", import.meta.url));
+const NAMESPACE = "switchback-system";
+
+const MANIFEST_HEAD = `# Switchback with the chart's default values, for \`kubectl apply --server-side -f\`.
+# Made from manifests/chart by \`npm run gen\`: change the chart, not this file.
+---
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: ${NAMESPACE}
+  labels:
+    app.kubernetes.io/name: switchback
+    app.kubernetes.io/part-of: switchback
+    pod-security.kubernetes.io/enforce: restricted
+    pod-security.kubernetes.io/audit: restricted
+    pod-security.kubernetes.io/warn: restricted
+`;
+
+/** Labels that apply only to a Helm release. */
+const HELM_LABEL = /^ +(helm\.sh\/chart|app\.kubernetes\.io\/managed-by|app\.kubernetes\.io\/instance): .*\n/gm;
+
+/** manifests/install.yaml: the output of `helm template`, and the Namespace that Helm would create. */
+const installManifest: Generator = {
+  name: "install-manifest",
+  file: "manifests/install.yaml",
+  render: async () => {
+    const helm = await binary("helm");
+    const args = ["template", "switchback", CHART, "--namespace", NAMESPACE, "--no-hooks"];
+    const { stdout } = await promisify(execFile)(helm, args, { maxBuffer: 16 * 1024 * 1024 });
+    return MANIFEST_HEAD + stdout.replace(HELM_LABEL, "").replace(/\n{2,}---/g, "\n---");
+  },
+};
+
+/** Matches a metric's row: name, type, meaning, and what to do. */
+const METRIC_ROW = /^\| `((?:switchback|process)_[a-z_]+)` \|[^|]*\|[^|]*\| ?(.*)\|$/gm;
+
+/**
+ * docs/metrics.md: the type and meaning of each metric come from the component's code. The rest of the page is
+ * written by hand.
+ */
+const metricsPage: Generator = {
+  name: "metrics-page",
+  file: "docs/metrics.md",
+  render: async () => {
+    const page = await readFile(new URL("../../docs/metrics.md", import.meta.url), "utf8");
+    const known = new Map(metricDefinitions().map((each) => [each.name, each]));
+    return page.replaceAll(METRIC_ROW, (row, name: string, rest: string) => {
+      const definition = known.get(name);
+      if (definition === undefined) return row;
+      return `| \`${name}\` | ${definition.type} | ${definition.help.replace(/\.$/, "")} | ${rest}|`;
+    });
+  },
+};
+
+const VALUES_SCHEMA = "manifests/chart/values.schema.json";
+
+/** The chart's values.schema.json. */
+const valuesSchemaFile: Generator = {
+  name: "values-schema",
+  file: VALUES_SCHEMA,
+  render: async () => formatJson(jsonSchemaOf(valuesSchema), VALUES_SCHEMA),
+};
+
+/** JSON text as the repository's formatter writes it, so that a generated file passes the linter. */
+function formatJson(value: unknown, file: string): string {
+  const biome = createRequire(import.meta.url).resolve("@biomejs/biome/bin/biome");
+  const result = spawnSync(process.execPath, [biome, "format", `--stdin-file-path=${file}`], {
+    input: JSON.stringify(value),
+    encoding: "utf8",
+  });
+  if (result.status !== 0) throw new Error(`biome format ended with ${result.status}: ${result.stderr}`);
+  return result.stdout;
+}
+
+/** The parts of docs/codes.md whose codes the controller reports by an Event. */
+const EVENT_PARTS = [
+  "Names and claims",
+  "Gateway API",
+  "Targets",
+  "Map and front Services",
+  "Running pods and restarts",
+];
+
+/** The Event reasons that the admission policy allows the controller's account. */
+const eventReasons: Generator = {
+  name: "event-reasons",
+  file: "manifests/chart/templates/_event-reasons.tpl",
+  render: async () => {
+    const parts = codeParts();
+    const rows = EVENT_PARTS.flatMap((title) => {
+      const part = parts.get(title);
+      if (part === undefined) throw new Error(`no codes.md has a part "${title}"`);
+      return part.rows;
+    });
+    const reasons = [...new Set(rows.flatMap(({ codes }) => codes.map(eventReason)))].sort();
+    return `{{- /* Made by \`npm run gen\` from the files codes.md beside the code. */}}
+
+{{/* The reasons of the controller's Events. JSON. */}}
+{{- define "switchback.eventReasons" -}}
+${JSON.stringify(reasons, undefined, 1)}
+{{- end }}
+`;
+  },
+};
+
+/** cli/dump/known-codes.ts: the codes that a redacted dump keeps. */
+const knownCodes: Generator = {
+  name: "known-codes",
+  file: "cli/dump/known-codes.ts",
+  render: async () => {
+    const rows = [...codeParts().values()].flatMap((part) => part.rows);
+    const codes = new Set(rows.flatMap((row) => row.codes));
+    return `// Made by \`npm run gen\` from the files codes.md beside the code: do not edit.
+
+/** All reason codes. */
+export const KNOWN_CODES =
+  "${[...codes].sort().join(",")}";
+`;
+  },
+};
+
+/** The Services other than front Services, for the admission policy of the controller's account. */
+const serviceNames: Generator = {
+  name: "service-names",
+  file: "manifests/chart/templates/_service-names.tpl",
+  render: async () => `{{- /* Made by \`npm run gen\` from lib/config/defaults.ts. */}}
+
+{{/* The chart's own Services. A front Service has none of these names. JSON. */}}
+{{- define "switchback.serviceNames" -}}
+${JSON.stringify(RESERVED_TARGET_NAMES.map(frontName))}
+{{- end }}
+`,
+};
+
+/** manifests/chart/LICENSE: a copy, because a packaged chart contains only files of its folder. */
+const chartLicense: Generator = {
+  name: "chart-license",
+  file: "manifests/chart/LICENSE",
+  render: () => readFile(new URL("../../LICENSE", import.meta.url), "utf8"),
+};
 
 // The order matters: Helm reads the templates, the values and their schema when it renders the manifest.
 const GENERATORS: readonly Generator[] = [
@@ -24,7 +201,6 @@ const GENERATORS: readonly Generator[] = [
   metricsPage,
   codesPage,
   knownCodes,
-  supportPage,
   chartLicense,
   probeProgram,
 ];

@@ -13,6 +13,8 @@ import { AGENTS, frontAddress, installSwitchback, SYSTEM, withAgent } from "#tes
 
 // With `live`, the agent of the node keeps running pods current, and nobody has to restart cert-manager.
 
+export const needs = ["node"];
+
 const NAME = "live.example.com";
 /** The node's hosts file. An editor left no newline at its end. */
 const OF_NODE = "127.0.0.1\tlocalhost\n192.0.2.1\tnode";

@@ -3,7 +3,6 @@ import type { TestContext } from "node:test";
 import { createSelector } from "#hostmap/pod-selection.ts";
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
-import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { http } from "#lib/http/http.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import { kubeletFiles, uidOf } from "#test/fakes/kubelet-files.ts";
@@ -11,6 +10,7 @@ import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { stopTime } from "#test/fakes/stopped-time.ts";
 import { AGENT_SECTIONS } from "../config.ts";
 import { runAgent } from "../run.ts";
+import { mapOf } from "./reconciler-rig.ts";
 
 const AGENTS = "/namespaces/switchback-agent";
 export const LEASE = `/apis/coordination.k8s.io/v1${AGENTS}/leases/switchback-agent-node-1`;
@@ -25,10 +25,6 @@ export const podRevision = createSelector(mapOf("r1", "a.example.com"), 500)(und
 export const LEASE_MS = 1_100;
 /** Time between two reads of the DaemonSet, in milliseconds. */
 export const POLL_MS = 10_000;
-
-function mapOf(revision: string, ...names: string[]): PublishedMap {
-  return publishedMapOf(revision, new Map(names.map((name) => [name, ["198.51.100.9"]])));
-}
 
 /** Maximum number of turns of the event loop that an answer over the loopback may take. */
 const MOST_TURNS = 50_000;

@@ -57,7 +57,7 @@ describe("a running pod", () => {
     const uid = await runPod("shop", "runs");
     await system.apply(ingress("first", ["first.example.com"], { namespace: "other" }));
     await until_(uid, "first.example.com");
-    const revision = async () => (await system.index()).revision;
+    const revision = async () => (await system.map()).revision;
     await until(
       "the Lease to follow",
       async () => (await lease()).metadata.annotations?.["switchback.dev/revision"] === (await revision()),
@@ -185,7 +185,7 @@ describe("a file that is not the kubelet's", () => {
     const uid = await runPod("shop", "foreign");
     const told = async () => (await lease()).metadata.annotations?.["switchback.dev/revision"];
     // Writes of the Lease are paced, so wait until it has caught up with earlier changes.
-    await until("the Lease to have caught up", async () => (await told()) === (await system.index()).revision);
+    await until("the Lease to have caught up", async () => (await told()) === (await system.map()).revision);
     writeFileSync(kubelet.path(uid), "127.0.0.1 localhost\n");
     const before = await told();
     await system.apply(ingress("ninth", ["ninth.example.com"], { namespace: "other" }));
@@ -200,7 +200,7 @@ describe("a file that is not the kubelet's", () => {
       const { annotations } = (await lease()).metadata;
       return (
         annotations?.["switchback.dev/problem"] === undefined &&
-        annotations?.["switchback.dev/revision"] === (await system.index()).revision
+        annotations?.["switchback.dev/revision"] === (await system.map()).revision
       );
     });
   });

@@ -61,7 +61,7 @@ it("no pod with its names is restarted, the agent's writes stay, and everything 
   for (const name of ["restarted", "live"]) await follow.codeIs(name, "in-step");
   await until("the agent's Lease", async () => {
     const { annotations } = (await agentLease(system)).metadata;
-    return annotations?.["switchback.dev/revision"] === (await system.index()).revision;
+    return annotations?.["switchback.dev/revision"] === (await system.map()).revision;
   });
 
   await system.apply(ingress("third", ["third.example.com"]));

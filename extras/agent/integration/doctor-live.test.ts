@@ -56,11 +56,11 @@ it("the pod of a Deployment with `live` is in step if its node's agent is, and s
   await system.apply(JSON.stringify(deployment));
   await follow.rolledOut("Deployment", "web");
   await until("the leader to know how it follows", async () => (await follow.statusOf("web"))?.mode === "live");
-  const before = await system.index();
+  const before = await system.map();
   await beat(before.revision);
   await follow.addName("new.example.com");
   assert.deepEqual(await aboutPods(), ["warning pod-stale"]);
-  const { revision } = await system.index();
+  const { revision } = await system.map();
   assert.notEqual(revision, before.revision);
   await beat(revision);
   assert.deepEqual(await aboutPods(), ["ok pods-in-step"]);

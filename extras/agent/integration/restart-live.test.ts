@@ -95,7 +95,7 @@ describe("a workload that follows live, in a listed namespace", () => {
     agent = await startAgent(system, files.root);
     await until("the agent to be heard of", async () => {
       const { metadata } = await agentLease(system);
-      return metadata.annotations?.["switchback.dev/revision"] === (await system.index()).revision;
+      return metadata.annotations?.["switchback.dev/revision"] === (await system.map()).revision;
     });
     await follow.addName("fifth.example.com");
     await until("the name in the pod's file", () => fileHas("fifth.example.com"));

@@ -19,6 +19,8 @@ import { startChromium } from "#test/integration/browser/chromium.ts";
 
 // The dashboard of a real cluster in a real browser: while all is well, while something breaks, and while it heals.
 
+export const needs = ["node"];
+
 const SCREENSHOTS = userCache("screenshots");
 const BREAKING = "breaking.example.com";
 /**
@@ -117,10 +119,13 @@ test("the whole way of a reachable name works, and its connections are drawn", a
 });
 
 test("the page follows a name that breaks and heals", async () => {
-  await cluster.apply(ingress("breaking", BREAKING, "nobody"));
+  // A class that no target has would break nothing: DNS leads the name to nginx, and so gives it its target.
+  const broken = ingress("breaking", BREAKING, "nginx");
+  const metadata = { ...broken.metadata, annotations: { "switchback.dev/target": "nobody" } };
+  await cluster.apply({ ...broken, metadata });
   await look(`names?name=${BREAKING}`);
   await way().getByText("broken here").waitFor();
-  await way().getByText("no-target").waitFor();
+  await way().getByText("target-not-allowed").waitFor();
   await keep("way-broken");
   await cluster.apply(ingress("breaking", BREAKING, "nginx"));
   await way().getByText("broken here").waitFor({ state: "detached" });

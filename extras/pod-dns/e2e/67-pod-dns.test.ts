@@ -11,6 +11,8 @@ import { frontAddresses, installSwitchback, publishedMap, resolvedLine, SYSTEM }
 
 // The chart's two resolvers, and pods to which the webhook gives them: what each C library and Go resolve.
 
+export const needs = ["node"];
+
 const NAME = "exact.pod-dns.example.com";
 const WILDCARD = "*.wild.pod-dns.example.com";
 const BELOW = "any.wild.pod-dns.example.com";

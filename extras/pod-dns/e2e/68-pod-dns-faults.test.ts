@@ -1,19 +1,22 @@
 import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
 import { after, before, type TestContext, test } from "node:test";
 import { CERT_MANAGER } from "#test/cluster/addons/cert-manager.ts";
 import { setText } from "#test/cluster/addons/internet.ts";
 import { RESTRICTED_CONTAINER, RESTRICTED_POD } from "#test/cluster/addons/objects.ts";
 import type { Cluster, KubeObject } from "#test/cluster/cluster.ts";
 import { IMAGES } from "#test/cluster/images.ts";
+import { run } from "#test/cluster/node/run.ts";
 import { withCluster } from "#test/cluster/whole.ts";
 import { OPTED_IN, optIn } from "#test/e2e/opted-in.ts";
-import { dropPackets, processesOf } from "#test/e2e/pod-processes.ts";
 import { imageName, programCommand } from "#test/e2e/programs/run.ts";
 import { certificateIsReady, ingress, openShop, orderCertificate, SHOP } from "#test/e2e/shop.ts";
 import { applyChart, installSwitchback, restartCertManager, restoreCertManager, SYSTEM } from "#test/e2e/switchback.ts";
 
 // Running pods with pod DNS, cert-manager among them: they get names that appear while they run. Shows what each C
 // library and Go notice of each fault.
+
+export const needs = ["node", "ipv4"];
 
 const NAME = "exact.faults.example.com";
 const SERVICE = "kubernetes.default.svc.cluster.local";
@@ -287,4 +290,40 @@ function readySince({ status }: Pod): number {
 
 function answersSince({ status }: Pod): number {
   return Date.parse(status.containerStatuses[0]?.state.running?.startedAt ?? "");
+}
+
+/** A file of a process; empty if the process has ended. */
+function read(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+/**
+ * The processes of a pod whose command line contains `command`. The environment of every container has the name of
+ * its pod.
+ */
+function processesOf(pod: string, command: string): number[] {
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .filter((pid) => read(`/proc/${pid}/cmdline`).includes(command))
+    .filter((pid) => read(`/proc/${pid}/environ`).split("\0").includes(`HOSTNAME=${pod}`))
+    .map(Number);
+}
+
+/**
+ * Drops packets to a port of the pod that has this process. The kubelet's probes use other ports, so they notice
+ * nothing. Returns a function that ends the fault.
+ */
+async function dropPackets(pid: number, port: number): Promise<() => Promise<void>> {
+  const nft = (...rule: string[]) => run("nsenter", `--target=${pid}`, "--net", "nft", ...rule);
+  await nft("add", "table", "inet", "lost");
+  await nft("add", "chain", "inet", "lost", "in", "{ type filter hook input priority 0 ; }");
+  for (const protocol of ["udp", "tcp"])
+    await nft("add", "rule", "inet", "lost", "in", protocol, "dport", `${port}`, "drop");
+  return async () => {
+    await nft("delete", "table", "inet", "lost");
+  };
 }

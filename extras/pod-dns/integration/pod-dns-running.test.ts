@@ -55,7 +55,7 @@ describe("a running pod with the resolvers", { skip }, () => {
   it("is in step before and after a new name, and is not restarted", async () => {
     await follow.codeIs(NAME, "in-step");
     await follow.addName("second.example.com");
-    const { revision } = await system.index();
+    const { revision } = await system.map();
     await until("the leader to know the name", async () => {
       const status = await (await system.leader()).status();
       return JSON.stringify(status).includes(revision);

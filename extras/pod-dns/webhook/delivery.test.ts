@@ -28,7 +28,7 @@ function changed(
   return podDnsBy(() => setup)(request, readPod(object), isWanted);
 }
 
-test("each scrape shows whether pods get the resolvers of pod DNS: not where it is off, nor while it has none", async (t) => {
+test("each scrape shows whether pods get the resolvers: not where pod DNS is off or has none", async (t) => {
   for (const [enabled, code] of [
     [false, "dns-not-enabled"],
     [true, "dns-not-cluster-first"],

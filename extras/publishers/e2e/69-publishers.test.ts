@@ -25,6 +25,8 @@ import { frontAddress, installSwitchback, restoreCertManager, SYSTEM, withAgent 
 // Names in the cluster's own DNS, and in the hosts file of its node. Each of the three ways makes a Certificate Ready
 // although no pod has opted in, and leaves all other objects of the cluster unchanged.
 
+export const needs = ["node", "ipv4"];
+
 const BY_COREDNS = "published.example.com";
 const BY_IMPORT = "imported.example.com";
 const BY_NODE = "node.example.com";

@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { dnsEndpointDefinition } from "#test/cluster/addons/external-dns.ts";
+import { dnsEndpointDefinition } from "#test/cluster/addons/definitions.ts";
 import { setText } from "#test/cluster/addons/internet.ts";
 import { namespace, serviceAccount } from "#test/cluster/addons/objects.ts";
 import type { Cluster, KubeObject } from "#test/cluster/cluster.ts";
@@ -31,6 +31,8 @@ import { ExternalDns } from "./external-dns.ts";
 
 // Names through a real external-dns: it writes records from our DNSEndpoints into an etcd that the cluster's CoreDNS
 // serves. A Certificate becomes Ready although no pod has opted in, DNS-01 is unchanged, and nothing is left behind.
+
+export const needs = ["node", "ipv4", "long", "external-dns"];
 
 const ZONE = "example.com";
 const PENDING = `pending.${ZONE}`;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { isIP } from "node:net";
 import { after, before, describe, it } from "node:test";
-import { dnsEndpointDefinition } from "#test/cluster/addons/external-dns.ts";
+import { dnsEndpointDefinition } from "#test/cluster/addons/definitions.ts";
 import { ingress, namespaceYaml } from "#test/integration/objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "#test/integration/system.ts";
 import { EXTERNAL_DNS } from "../external-dns.ts";

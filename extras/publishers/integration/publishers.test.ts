@@ -9,6 +9,7 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { connect } from "#lib/kube/connect.ts";
 import { type ControlPlane, startControlPlane } from "#test/cluster/controlplane.ts";
 import { until } from "#test/integration/system.ts";
+import { OBJECTS } from "#test/published.ts";
 import { PUBLISHERS_SECTION } from "../config.ts";
 import { CorednsPublisher } from "../coredns.ts";
 import { CorednsImportPublisher } from "../coredns-import.ts";
@@ -286,7 +287,7 @@ describe("a stolen token of a publisher", () => {
         data: {},
       });
     assert.equal((await create("x", "kube-system", "coredns-import")).status, 403);
-    assert.equal((await create("switchback-hosts-1", NAMESPACE, "coredns")).status, 403);
+    assert.equal((await create(OBJECTS.map, NAMESPACE, "coredns")).status, 403);
     assert.equal((await create("switchback-publisher-coredns-import", NAMESPACE, "coredns")).status, 403);
     assert.equal((await create("switchback-publisher-coredns", NAMESPACE, "coredns")).status, 201);
     assert.equal((await send("coredns-import", "DELETE", `${CONFIG_MAPS}/coredns-custom?dryRun=All`)).status, 403);

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { binaries } from "../binaries.ts";
 import type { Cluster } from "../cluster.ts";
-import { certManagerImages, clientImages, nginxImage, traefikImage } from "../images.ts";
+import { certManagerImages, clientImages, IMAGES, nginxImage, programImage } from "../images.ts";
 import type { BinaryName } from "../modules.ts";
 import { statePath } from "../node/layout.ts";
 import { importImages } from "../node/up.ts";
@@ -31,8 +31,9 @@ export async function installAddons(cluster: Cluster, progress: Progress): Promi
   progress.say("add-ons: the internet, with load balancers, public DNS and an ACME server");
   await installInternet(cluster);
   progress.say("add-ons: images");
+  const traefik = await programImage(IMAGES.traefik, "traefik");
   await importImages(
-    [await traefikImage(), await nginxImage(), ...(await certManagerImages()), ...(await clientImages())],
+    [traefik, await nginxImage(), ...(await certManagerImages()), ...(await clientImages())],
     progress,
   );
   progress.say("add-ons: cert-manager, Traefik, nginx");

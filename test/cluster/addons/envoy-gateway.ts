@@ -7,7 +7,7 @@ import { GATEWAY_API, releaseOf } from "../modules.ts";
 import { importImages } from "../node/up.ts";
 import { progressLines } from "../progress.ts";
 import { moduleFolder } from "../releases.ts";
-import { gatewayApiFolder } from "./gateway-api.ts";
+import { gatewayApiFolder } from "./definitions.ts";
 import { ENVOY, type LoadBalancer } from "./load-balancers.ts";
 
 const RELEASE = "eg";

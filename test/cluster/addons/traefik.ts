@@ -6,7 +6,7 @@ import { IMAGES } from "../images.ts";
 import { GATEWAY_API, releaseOf } from "../modules.ts";
 import { FAMILIES, STACK } from "../node/layout.ts";
 import { moduleFolder } from "../releases.ts";
-import { gatewayApiFolder } from "./gateway-api.ts";
+import { gatewayApiFolder } from "./definitions.ts";
 import { type LoadBalancer, PLAIN, publishAddress, TRAEFIK } from "./load-balancers.ts";
 import { deployment, namespace, service, serviceAccount } from "./objects.ts";
 

@@ -1,60 +1,37 @@
+import { apiServerFlags, controllerManagerFlags, etcdFlags } from "../control-plane-files.ts";
 import { ADDRESSES, API_URL, type ClusterNode, FAMILIES, statePath } from "./layout.ts";
 
 const ETCD = "http://127.0.0.1:2379";
-const ETCD_PEER = "http://127.0.0.1:2380";
 
-/** Without fsync, because a test's data does not need to survive a power cut. */
 export function etcdArgs(): string[] {
-  return [
-    `--data-dir=${statePath("etcd")}`,
-    "--unsafe-no-fsync",
-    `--listen-client-urls=${ETCD}`,
-    `--advertise-client-urls=${ETCD}`,
-    `--listen-peer-urls=${ETCD_PEER}`,
-    `--initial-advertise-peer-urls=${ETCD_PEER}`,
-    `--initial-cluster=default=${ETCD_PEER}`,
-    "--log-level=warn",
-  ];
+  return etcdFlags(statePath("etcd"), ETCD, "http://127.0.0.1:2380");
 }
 
 export function apiServerArgs(): string[] {
   return [
-    `--etcd-servers=${ETCD}`,
-    `--bind-address=${ADDRESSES.node}`,
-    `--advertise-address=${ADDRESSES.node}`,
-    "--secure-port=6443",
-    `--service-cluster-ip-range=${FAMILIES.map(({ serviceRange }) => serviceRange).join()}`,
-    `--cert-dir=${statePath()}`,
-    `--tls-cert-file=${statePath("apiserver.crt")}`,
-    `--tls-private-key-file=${statePath("apiserver.key")}`,
-    `--client-ca-file=${statePath("ca.crt")}`,
+    ...apiServerFlags({
+      folder: statePath(),
+      etcd: ETCD,
+      address: ADDRESSES.node,
+      port: 6443,
+      advertised: ADDRESSES.node,
+      serviceRanges: FAMILIES.map(({ serviceRange }) => serviceRange).join(),
+    }),
     `--kubelet-client-certificate=${statePath("apiserver-kubelet.crt")}`,
     `--kubelet-client-key=${statePath("apiserver-kubelet.key")}`,
     // Without this flag, `exec` and `logs` would look up the node's name.
     "--kubelet-preferred-address-types=InternalIP",
-    `--token-auth-file=${statePath("tokens.csv")}`,
-    "--authorization-mode=Node,RBAC",
     "--enable-admission-plugins=NodeRestriction",
-    "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-    `--service-account-key-file=${statePath("service-account.pub")}`,
-    `--service-account-signing-key-file=${statePath("service-account.key")}`,
   ];
 }
 
 export function controllerManagerArgs(): string[] {
-  const kubeconfig = statePath("controller-manager.kubeconfig");
+  const kubeconfig = "controller-manager.kubeconfig";
   return [
-    `--kubeconfig=${kubeconfig}`,
-    `--authentication-kubeconfig=${kubeconfig}`,
-    `--authorization-kubeconfig=${kubeconfig}`,
-    "--bind-address=127.0.0.1",
-    `--cert-dir=${statePath()}`,
-    "--leader-elect=false",
+    ...controllerManagerFlags(statePath(), kubeconfig, statePath()),
+    `--authentication-kubeconfig=${statePath(kubeconfig)}`,
+    `--authorization-kubeconfig=${statePath(kubeconfig)}`,
     "--use-service-account-credentials=true",
-    `--service-account-private-key-file=${statePath("service-account.key")}`,
-    `--root-ca-file=${statePath("ca.crt")}`,
-    `--cluster-signing-cert-file=${statePath("ca.crt")}`,
-    `--cluster-signing-key-file=${statePath("ca.key")}`,
   ];
 }
 

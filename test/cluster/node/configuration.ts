@@ -1,8 +1,8 @@
-import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { copyFile, mkdir, symlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { stringify } from "yaml";
 import { binary } from "../binaries.ts";
+import { credentials } from "../control-plane-files.ts";
 import { kubeconfigText } from "../kubeconfig.ts";
 import type { BinaryName } from "../modules.ts";
 import { createTestCa, type KeyPair, type TestCa } from "../pki.ts";
@@ -35,7 +35,7 @@ export async function writeConfiguration(networkPolicies: boolean): Promise<void
   await mkdir(POD_LOGS, { recursive: true });
   if (networkPolicies) await mkdir(STATUS_FOLDER, { recursive: true });
   const ca = createTestCa("switchback-cluster-ca");
-  await writeTexts(STATE_FOLDER, credentials(ca));
+  await writeTexts(STATE_FOLDER, controlPlaneFiles(ca));
   for (const node of NODES) await writeNode(node, ca, networkPolicies);
 }
 
@@ -66,25 +66,14 @@ function kubeconfig(ca: TestCa, clientCert: KeyPair): string {
   return kubeconfigText(API_URL, ca.cert, { clientCert });
 }
 
-function credentials(ca: TestCa): Record<string, string> {
-  const adminToken = randomBytes(16).toString("hex");
-  const signing = generateKeyPairSync("ec", {
-    namedCurve: "P-256",
-    publicKeyEncoding: { type: "spki", format: "pem" },
-    privateKeyEncoding: { type: "sec1", format: "pem" },
-  });
-  const names = ["kubernetes", "kubernetes.default", "kubernetes.default.svc"];
-  const serving = ca.serving([...names, ADDRESSES.apiService, ADDRESSES.node]);
+function controlPlaneFiles(ca: TestCa): Record<string, string> {
+  const names = ["kubernetes", "kubernetes.default", "kubernetes.default.svc", ADDRESSES.apiService, ADDRESSES.node];
+  const { adminToken, files } = credentials(ca, names, "admin");
   const toKubelet = ca.client("kube-apiserver", ["system:masters"]);
   return {
-    "ca.key": ca.key,
-    "apiserver.crt": serving.cert,
-    "apiserver.key": serving.key,
+    ...files,
     "apiserver-kubelet.crt": toKubelet.cert,
     "apiserver-kubelet.key": toKubelet.key,
-    "service-account.key": signing.privateKey,
-    "service-account.pub": signing.publicKey,
-    "tokens.csv": `${adminToken},admin,admin,system:masters\n`,
     [basename(ADMIN_KUBECONFIG)]: kubeconfigText(API_URL, ca.cert, { token: adminToken }),
     "controller-manager.kubeconfig": kubeconfig(ca, ca.client("system:kube-controller-manager", [])),
     "scheduler.kubeconfig": kubeconfig(ca, ca.client("system:kube-scheduler", [])),

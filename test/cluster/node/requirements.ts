@@ -103,13 +103,13 @@ async function aptInstall(packages: string[]): Promise<void> {
 }
 
 async function found(program: string): Promise<boolean> {
-  for (const folder of (process.env.PATH ?? "").split(":")) {
-    if (await exists(join(folder, program), constants.X_OK)) return true;
-  }
-  return false;
+  return await programPath(program).then(
+    () => true,
+    () => false,
+  );
 }
 
-/** The path of an installed program. */
+/** The path of an installed program. @throws NotHere */
 export async function programPath(program: string): Promise<string> {
   for (const folder of (process.env.PATH ?? "").split(":")) {
     const path = join(folder, program);

@@ -4,7 +4,7 @@ import { basename, join } from "node:path";
 import { binaries, binary } from "../binaries.ts";
 import type { ImageSpec } from "../image.ts";
 import { writeImage } from "../image.ts";
-import { corednsImage, pauseImage } from "../images.ts";
+import { IMAGES, pauseImage, programImage } from "../images.ts";
 import type { BinaryName } from "../modules.ts";
 import { elapsed, type Progress } from "../progress.ts";
 import { CALICO_BINARIES, CLUSTER_INFORMATION, calicoDefinitions, felixEnv } from "./calico.ts";
@@ -163,7 +163,7 @@ async function startFelix(): Promise<Daemon> {
 async function containerdAnswers(node: ClusterNode, progress: Progress): Promise<Daemon> {
   const containerd = await startContainerd(node);
   await until("containerd answers", 30, async () => void (await ctrOf(node, "version")), containerd);
-  await importImages([await pauseImage(), await corednsImage()], progress, [node]);
+  await importImages([await pauseImage(), await programImage(IMAGES.coredns, "coredns")], progress, [node]);
   return containerd;
 }
 

@@ -5,10 +5,10 @@ import { join } from "node:path";
 import type { ApiAnswer, ApiRequest } from "../../cluster/api.ts";
 import { NODE } from "../../cluster/kubelet.ts";
 import { peakMemory } from "../../cluster/memory-group.ts";
-import { ipv4, NO_NAME, startDnsServer, TYPE_A } from "../../fakes/dns-server.ts";
+import { ipv4, ipv4Answers, startDnsServer, TYPE_A } from "../../fakes/dns-server.ts";
 import { aliasesText, hasName, type KubeletFiles, kubeletFiles } from "../../fakes/kubelet-files.ts";
+import { targetsIn } from "../../published.ts";
 import { ingress, mapped, namespaceYaml, type Pod, podObject } from "../objects.ts";
-import { publishedTargets } from "../published-targets.ts";
 import { NAMESPACE, type System, startSystem, until } from "../system.ts";
 import type { Profile, Replica } from "../system-options.ts";
 import type { Place } from "./flood.ts";
@@ -24,7 +24,7 @@ export const NEIGHBOUR = "neighbour";
 export const NEIGHBOUR_NAME = "shop.neighbour.example.com";
 /**
  * In the cluster's DNS, each name below it has 4,000 IPv4 addresses and 2,300 IPv6 addresses, as many as an answer has
- * room for. No other name exists there.
+ * room for. Besides these, only the names of `Stage.records` exist there.
  */
 export const WIDE = "wide.example.com";
 const WIDE_IPV4 = Array.from({ length: 4_000 }, (_, index) => ipv4(`203.0.${index >> 8}.${index & 255}`));
@@ -43,6 +43,8 @@ export interface Stage {
   readonly relayed: RelayedServer;
   /** The names below `WIDE` that the cluster's DNS was asked for, with the number of questions. */
   readonly wideNames: Map<string, number>;
+  /** IPv4 addresses by name in the cluster's DNS. An attack adds the names of its tenant. */
+  readonly records: Map<string, string>;
   /** Calls the API server as a user with ClusterRole `edit` in the namespace `hostile`, and nothing else. */
   tenant(request: Omit<ApiRequest, "token">): Promise<ApiAnswer>;
   /** The account of a component, `<namespace>/<name>`. */
@@ -63,6 +65,11 @@ export interface Stage {
    * milliseconds.
    */
   spread(): Promise<number>;
+  /**
+   * Starts another controller, ends the only one, and waits until the new one leads. Not in the profile small, whose
+   * only process is the controller, the webhook and the proxy.
+   */
+  restartController(): Promise<void>;
   /** Throws if a component has ended or does not answer, or if a new pod of the neighbour lacks its names. */
   check(): Promise<void>;
   /** Peak resident memory by component, in MiB. */
@@ -85,8 +92,10 @@ export async function startStage({ rate, profile = "default", config = {} }: Sta
   const dnsFiles = mkdtempSync(join(tmpdir(), "switchback-attack-"));
   cleanups.push(() => rmSync(dnsFiles, { recursive: true, force: true }));
   const wideNames = new Map<string, number>();
+  const records = new Map<string, string>();
+  const answersOfRecords = ipv4Answers(records);
   const clusterDns = await startDnsServer((name, type) => {
-    if (!name.endsWith(WIDE)) return NO_NAME;
+    if (!name.endsWith(WIDE)) return answersOfRecords(name, type);
     wideNames.set(name, (wideNames.get(name) ?? 0) + 1);
     return type === TYPE_A ? WIDE_IPV4 : WIDE_IPV6;
   });
@@ -122,7 +131,7 @@ export async function startStage({ rate, profile = "default", config = {} }: Sta
     const [webhook] = system.webhooks;
     assert.ok(controller && webhook && proxy);
     const components = { controller, webhook, proxy, agent, dns };
-    return await staged(system, { kubelet, relayed, wideNames }, components, { rate, profile, stop });
+    return await staged(system, { kubelet, relayed, wideNames, records }, components, { rate, profile, stop });
   } catch (error) {
     await stop();
     throw error;
@@ -131,7 +140,7 @@ export async function startStage({ rate, profile = "default", config = {} }: Sta
 
 async function staged(
   system: System,
-  { kubelet, relayed, wideNames }: Pick<Stage, "kubelet" | "relayed" | "wideNames">,
+  { kubelet, relayed, wideNames, records }: Pick<Stage, "kubelet" | "relayed" | "wideNames" | "records">,
   components: Record<"controller" | "webhook" | "proxy" | "agent" | "dns", Replica>,
   { rate, profile, stop }: Required<Pick<StageOptions, "rate" | "profile">> & Pick<Stage, "stop">,
 ): Promise<Stage> {
@@ -161,6 +170,7 @@ async function staged(
     relay,
     relayed,
     wideNames,
+    records,
     async runPod(namespace, name, more = {}) {
       const pod = podObject(namespace, name) as { metadata: object; spec: object };
       const path = `/api/v1/namespaces/${namespace}/pods`;
@@ -200,6 +210,13 @@ async function staged(
       await until(`${name} in a new pod`, async () => mapped(await newPod()).includes(name));
       return performance.now() - started;
     },
+    async restartController() {
+      assert.equal(profile, "default");
+      const before = components.controller;
+      components.controller = await system.start("controller");
+      await system.end(before, "SIGTERM");
+      await system.leader();
+    },
     async check() {
       for (const [name, { process: child, page }] of Object.entries(components)) {
         assert.equal(child.exited, undefined, `${name} has ended (${child.exited}): ${await child.logTail()}`);
@@ -219,7 +236,7 @@ async function staged(
 
 /** The port on which every proxy listens for port 80 of the target. */
 async function relayPort(system: System): Promise<number> {
-  const [target] = (await publishedTargets(system)).targets;
+  const [target] = targetsIn(await system.configMaps()).targets;
   const port = target?.ports.find((each) => each.port === 80)?.listenPort;
   assert.ok(port);
   return port;

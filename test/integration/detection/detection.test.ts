@@ -5,12 +5,19 @@ import { askRound } from "#proxy/detection/ask.ts";
 import { readyBinary } from "../../cluster/binaries.ts";
 import { whyNoDebian } from "../../cluster/debian.ts";
 import { whyNoEnvoy } from "../../cluster/envoy.ts";
-import { type CaddyMode, startCaddy, whyNoCaddy } from "./caddy.ts";
 import { type HaproxyMode, type NginxMode, startHaproxy, startNginx } from "./debian.ts";
-import { type EnvoyMode, startEnvoy } from "./envoy.ts";
-import { type NodeMode, startNode } from "./node.ts";
+import {
+  type CaddyMode,
+  type EnvoyMode,
+  type NodeMode,
+  startCaddy,
+  startEnvoy,
+  startNode,
+  startTraefik,
+  type TraefikMode,
+  whyNoCaddy,
+} from "./programs.ts";
 import { NAME, type Running, run, SPEAKS, type Start } from "./software.ts";
-import { startTraefik, type TraefikMode } from "./traefik.ts";
 
 // The answer of real software in each of its modes, over HTTP and over TLS. All requests come from 127.0.0.1, so a
 // list "with the proxies" has this address.

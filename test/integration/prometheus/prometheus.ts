@@ -4,11 +4,11 @@ import { mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { setTimeout as delay } from "node:timers/promises";
 import { stringify } from "yaml";
 import { unpackedDebian } from "../../cluster/debian.ts";
 import { freePorts } from "../../cluster/ports.ts";
 import { Processes } from "../../cluster/processes.ts";
+import { until } from "../system.ts";
 
 const CHART_FILES = join(import.meta.dirname, "..", "..", "..", "manifests", "chart", "files");
 /** Files with the chart's alerts and its Grafana dashboard. */
@@ -16,7 +16,6 @@ export const ALERTS = join(CHART_FILES, "alerts.yaml");
 export const DASHBOARD = join(CHART_FILES, "grafana-dashboard.json");
 
 const WAIT_MS = 120_000;
-const POLL_MS = 300;
 
 /**
  * Debian's Prometheus, in the user's cache. It is 48 MB and takes a few seconds, while a build of the newest version
@@ -66,8 +65,6 @@ export interface PrometheusOptions {
   readonly rules: string;
   /** Jobs in addition to the targets of `scrape`, as in `scrape_configs`. */
   readonly jobs: readonly object[];
-  /** Runs a command in another network namespace. */
-  readonly within?: (command: string, args: string[]) => readonly [string, string[]];
 }
 
 /** A real Prometheus on 127.0.0.1, which scrapes each second. */
@@ -116,14 +113,16 @@ export class Prometheus {
       "web.console.libraries": file("none"),
     };
     const args = Object.entries(flags).map(([name, value]) => `--${name}=${value}`);
-    const command = await program("prometheus");
-    const [start, all] = this.#options.within?.(command, args) ?? [command, args];
-    const child = this.#processes.start("prometheus", start, all);
+    const child = this.#processes.start("prometheus", await program("prometheus"), args);
     this.#stop = () => child.stop("SIGKILL");
-    await until("Prometheus to be ready", async () => {
-      if (child.exited !== undefined) throw new Error(`it ended: ${await child.logTail()}`);
-      return await this.#get("/-/ready").then(() => true);
-    });
+    await until(
+      "Prometheus to be ready",
+      async () => {
+        if (child.exited !== undefined) throw new Error(`it ended: ${await child.logTail()}`);
+        return await this.#get("/-/ready").then(() => true);
+      },
+      WAIT_MS,
+    );
   }
 
   /** Replaces the targets. Prometheus reads them from the file. */
@@ -154,16 +153,21 @@ export class Prometheus {
   /** Waits until an alert fires, and returns its labels. */
   async fires(alert: string): Promise<Readonly<Record<string, string>>> {
     const found: Array<Readonly<Record<string, string>>> = [];
-    await until(`${alert} to fire`, async () => {
-      found.push(...(await this.firing()).filter(({ alertname }) => alertname === alert));
-      return found.length > 0;
-    });
+    await until(
+      `${alert} to fire`,
+      async () => {
+        found.push(...(await this.firing()).filter(({ alertname }) => alertname === alert));
+        return found.length > 0;
+      },
+      WAIT_MS,
+    );
     return found[0] ?? {};
   }
 
   /** Waits until an alert no longer fires. */
   async resolves(alert: string): Promise<void> {
-    await until(`${alert} to resolve`, async () => !(await this.firing()).some(({ alertname }) => alertname === alert));
+    const isOver = async () => !(await this.firing()).some(({ alertname }) => alertname === alert);
+    await until(`${alert} to resolve`, isOver, WAIT_MS);
   }
 
   async stop(): Promise<void> {
@@ -173,30 +177,6 @@ export class Prometheus {
   }
 
   async #get(path: string): Promise<string> {
-    const url = `http://127.0.0.1:${this.#port}${path}`;
-    const within = this.#options.within;
-    if (within === undefined) return await (await fetch(url)).text();
-    const [command, args] = within(process.execPath, [
-      "-e",
-      `fetch(${JSON.stringify(url)}).then(async (r) => process.stdout.write(await r.text()))`,
-    ]);
-    const child = spawn(command, args, { stdio: ["ignore", "pipe", "ignore"] });
-    const [answer, [code]] = await Promise.all([text(child.stdout), once(child, "close")]);
-    if (code !== 0) throw new Error(`${url}: code ${code}`);
-    return answer;
+    return await (await fetch(`http://127.0.0.1:${this.#port}${path}`)).text();
   }
-}
-
-async function until(what: string, condition: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + WAIT_MS;
-  let last: unknown;
-  while (performance.now() < deadline) {
-    try {
-      if (await condition()) return;
-    } catch (error) {
-      last = error;
-    }
-    await delay(POLL_MS);
-  }
-  throw new Error(`waited ${WAIT_MS / 1_000} s for ${what}`, { cause: last });
 }

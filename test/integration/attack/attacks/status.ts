@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { STATUS_KEY_HEADER } from "#lib/documents/status-page.ts";
+import { OBJECTS } from "../../../published.ts";
 import { AGENTS, NAMESPACE, until } from "../../system.ts";
 import type { Attack } from "../attack.ts";
 import { HOSTILE, NEIGHBOUR_NAME } from "../stage.ts";
 
 const SECRETS = `/api/v1/namespaces/${NAMESPACE}/secrets`;
-const SECRET = `${SECRETS}/switchback-status`;
-const BY_NAME = `${SECRETS}?fieldSelector=metadata.name%3Dswitchback-status`;
+const SECRET = `${SECRETS}/${OBJECTS.statusKey}`;
+const BY_NAME = `${SECRETS}?fieldSelector=metadata.name%3D${OBJECTS.statusKey}`;
 const PROXIED = `/api/v1/namespaces/${NAMESPACE}/services/switchback-controller:http/proxy/status`;
 
 /** Without the right to read the key, nobody learns a claim of another namespace. */

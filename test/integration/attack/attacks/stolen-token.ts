@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { OBJECTS } from "../../../published.ts";
 import { AGENTS, NAMESPACE } from "../../system.ts";
 import type { Attack } from "../attack.ts";
 import type { Stage } from "../stage.ts";
@@ -115,7 +116,7 @@ export const NOBODYS_TRIES: readonly Try[] = [
 export const MAP_TRY: Try = {
   what: "the map",
   method: "DELETE",
-  path: `/api/v1/namespaces/${NAMESPACE}/configmaps/switchback-hosts`,
+  path: `/api/v1/namespaces/${NAMESPACE}/configmaps/${OBJECTS.map}`,
   body: undefined,
 };
 
@@ -153,7 +154,7 @@ export const STOLEN_TOKEN_ATTACKS: readonly Attack[] = [
         {
           what: "a Secret",
           method: "GET",
-          path: `/api/v1/namespaces/${NAMESPACE}/secrets/switchback-ca`,
+          path: `/api/v1/namespaces/${NAMESPACE}/secrets/${OBJECTS.ca}`,
           body: undefined,
         },
         { what: "all pods", method: "GET", path: "/api/v1/pods", body: undefined },

@@ -18,35 +18,58 @@ const KEPT = {
   ips: ["192.0.2.121", "192.0.2.122"],
 } as const;
 const ALWAYS = { "switchback.dev/map": "always" };
+/** A class without a default target. Only the labels of a Service say which one serves it. */
+const CLASS = "traefik";
+const TRAEFIK = { "app.kubernetes.io/name": "traefik" };
+const COPY = {
+  service: "copy",
+  ip: "192.0.2.123",
+  ipOfTraefik: "192.0.2.124",
+  name: "copy.hostile.example.com",
+  published: "shop.example.com",
+  later: ["later.example.com", "last.example.com"],
+} as const;
 
 export const TARGET_ATTACKS: readonly Attack[] = [
   {
     name: "Service of a shared host name",
     by: "tenant",
     async run(stage) {
+      const give = (namespace: string, name: string, hostname: string) =>
+        giveAddress(stage, `${services(namespace)}/${name}`, ...(namespace === HOSTILE ? [{ ip: EVIL.ip }] : []), {
+          hostname,
+        });
+      // The tenant's Service is older than its host name, which its owner chooses by an annotation of the provider.
+      await createTarget(stage, {});
+      await stage.system.aged(HOSTILE, `service/${EVIL.ingress}`);
       // The neighbour's load balancer is not short-circuited, so its name needs no mapping.
       await createService(stage, NEIGHBOUR, "lb");
-      await giveAddress(stage, `${services(NEIGHBOUR)}/lb`, { hostname: HOST_NAME });
+      await give(NEIGHBOUR, "lb", HOST_NAME);
       const parts = { namespace: NEIGHBOUR, className: "elsewhere" };
       await stage.system.apply(ingress(SHARED.ingress, [SHARED.name], parts));
       await giveAddress(stage, `${ingresses(NEIGHBOUR)}/${SHARED.ingress}`, { hostname: HOST_NAME });
       await until("the neighbour's name to need no mapping", async () => {
         return (await targetOf(stage, SHARED.name)) === "load-balancer-hostname";
       });
-      await stage.system.aged(NEIGHBOUR, "service/lb");
-      await createTarget(stage, { hostname: HOST_NAME });
+      await give(HOSTILE, EVIL.ingress, HOST_NAME);
+      await stage.spread();
       assert.equal(await targetOf(stage, SHARED.name), "load-balancer-hostname", "the tenant's Service took the name");
-      // Now the neighbour's own Service asks for the mapping.
+      // Now the neighbour's own Service asks for the mapping. Once it serves the name, it keeps it.
+      await give(HOSTILE, EVIL.ingress, "other.lb.example.com");
       const path = `${services(NEIGHBOUR)}/lb`;
       const request = { method: "PATCH", path, contentType: "application/merge-patch+json" };
       await stage.system.cluster.call({ ...request, body: { metadata: { annotations: ALWAYS } } });
       await until("the name to be mapped", async () => (await stage.system.publishedNames()).has(SHARED.name));
-      assert.match(await targetOf(stage, SHARED.name), /^neighbour-lb-/, "the tenant's Service took the name");
+      const before = (await stage.system.published()).get(SHARED.name);
+      await give(HOSTILE, EVIL.ingress, HOST_NAME);
+      if (stage.profile === "default") await stage.restartController();
       const took = await stage.spread();
+      assert.match(await targetOf(stage, SHARED.name), /^neighbour-lb-/, "the tenant's Service took the name");
+      assert.deepEqual((await stage.system.published()).get(SHARED.name), before, "the tenant's Service took the name");
       await stage.system.kubectl("-n", NEIGHBOUR, "delete", "ingress/shared", "service/lb");
       await sweepTarget(stage);
       return {
-        tried: "a Service with map: always and the host name of a neighbour's load balancer",
+        tried: "an older Service with map: always gets the host name of a neighbour's load balancer",
         outcome: after(took),
       };
     },
@@ -99,6 +122,54 @@ export const TARGET_ATTACKS: readonly Attack[] = [
       return { tried: "a Service at the second address of a neighbour's Ingress, and its name", outcome: after(took) };
     },
   },
+  {
+    name: "copied label, then a restart",
+    by: "tenant",
+    profiles: ["default"],
+    async run(stage) {
+      const { system } = stage;
+      const addressesOf = async (name: string) => (await system.published()).get(name);
+      await createService(stage, "default", "traefik", { labels: TRAEFIK });
+      await giveAddress(stage, `${services("default")}/traefik`, { ip: COPY.ipOfTraefik });
+      await system.apply(ingress("copied", [COPY.published], { namespace: NEIGHBOUR, className: CLASS }));
+      await until("the name by its class", async () => /^default-traefik-/.test(await targetOf(stage, COPY.published)));
+      await until("the name in the map", async () => (await addressesOf(COPY.published)) !== undefined);
+      const before = await addressesOf(COPY.published);
+      // DNS leads the tenant's name to its Service, which then gets the label.
+      stage.records.set(COPY.name, COPY.ip);
+      const none = { "switchback.dev/proxy-protocol": "none" };
+      await createService(stage, HOSTILE, COPY.service, { annotations: { ...ALWAYS, ...none } });
+      await giveAddress(stage, `${services(HOSTILE)}/${COPY.service}`, { ip: COPY.ip });
+      const path = `${services(HOSTILE)}/${COPY.service}`;
+      const { spec } = (await stage.tenant({ method: "GET", path })).body as { spec: { clusterIPs: string[] } };
+      await createIngress(stage, "copy", [COPY.name], CLASS);
+      const first = spec.clusterIPs[0] ?? "";
+      await until("the tenant's ClusterIP", async () => (await addressesOf(COPY.name))?.includes(first) === true);
+      let took = 0;
+      for (const [index, later] of COPY.later.entries()) {
+        // A Service that is always mapped needs other evidence than one whose load balancer has an address.
+        const annotations = { "switchback.dev/map": index === 0 ? "always" : null };
+        const body = { metadata: { labels: TRAEFIK, annotations } };
+        const request = { method: "PATCH", path, contentType: "application/merge-patch+json", body };
+        assert.equal((await stage.tenant(request)).status, 200);
+        await stage.restartController();
+        took = await stage.spread();
+        assert.deepEqual(await addressesOf(COPY.published), before, "the tenant took the published name");
+        await system.apply(ingress(`later-${index}`, [later], { namespace: NEIGHBOUR, className: CLASS }));
+        await until("a decision on the new name", async () => (await targetOf(stage, later)) !== "");
+        await stage.spread();
+        assert.deepEqual(await addressesOf(later), before, "the tenant took the new name");
+      }
+      await system.kubectl("-n", NEIGHBOUR, "delete", "ingress/copied", "ingress/later-0", "ingress/later-1");
+      await system.kubectl("-n", "default", "delete", "service/traefik");
+      await sweep(stage);
+      assert.equal((await stage.tenant({ method: "DELETE", path })).status, 200);
+      return {
+        tried: "a Service with Traefik's label, with and without map: always, an Ingress, and a new controller",
+        outcome: `a neighbour's names of the class keep their target; ${after(took)}`,
+      };
+    },
+  },
 ];
 
 export const services = (namespace: string) => `/api/v1/namespaces/${namespace}/services`;
@@ -116,10 +187,10 @@ async function targetOf(stage: Stage, name: string): Promise<string> {
 }
 
 /** Creates a load balancer with the ports 80 and 443, without an address. */
-export async function createService(stage: Stage, namespace: string, name: string, annotations = {}): Promise<void> {
+export async function createService(stage: Stage, namespace: string, name: string, metadata = {}): Promise<void> {
   const ports = [80, 443].map((port) => ({ name: `p${port}`, port }));
   const spec = { type: "LoadBalancer", allocateLoadBalancerNodePorts: false, ports };
-  const body = { apiVersion: "v1", kind: "Service", metadata: { name, annotations }, spec };
+  const body = { apiVersion: "v1", kind: "Service", metadata: { name, ...metadata }, spec };
   const request = { method: "POST", path: services(namespace), body };
   const { status } = await (namespace === HOSTILE ? stage.tenant(request) : stage.system.cluster.call(request));
   assert.equal(status, 201);
@@ -133,7 +204,7 @@ async function createTarget(
   more: { readonly ip?: string; readonly hostname?: string },
   names: readonly string[] = [EVIL.name],
 ): Promise<void> {
-  await createService(stage, HOSTILE, EVIL.ingress, ALWAYS);
+  await createService(stage, HOSTILE, EVIL.ingress, { annotations: ALWAYS });
   const addresses = Object.keys(more).length === 0 ? [{ ip: EVIL.ip }] : [{ ip: EVIL.ip }, more];
   await giveAddress(stage, `${services(HOSTILE)}/${EVIL.ingress}`, ...addresses);
   await createIngress(stage, EVIL.ingress, names, "elsewhere");
