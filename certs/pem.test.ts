@@ -40,7 +40,7 @@ describe("a PEM text", () => {
     ["with a broken one", BROKEN, "the certificate does not parse"],
   ] as const) {
     test(`${what} is refused`, () => {
-      assert.throws(() => parseCertificates(text), { code: "cert-invalid", message });
+      assert.throws(() => parseCertificates(text), { code: "pair-invalid", message });
     });
   }
 
@@ -58,12 +58,12 @@ describe("a pair", () => {
 
   for (const [what, pair, message] of [
     ["without a certificate", () => ({ cert: "", key: leaf.key }), "the text contains no certificate"],
-    ["of two", () => ({ cert: leaf.cert, key: ca.key }), "the key does not match the certificate"],
-    ["without a key", () => ({ cert: leaf.cert, key: "" }), "the key or the chain does not load"],
+    ["of two", () => ({ cert: leaf.cert, key: ca.key }), "the certificate and the key do not load together"],
+    ["without a key", () => ({ cert: leaf.cert, key: "" }), "the certificate and the key do not load together"],
     ["with a broken chain", () => ({ cert: `${leaf.cert}${BROKEN}`, key: leaf.key }), "the certificate does not parse"],
   ] as const) {
     test(`${what} is refused`, () => {
-      assert.throws(() => loadPair(pair()), { code: "cert-invalid", message });
+      assert.throws(() => loadPair(pair()), { code: "pair-invalid", message });
     });
   }
 });

@@ -19,67 +19,53 @@ export interface Certificate {
 
 const BLOCK = /-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----/g;
 
-/** Parses one PEM block. Throws `cert-invalid`. */
 function parseCertificate(pem: string): Certificate {
-  try {
-    const x509 = new X509Certificate(pem);
-    return {
-      id: x509.fingerprint256,
-      pem: `${pem.trim()}\n`,
-      notBefore: x509.validFromDate.getTime(),
-      notAfter: x509.validToDate.getTime(),
-      x509,
-    };
-  } catch (cause) {
-    throw new SwitchbackError("cert-invalid", "the certificate does not parse", { cause });
-  }
+  const x509 = new X509Certificate(pem);
+  const [notBefore, notAfter] = [x509.validFromDate.getTime(), x509.validToDate.getTime()];
+  return { id: x509.fingerprint256, pem: `${pem.trim()}\n`, notBefore, notAfter, x509 };
 }
 
-/** Every certificate of a PEM text, in order. Throws `cert-invalid` if one does not parse or the text has none. */
-export function parseCertificates(text: string): Certificate[] {
-  const blocks = text.match(BLOCK) ?? [];
-  if (blocks.length === 0) throw new SwitchbackError("cert-invalid", "the text contains no certificate");
-  return blocks.map(parseCertificate);
+/** Every certificate of a PEM text, in order. Throws `pair-invalid` if one does not parse or the text has none. */
+export function parseCertificates(text: string): [Certificate, ...Certificate[]] {
+  try {
+    const [first, ...others] = (text.match(BLOCK) ?? []).map(parseCertificate);
+    if (first !== undefined) return [first, ...others];
+  } catch (cause) {
+    throw new SwitchbackError("pair-invalid", "the certificate does not parse", { cause });
+  }
+  throw new SwitchbackError("pair-invalid", "the text contains no certificate");
 }
 
 /** The CA certificates of a PEM text from any writer. Skips blocks that do not parse, and never throws. */
 export function readableAuthorities(text: string): Certificate[] {
-  const found: Certificate[] = [];
-  for (const block of text.match(BLOCK) ?? []) {
+  return (text.match(BLOCK) ?? []).flatMap((block) => {
     try {
       const certificate = parseCertificate(block);
       // A bundle's self-issued certificate is trusted, CA or not (Go's crypto/x509).
-      if (certificate.x509.ca || certificate.x509.subject === certificate.x509.issuer) found.push(certificate);
+      return certificate.x509.ca || certificate.x509.subject === certificate.x509.issuer ? [certificate] : [];
     } catch {
-      // The rest of the text is still used.
+      return [];
     }
-  }
-  return found;
+  });
 }
 
 /**
  * The first certificate of a pair that a TLS server can serve: it parses, the key matches, and OpenSSL accepts both.
- * Throws `cert-invalid`. The caller checks the validity period.
+ * Throws `pair-invalid`. The caller checks the validity period.
  */
 export function loadPair(pair: PemPair): Certificate {
   const [first] = parseCertificates(pair.cert);
-  if (first === undefined) throw new SwitchbackError("cert-invalid", "the text contains no certificate");
   try {
-    if (!first.x509.checkPrivateKey(createPrivateKey(pair.key))) {
-      throw new SwitchbackError("cert-invalid", "the key does not match the certificate");
-    }
+    // An empty key would pass the second check. OpenSSL's messages never contain the key.
+    createPrivateKey(pair.key);
     createSecureContext({ cert: pair.cert, key: pair.key });
   } catch (cause) {
-    if (cause instanceof SwitchbackError) throw cause;
-    // OpenSSL's messages never contain the key.
-    throw new SwitchbackError("cert-invalid", "the key or the chain does not load", { cause });
+    throw new SwitchbackError("pair-invalid", "the certificate and the key do not load together", { cause });
   }
   return first;
 }
 
-/**
- * Whether `authority` signed `certificate`: issuer name, key identifiers and signature. Ignores the validity period.
- */
+/** Whether `authority` signed `certificate`: issuer name, key identifiers and signature. Ignores times. */
 export function isSignedBy(certificate: Certificate, authority: Certificate): boolean {
   return certificate.x509.checkIssued(authority.x509) && certificate.x509.verify(authority.x509.publicKey);
 }

@@ -1,20 +1,20 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, beforeEach, test } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
 import { connect } from "node:tls";
 import type { Reason } from "#hostmap/types.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { pooledKey } from "#test/fakes/keys.ts";
+import { stopTime } from "#test/fakes/stopped-time.ts";
 import { issueAuthority, issueLeaf } from "./issue.ts";
 import { loadPair, type PemPair } from "./pem.ts";
-import { type ServingWatch, watchServingCertificate } from "./serving.ts";
-import { fileSource } from "./serving-files.ts";
+import { watchServingCertificate } from "./serving.ts";
+import { fileSource } from "./serving-sources.ts";
 
 const DAY = 86_400_000;
 const START = Date.now();
@@ -93,10 +93,10 @@ test("a pair that does not load is rejected with one warning, and the old one st
 test("a source that loses its pair does not remove the pair in use", () => {
   const { watch, warnings, offer } = follow();
   offer(leaves[0]!);
-  offer({ code: "secret-missing", text: "gone" });
-  assert.deepEqual([watch.status().fingerprint, watch.status().problem?.code], [idOf(leaves[0]!), "secret-missing"]);
+  offer({ code: "pair-missing", text: "gone" });
+  assert.deepEqual([watch.status().fingerprint, watch.status().problem?.code], [idOf(leaves[0]!), "pair-missing"]);
   offer(leaves[0]!);
-  assert.deepEqual([watch.status().problem, warnings], [undefined, ["secret-missing"]]);
+  assert.deepEqual([watch.status().problem, warnings], [undefined, ["pair-missing"]]);
 });
 
 test("a pair that the server does not accept is rejected", () => {
@@ -105,7 +105,7 @@ test("a pair that the server does not accept is rejected", () => {
     if (broken) throw new Error("ERR_OSSL");
   });
   offer(leaves[0]!);
-  assert.deepEqual([watch.status().fingerprint, watch.status().problem?.code], [undefined, "pair-not-taken"]);
+  assert.deepEqual([watch.status().fingerprint, watch.status().problem?.code], [undefined, "pair-invalid"]);
   broken = false;
   offer(leaves[0]!);
   assert.deepEqual([taken.length, watch.status().problem], [1, undefined]);
@@ -115,24 +115,24 @@ test("an expired pair is rejected while the pair in use is valid, and accepted o
   const expired = await leafAt(START - 20 * DAY, 10);
   const { watch, taken, offer } = follow();
   offer(expired);
-  assert.deepEqual([taken.length, watch.status().problem?.code], [1, "pair-expired"], "better than no server");
+  assert.deepEqual([taken.length, watch.status().problem?.code], [1, "pair-not-current"], "better than no server");
   offer(leaves[0]!);
   offer(expired);
   assert.deepEqual(
     [taken.length, watch.status().fingerprint, watch.status().problem?.code],
-    [2, idOf(leaves[0]!), "pair-expired"],
+    [2, idOf(leaves[0]!), "pair-not-current"],
   );
   now += 11 * DAY;
   offer(leaves[0]!);
-  assert.equal(watch.status().problem?.code, "pair-expired", "the pair in use has expired since then");
+  assert.equal(watch.status().problem?.code, "pair-not-current", "the pair in use has expired since then");
 });
 
 test("a pair that is not valid yet is accepted with a warning: this clock may be wrong", async () => {
-  const early = await leafAt(START + DAY, 10);
+  const early = await leafAt(START + 4 * DAY, 10);
   const { watch, offer } = follow();
   offer(leaves[0]!);
   offer(early);
-  assert.deepEqual([watch.status().fingerprint, watch.status().problem?.code], [idOf(early), "pair-not-yet-valid"]);
+  assert.deepEqual([watch.status().fingerprint, watch.status().problem?.code], [idOf(early), "pair-not-current"]);
 });
 
 test("a server serves the new certificate to the next connection, and keeps old connections open", async (t) => {
@@ -156,69 +156,28 @@ test("a server serves the new certificate to the next connection, and keeps old 
   second.socket.destroy();
 });
 
-/** Polls at most 3 s. */
-async function served(watch: ServingWatch, pair: PemPair): Promise<void> {
-  for (let tries = 0; tries < 150 && watch.status().fingerprint !== idOf(pair); tries += 1) await delay(20);
-  assert.equal(watch.status().fingerprint, idOf(pair));
-}
-
-const options = { now: () => START, log: silentLogger };
-
-/** A Secret volume like the kubelet's: a directory for each version, a link `..data` to it, files linked through it. */
-async function mount(volume: string, version: string, pair: PemPair): Promise<void> {
-  await mkdir(join(volume, version), { recursive: true });
-  await writeFile(join(volume, version, "tls.crt"), pair.cert);
-  await writeFile(join(volume, version, "tls.key"), pair.key);
-  await symlink(version, join(volume, "..data_tmp"));
-  await rename(join(volume, "..data_tmp"), join(volume, "..data"));
-}
-
-test("files: the kubelet's swap of `..data` is noticed by its event", async (t) => {
-  const volume = join(folder, "volume");
-  await mount(volume, "..v1", leaves[0]!);
-  for (const file of ["tls.crt", "tls.key"]) await symlink(join("..data", file), join(volume, file));
-  const source = fileSource({ certFile: join(volume, "tls.crt"), keyFile: join(volume, "tls.key"), pollMs: 3_600_000 });
-  const watch = watchServingCertificate(source, () => undefined, options);
-  t.after(() => watch.stop());
-  await served(watch, leaves[0]!);
-  await mount(volume, "..v2", leaves[1]!);
-  await rm(join(volume, "..v1"), { recursive: true });
-  await served(watch, leaves[1]!);
-  await mount(volume, "..v3", leaves[2]!);
-  await served(watch, leaves[2]!);
-});
-
-test("files: two files written one after the other are read together", async (t) => {
-  const [certFile, keyFile] = [join(folder, "a.crt"), join(folder, "a.key")];
-  const write = async (pair: PemPair) => {
-    await writeFile(certFile, pair.cert);
-    await delay(20);
-    await writeFile(keyFile, pair.key);
-  };
-  await write(leaves[0]!);
-  const problems: string[] = [];
-  const log = { ...silentLogger, warn: (fields: object) => void problems.push((fields as Reason).code) };
-  const source = fileSource({ certFile, keyFile, pollMs: 3_600_000 });
-  const watch = watchServingCertificate(source, () => undefined, { ...options, log });
-  t.after(() => watch.stop());
-  await served(watch, leaves[0]!);
-  await write(leaves[1]!);
-  await served(watch, leaves[1]!);
-  assert.deepEqual(problems, []);
-});
-
-test("files: the poll finds a directory that is created later; deleted files do not remove the pair", async (t) => {
+test("files: a pair that appears later is found, replaced files are read again, and deleted ones stay in use", async (t) => {
+  const pass = stopTime(t, 10_000);
   const late = join(folder, "late");
   const [certFile, keyFile] = [join(late, "tls.crt"), join(late, "tls.key")];
-  const watch = watchServingCertificate(fileSource({ certFile, keyFile, pollMs: 50 }), () => undefined, options);
+  const watch = watchServingCertificate(fileSource(certFile, keyFile), () => undefined, {
+    now: () => START,
+    log: silentLogger,
+  });
   t.after(() => watch.stop());
-  for (let tries = 0; tries < 50 && watch.status().problem?.code !== "files-unreadable"; tries += 1) await delay(20);
-  assert.equal(watch.status().problem?.code, "files-unreadable");
+  /** Files are read outside of the stopped clock, so several polls may pass until a change is seen. */
+  const seen = async (id: string | undefined, problem: string | undefined) => {
+    const isSeen = () => watch.status().fingerprint === id && watch.status().problem?.code === problem;
+    for (let polls = 0; polls < 50 && !isSeen(); polls += 1) await pass(10_000);
+    assert.deepEqual([watch.status().fingerprint, watch.status().problem?.code], [id, problem]);
+  };
+  await seen(undefined, "pair-missing");
   await mkdir(late);
-  await writeFile(certFile, leaves[0]!.cert);
-  await writeFile(keyFile, leaves[0]!.key);
-  await served(watch, leaves[0]!);
+  for (const pair of leaves.slice(0, 2)) {
+    await writeFile(certFile, pair.cert);
+    await writeFile(keyFile, pair.key);
+    await seen(idOf(pair), undefined);
+  }
   await rm(late, { recursive: true });
-  await delay(200);
-  assert.deepEqual([watch.status().fingerprint, watch.status().problem?.code], [idOf(leaves[0]!), "files-unreadable"]);
+  await seen(idOf(leaves[1]!), "pair-missing");
 });

@@ -1,9 +1,9 @@
 import type { Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { loadPair, type PemPair } from "./pem.ts";
+import { type Certificate, loadPair, type PemPair } from "./pem.ts";
 
-/** The source of a webhook replica's certificate: see `serving-secret.ts` and `serving-files.ts`. */
+/** The source of a webhook replica's certificate: see `serving-sources.ts`. */
 export interface ServingSource {
   /** Calls `found` with the pair, or with the reason why it is missing, at the start and after each possible change. */
   start(found: (offer: PemPair | Reason) => void): { stop(): Promise<void> };
@@ -24,10 +24,12 @@ export interface ServingWatch {
   stop(): Promise<void>;
 }
 
-interface ServedPair {
-  readonly pair: PemPair;
-  readonly id: string;
-  readonly notAfter: number;
+const NOTHING_YET: Reason = { code: "pair-missing", text: "no serving certificate has been found yet" };
+
+function timeProblem({ notBefore, notAfter }: Certificate, now: number): Reason | undefined {
+  if (notBefore <= now && now < notAfter) return undefined;
+  const [from, to] = [notBefore, notAfter].map((time) => new Date(time).toISOString());
+  return { code: "pair-not-current", text: `the serving certificate is valid from ${from} to ${to}` };
 }
 
 /**
@@ -43,67 +45,35 @@ export function watchServingCertificate(
   onPair: (pair: PemPair) => void,
   { now, log }: { readonly now: () => number; readonly log: Logger },
 ): ServingWatch {
-  let served: ServedPair | undefined;
+  let served: { readonly pair: PemPair; readonly leaf: Certificate } | undefined;
   let problem: Reason | undefined;
-  const report = (reason: Reason | undefined) => {
-    if (reason !== undefined && reason.text !== problem?.text) {
-      log.warn({ ...reason, served: served?.id }, "serving certificate: missing or rejected");
-    }
-    problem = reason;
-  };
-  const found = (offer: PemPair | Reason) => {
-    if ("code" in offer) return report(offer);
-    if (served !== undefined && served.pair.cert === offer.cert && served.pair.key === offer.key)
-      return report(undefined);
-    const decision = decide(offer, served, now());
-    if (decision.refused !== undefined) return report(decision.refused);
+  const take = (pair: PemPair): Reason | undefined => {
+    if (served?.pair.cert === pair.cert && served.pair.key === pair.key) return undefined;
     try {
-      onPair(offer);
+      const leaf = loadPair(pair);
+      const outdated = timeProblem(leaf, now());
+      if (served !== undefined && leaf.notAfter <= now() && now() < served.leaf.notAfter) return outdated;
+      onPair(pair);
+      served = { pair, leaf };
+      log.info({ fingerprint: leaf.id, notAfter: leaf.x509.validTo }, "serving certificate: loaded");
+      return outdated;
     } catch (error) {
-      return report({
-        code: "pair-not-taken",
-        text: `the server did not accept the new pair: ${describeError(error)}`,
-      });
+      return { code: "pair-invalid", text: `the pair cannot be used: ${describeError(error)}` };
     }
-    served = decision.accepted;
-    report(decision.warning);
-    const { id: fingerprint, notAfter } = served;
-    log.info({ fingerprint, notAfter: new Date(notAfter).toISOString() }, "serving certificate: loaded");
   };
-  const running = source.start(found);
+  const running = source.start((offer) => {
+    const found = "code" in offer ? offer : take(offer);
+    if (found !== undefined && found.text !== problem?.text) {
+      log.warn({ ...found, served: served?.leaf.id }, "serving certificate: missing or rejected");
+    }
+    problem = found;
+  });
   return {
     status: () => ({
-      fingerprint: served?.id,
-      notAfter: served?.notAfter,
-      problem: problem ?? (served === undefined ? NOTHING_YET : expiry(served.notAfter, now())),
+      fingerprint: served?.leaf.id,
+      notAfter: served?.leaf.notAfter,
+      problem: problem ?? (served === undefined ? NOTHING_YET : timeProblem(served.leaf, now())),
     }),
     stop: () => running.stop(),
   };
-}
-
-const NOTHING_YET: Reason = { code: "pair-missing", text: "no serving certificate has been found yet" };
-
-function expiry(notAfter: number, now: number): Reason | undefined {
-  return now < notAfter
-    ? undefined
-    : { code: "pair-expired", text: `the serving certificate expired at ${new Date(notAfter).toISOString()}` };
-}
-
-type Decision =
-  | { readonly refused: Reason }
-  | { readonly refused?: undefined; readonly accepted: ServedPair; readonly warning: Reason | undefined };
-
-function decide(pair: PemPair, served: ServedPair | undefined, now: number): Decision {
-  try {
-    const { id, notBefore, notAfter } = loadPair(pair);
-    const expired = expiry(notAfter, now);
-    if (expired && served && now < served.notAfter) return { refused: expired };
-    const early = {
-      code: "pair-not-yet-valid",
-      text: `the serving certificate is not valid before ${new Date(notBefore).toISOString()}`,
-    };
-    return { accepted: { pair, id, notAfter }, warning: expired ?? (now < notBefore ? early : undefined) };
-  } catch (error) {
-    return { refused: { code: "pair-invalid", text: `the pair does not load: ${describeError(error)}` } };
-  }
 }

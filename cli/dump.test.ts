@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, test } from "node:test";
+import { gzipSync } from "node:zlib";
 import { issueAuthority, issueLeaf } from "#certs/issue.ts";
 import type { FullStatus } from "#controller/status.ts";
 import type { HeaderAnswer } from "#lib/documents/header-questions.ts";
@@ -115,13 +116,15 @@ describe("doctor finds the same in a dump, and the same codes in a redacted one"
   });
 
   test("of a published map, but not whether pods match it", async () => {
-    for (const { metadata, ...rest } of mapObjects({ "shop.example.com": ["198.51.100.9"] })) {
-      const fields = { ...rest, metadata: { ...metadata, resourceVersion: "1" } };
+    for (const { metadata, data, ...rest } of mapObjects({ "shop.example.com": ["198.51.100.9"] })) {
+      // As a large map is written.
+      const binaryData = { "hosts.gz": gzipSync(data.hosts ?? "").toString("base64") };
+      const fields = { ...rest, binaryData, metadata: { ...metadata, resourceVersion: "1" } };
       server.add("/api/v1/namespaces/ours/configmaps", metadata.name, fields);
     }
     const found = codesOf(await ofCluster());
     assert.ok(found.includes("pods ok no-pods"), found.join());
-    const redacted = found.map((line) => (line === "pods ok no-pods" ? "pods unknown index-malformed" : line));
+    const redacted = found.map((line) => (line === "pods ok no-pods" ? "pods unknown map-malformed" : line));
     assert.deepEqual(codesOf(await ofDump(true)), redacted.sort());
   });
 

@@ -22,7 +22,7 @@ import { isSettled } from "#test/fakes/stopped-time.ts";
 test("a term that ended before or during a run writes no more and reports no failure", async (t) => {
   const rig = await frontsRig(t, { configured: Array.from({ length: 6 }, (_, index) => target(`t${index}`)) });
   rig.fronts.use(new Set());
-  rig.fronts.lead([], AbortSignal.abort());
+  rig.fronts.lead(new Set(), AbortSignal.abort());
   await rig.pass(10_000);
   assert.deepEqual(written(rig), []);
   rig.kube.onWrite = ({ path }) => {
@@ -35,7 +35,7 @@ test("a term that ended before or during a run writes no more and reports no fai
   rig.kube.onWrite = ({ path }) => {
     if (path === frontPath("t3")) second.abort();
   };
-  rig.fronts.lead([], second.signal);
+  rig.fronts.lead(new Set(), second.signal);
   await rig.pass(10_000);
   assert.deepEqual(
     written(rig),
@@ -43,7 +43,7 @@ test("a term that ended before or during a run writes no more and reports no fai
   );
   assert.deepEqual(rig.log.messages, []);
   rig.kube.onWrite = () => {};
-  rig.fronts.lead([], new AbortController().signal);
+  rig.fronts.lead(new Set(), new AbortController().signal);
   await rig.pass(100);
   assert.equal(rig.kube.paths(`${NAMESPACE}/services`).length, 6, "a later term goes on");
 });
@@ -126,7 +126,7 @@ test("stopping ends all watches and cancels the scheduled work", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge"), direct("plain")] });
   assert.equal(rig.kube.watched.length, 4);
   rig.fronts.use(new Set());
-  rig.fronts.lead([], rig.term.signal);
+  rig.fronts.lead(new Set(), rig.term.signal);
   rig.catalog.changed();
   const { changes } = rig.state;
   await rig.fronts.stop();

@@ -3,10 +3,9 @@ import type { Config, TargetConfig } from "#lib/config/schema.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { TargetsWriter } from "#lib/documents/targets-writer.ts";
-import { describeError } from "#lib/errors/errors.ts";
+import { describeError, hasCode } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import type { Fence } from "#lib/kube/fence.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
 import { StoredTimes, steadyNow } from "#lib/kube/time.ts";
@@ -15,7 +14,7 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { AskedTargets } from "./expected-headers/asked-targets.ts";
 import type { ExampleOf } from "./expected-headers/questions.ts";
-import { FrontServices, type FrontTerm } from "./front-services.ts";
+import { FrontServices } from "./front-services.ts";
 import { type AskProxy, ProxyReadiness } from "./proxy-readiness.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
 import type { ConfiguredTarget } from "./targets/configured-target.ts";
@@ -81,9 +80,8 @@ export class FrontReconciler implements TargetAddresses {
   #inUse: ReadonlySet<string> | undefined;
   #exampleOf: ExampleOf = () => undefined;
   #refused: ReadonlyMap<string, Reason> = new Map();
-  /** The fence of the next or the current term. */
-  #fence: Fence | undefined;
-  #leading: FrontTerm | undefined;
+  /** The signal of the leader's term. */
+  #leading: AbortSignal | undefined;
   #onChange: () => void = () => {};
 
   constructor(deps: FrontsDeps) {
@@ -160,24 +158,16 @@ export class FrontReconciler implements TargetAddresses {
     return this.#refused.get(target);
   }
 
-  /** Sets the fence for the writes of the next term. Call it before `lead`. */
-  fenceBy(fence: Fence): void {
-    this.#fence = fence;
+  published(): readonly TargetAddress[] {
+    return this.#store.published.targets;
   }
 
-  lead(remembered: readonly TargetAddress[], signal: AbortSignal): void {
-    const fence = this.#fence;
-    if (fence === undefined) throw new Error("a leader's writes need a fence");
-    // The addresses of a target without a relay belong to its own Service, so no front Service can have them.
-    const configured = this.#deps.catalog.configured().filter(isRelayed);
-    const relayed = [...this.#store.published.targets, ...configured].map(byName);
-    for (const { name, clusterIPs } of remembered) {
-      if (clusterIPs.length === 0 || !relayed.includes(name)) continue;
+  lead(inUse: ReadonlySet<string>, signal: AbortSignal): void {
+    for (const { name, clusterIPs } of this.#relayed()) {
       this.#services.remember(name, clusterIPs);
-      this.#listening.trust(name);
+      if (inUse.has(name)) this.#listening.trust(name);
     }
-    for (const { name, clusterIPs } of this.#store.published.targets) this.#services.remember(name, clusterIPs);
-    this.#leading = { signal, fence };
+    this.#leading = signal;
     this.#asked?.lead(signal);
     this.#enqueue(0);
   }
@@ -211,7 +201,10 @@ export class FrontReconciler implements TargetAddresses {
     if (!isRelayed(target)) return this.#direct.get(name) ?? [];
     // Followers publish nothing and need not know which proxies listen.
     if (this.#leading !== undefined && !this.#listening.has(name)) return [];
-    return this.#services.addressesOf(name);
+    const addresses = this.#services.addressesOf(name);
+    // Names get the address after the document has it, so that the next leader knows whose address it is.
+    const isKnown = this.#store.published.targets.some((each) => each.name === name && each.clusterIPs.length > 0);
+    return this.#leading === undefined || isKnown ? addresses : [];
   }
 
   #watchUpstream(target: TargetConfig): void {
@@ -243,38 +236,51 @@ export class FrontReconciler implements TargetAddresses {
 
   /** Every replica decides with the published answers and targets. */
   #learn(): void {
-    this.#deps.asking?.headers.learn(this.#store.questions, this.#store.published.targets);
+    this.#deps.asking?.headers.learn(this.#store.questions, this.#relayed());
   }
 
   #enqueue(afterMs: number): void {
-    if (this.#leading?.signal.aborted === false) this.#reconciler.enqueue(afterMs);
+    if (this.#leading?.aborted === false) this.#reconciler.enqueue(afterMs);
   }
 
   /** Writes only what differs, so a run does not trigger itself. */
   async #reconcile(): Promise<ReconcileResult | undefined> {
     const term = this.#leading;
-    if (term === undefined || term.signal.aborted || !this.synced || this.#inUse === undefined) return undefined;
+    if (term === undefined || term.aborted || !this.synced || this.#inUse === undefined) return undefined;
     try {
-      await this.#store.take(term.fence);
       const plan = this.#plan();
       await this.#carryOut(plan, term);
       this.#worked({ code: "targets-not-written" });
       const { nextDropMs } = plan;
       return { requeueAfter: nextDropMs === undefined ? undefined : Math.max(SETTLE_MS, nextDropMs) };
     } catch (error) {
-      if (term.signal.aborted) return undefined;
+      if (term.aborted || hasCode(error, "term-over")) return undefined;
       throw error;
     }
   }
 
+  /** The published targets that proxies relay. Those without a listener have the addresses of their own Services. */
+  #relayed(): readonly PublishedTarget[] {
+    return this.#store.published.targets.filter(({ ports }) => ports.length > 0);
+  }
+
+  /** The targets without a relay, as published for the next leader. */
+  #ownServices(): readonly PublishedTarget[] {
+    return this.#definitions().flatMap((target) => {
+      const clusterIPs = isRelayed(target) ? [] : this.#addressesOf(target);
+      return clusterIPs.length === 0 ? [] : { name: target.name, upstream: clusterIPs[0] ?? "", ports: [], clusterIPs };
+    });
+  }
+
   #plan(): RelayedTargets {
     const { catalog, config, clusterDomain, now } = this.#deps;
-    const unused = this.#store.published.targets.flatMap(({ unusedSince }) => unusedSince ?? []);
+    const remembered = this.#relayed();
+    const unused = remembered.flatMap(({ unusedSince }) => unusedSince ?? []);
     this.#unused.keep(unused.map((since) => Date.parse(since)));
     const plan = relayedTargets({
       configured: this.#configured(),
       found: this.#definitions().flatMap((target) => ("upstreamIPs" in target && isRelayed(target) ? target : [])),
-      remembered: this.#store.published.targets,
+      remembered,
       addresses: this.#services.addresses,
       clusterDomain,
       catalog,
@@ -287,14 +293,14 @@ export class FrontReconciler implements TargetAddresses {
     return plan;
   }
 
-  async #carryOut({ targets, dropped }: RelayedTargets, term: FrontTerm): Promise<void> {
+  async #carryOut({ targets, dropped }: RelayedTargets, term: AbortSignal): Promise<void> {
     const stuck = await this.#removeFronts(dropped, term);
-    term.signal.throwIfAborted();
-    const { published, questions: before } = this.#store;
-    const remembered = published.targets.filter(({ name }) => stuck.has(name));
+    term.throwIfAborted();
+    const { questions: before } = this.#store;
+    const remembered = this.#relayed().filter(({ name }) => stuck.has(name));
     const { proxies } = this.#listening;
     const questions = this.#asked?.questions(this.#inUse ?? new Set(), this.#exampleOf, proxies, before);
-    if (await this.#store.write([...targets, ...remembered], term.fence, questions)) this.#learn();
+    if (await this.#store.write([...targets, ...remembered, ...this.#ownServices()], questions)) this.#learn();
     this.#asked?.expect(this.#store.questions);
     const failed = await this.#ensureFronts(targets, term);
     // No proxy listens for a target without an upstream.
@@ -303,13 +309,13 @@ export class FrontReconciler implements TargetAddresses {
   }
 
   /** Writes the front Services; a failure does not stop the others. Returns the number of failures. */
-  async #ensureFronts(targets: readonly PublishedTarget[], term: FrontTerm): Promise<number> {
+  async #ensureFronts(targets: readonly PublishedTarget[], signal: AbortSignal): Promise<number> {
     const fixed = new Set(this.#deps.config.targets.filter(({ clusterIPs }) => clusterIPs.length > 0).map(byName));
     const due = targets.filter(({ name, unusedSince }) => !fixed.has(name) && this.#mayWrite(name, unusedSince));
     let failed = 0;
     const ensure = async (target: PublishedTarget) => {
       try {
-        await this.#services.ensure(target, term);
+        await this.#services.ensure(target, signal);
         this.#worked({ code: "front-not-written", target: target.name });
         this.#worked({ code: "front-not-deleted", target: target.name });
       } catch (error) {
@@ -318,7 +324,7 @@ export class FrontReconciler implements TargetAddresses {
       }
     };
     for (let index = 0; index < due.length; index += PARALLEL_WRITES) {
-      term.signal.throwIfAborted();
+      signal.throwIfAborted();
       await Promise.all(due.slice(index, index + PARALLEL_WRITES).map(ensure));
     }
     return failed;
@@ -328,12 +334,12 @@ export class FrontReconciler implements TargetAddresses {
    * Deletes front Services before their listeners. Returns the targets whose Service could not be deleted; they stay
    * published.
    */
-  async #removeFronts(dropped: readonly string[], { signal, fence }: FrontTerm): Promise<ReadonlySet<string>> {
+  async #removeFronts(dropped: readonly string[], signal: AbortSignal): Promise<ReadonlySet<string>> {
     const stuck = new Set<string>();
     for (const name of dropped) {
       signal.throwIfAborted();
       try {
-        if (this.#deps.config.discovery.enabled) await this.#services.remove(name, fence);
+        if (this.#deps.config.discovery.enabled) await this.#services.remove(name);
         this.#worked({ code: "front-not-written", target: name });
         this.#worked({ code: "front-not-deleted", target: name });
         this.#deps.log.info({ target: name }, "removed a target that had no names for too long");

@@ -3,11 +3,10 @@ import { describe, type TestContext, test } from "node:test";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { NO_VERSION } from "#lib/kube/fence.ts";
+import { NO_VERSION } from "#lib/kube/leader-client.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
 import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
-import { endlessTerm } from "#test/fakes/term.ts";
 import { FrontServices } from "./front-services.ts";
 
 const HELD = ["198.51.100.9", "2001:db8::9"];
@@ -41,7 +40,7 @@ function fronts(refusals: number) {
     onChange: () => {},
   });
   services.remember("edge", HELD);
-  const term = (signal = new AbortController().signal) => ({ signal, fence: endlessTerm(client) });
+  const term = () => new AbortController().signal;
   return { services, asked, lost, log, term };
 }
 
@@ -98,9 +97,9 @@ test("an address that is always refused is given up, with an Event", async (t) =
 });
 
 test("a former leader does not give up an address", async () => {
-  const { services, asked, lost, term } = fronts(100);
+  const { services, asked, lost } = fronts(100);
   const deposed = new AbortController();
-  const ensured = services.ensure(TARGET, term(deposed.signal));
+  const ensured = services.ensure(TARGET, deposed.signal);
   deposed.abort();
   await assert.rejects(ensured);
   assert.deepEqual(asked, [HELD]);
@@ -167,13 +166,12 @@ async function followed(
   services.start();
   t.after(() => services.stop());
   await settled();
-  const fence = endlessTerm(kube.client);
   const ensure = async (target = EDGE) => {
     const before = kube.writes.length;
-    await services.ensure(target, { signal: new AbortController().signal, fence });
+    await services.ensure(target, new AbortController().signal);
     return kube.writes.slice(before).map(({ body }) => (body as typeof FRONT).spec);
   };
-  return { kube, services, state, ensure, fence, log };
+  return { kube, services, state, ensure, log };
 }
 
 test("a front is written once, with all fields; its address is known from the response", async (t) => {
@@ -211,6 +209,24 @@ test("a front that somebody changes or deletes is written again, with the addres
   await settled();
   assert.deepEqual(services.addressesOf("edge"), held);
   assert.deepEqual(await ensure(), again);
+});
+
+test("a front that is deleted before the answer to its last write arrives is written again", async (t) => {
+  const { kube, ensure } = await followed(t);
+  await ensure();
+  await settled();
+  const { apply } = kube.client;
+  kube.client.apply = async (path, object, options) => {
+    const written = await apply(path, object, options);
+    await settled();
+    kube.remove(path);
+    await settled();
+    return written as never;
+  };
+  const changed = { ...EDGE, ports: EDGE.ports.slice(1) };
+  await ensure(changed);
+  kube.client.apply = apply;
+  assert.equal((await ensure(changed)).length, 1);
 });
 
 test("the order of a selector's labels does not matter; a port is its own default target port", async (t) => {
@@ -259,14 +275,14 @@ test("errors other than a refused address are thrown at once, also a 422 if no a
 });
 
 test("a front is deleted and forgotten, also if it is already gone, but not if the deletion is refused", async (t) => {
-  const { kube, services, ensure, fence } = await followed(t);
+  const { kube, services, ensure } = await followed(t);
   for (const isGone of [false, true]) {
     kube.onWrite = () => {};
     await ensure();
     kube.onWrite = ({ path, method }) => {
       if (isGone && method === "DELETE") kube.remove(path);
     };
-    await services.remove("edge", fence);
+    await services.remove("edge");
     assert.deepEqual([...services.addresses], []);
     assert.deepEqual([kube.writes.at(-1)?.method, kube.writes.at(-1)?.path], ["DELETE", `${PATH}/switchback-edge`]);
     assert.equal((await ensure()).length, 1, "it is written again if it is needed again");
@@ -275,7 +291,7 @@ test("a front is deleted and forgotten, also if it is already gone, but not if t
     throw refusal(path, 403);
   };
   const before = services.addressesOf("edge");
-  await assert.rejects(services.remove("edge", fence), { status: 403 });
+  await assert.rejects(services.remove("edge"), { status: 403 });
   assert.deepEqual(services.addressesOf("edge"), before);
 });
 

@@ -4,7 +4,7 @@ import { frontName } from "#lib/documents/listeners.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { describeError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { type Fence, type FencedObject, type Identity, identityOf, type Precondition } from "#lib/kube/fence.ts";
+import { FIELD_MANAGER, NO_VERSION } from "#lib/kube/leader-client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { pause } from "#lib/kube/time.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
@@ -32,7 +32,9 @@ const DISTRIBUTION_FIELD = "trafficDistribution";
 const OLDER_DISTRIBUTION = "PreferClose";
 
 /** The part of a front Service that is kept in memory. */
-interface Front extends Identity {
+interface Front {
+  readonly uid: string | undefined;
+  readonly resourceVersion: string | undefined;
   readonly target: string;
   readonly clusterIPs: readonly string[];
   /** The fields that we manage, as one string. If it is equal, no write is needed. */
@@ -54,13 +56,6 @@ interface FrontServicesDeps {
   readonly onChange: () => void;
 }
 
-/** The leader's term for which Services are written. */
-export interface FrontTerm {
-  readonly signal: AbortSignal;
-  readonly fence: Fence;
-}
-
-const FIELD_MANAGER = "switchback-controller";
 /** Delays between requests for an address that pods hold: 3 s in total. */
 const ADDRESS_WAITS_MS = [100, 200, 400, 800, 1_500] as const;
 
@@ -122,16 +117,14 @@ export class FrontServices {
   }
 
   /**
-   * Writes the front Service if it differs. Throws the API server's errors, as `Fence.write` does, and when
-   * `signal` aborts.
+   * Writes the front Service if it differs. Throws the API server's errors: with status 409 if the Service is not the
+   * version that was seen last. Throws when `signal` aborts.
    */
-  async ensure(target: PublishedTarget, { signal, fence }: FrontTerm): Promise<void> {
+  async ensure(target: PublishedTarget, signal: AbortSignal): Promise<void> {
     const addresses = this.addressesOf(target.name);
-    const seen = this.#seen.get(target.name);
-    if (seen?.managedSpec === this.#managedSpecOf(target))
-      return void (await fence.take(this.#object(target.name), seen));
-    if (await this.#applyWith(target, addresses, { signal, fence })) return;
-    await this.#apply(target, [], fence);
+    if (this.#seen.get(target.name)?.managedSpec === this.#managedSpecOf(target)) return;
+    if (await this.#applyWith(target, addresses, signal)) return;
+    await this.#apply(target, []);
     const note = `the ClusterIP ${addresses.join(", ")} could not be reassigned; pods that hold it must be recreated`;
     this.#deps.log.error({ code: "front-address-lost", target: target.name }, note);
     this.#deps.notify("front-address-lost", note, frontName(target.name));
@@ -142,14 +135,10 @@ export class FrontServices {
    * has changed. A single refusal does not count, because the address of a deleted front becomes free only shortly
    * after we observe the deletion.
    */
-  async #applyWith(
-    target: PublishedTarget,
-    addresses: readonly string[],
-    { signal, fence }: FrontTerm,
-  ): Promise<boolean> {
+  async #applyWith(target: PublishedTarget, addresses: readonly string[], signal: AbortSignal): Promise<boolean> {
     for (const waitMs of ADDRESS_WAITS_MS) {
       try {
-        await this.#applyDistributed(target, addresses, fence);
+        await this.#applyDistributed(target, addresses);
         return true;
       } catch (error) {
         if (statusOf(error) !== 422 || addresses.length === 0) throw error;
@@ -165,17 +154,17 @@ export class FrontServices {
    * Applies the front Service. If the API server refuses or drops the value of `trafficDistribution`, falls back to
    * the next one.
    */
-  async #applyDistributed(target: PublishedTarget, addresses: readonly string[], fence: Fence): Promise<void> {
+  async #applyDistributed(target: PublishedTarget, addresses: readonly string[]): Promise<void> {
     const tried = this.#distribution;
-    if (tried === undefined) return await this.#apply(target, addresses, fence);
+    if (tried === undefined) return await this.#apply(target, addresses);
     try {
-      await this.#apply(target, addresses, fence);
+      await this.#apply(target, addresses);
       if (this.#seen.get(target.name)?.managedSpec !== this.#managedSpecOf(target))
         this.#giveUp(tried, "it was not kept");
     } catch (error) {
       if (statusOf(error) !== 422 || !describeError(error).includes(DISTRIBUTION_FIELD)) throw error;
       this.#giveUp(tried, describeError(error));
-      await this.#applyDistributed(target, addresses, fence);
+      await this.#applyDistributed(target, addresses);
     }
   }
 
@@ -188,9 +177,16 @@ export class FrontServices {
   }
 
   /** Deletes the front Service of a target that is no longer used. */
-  async remove(target: string, fence: Fence): Promise<void> {
+  async remove(target: string): Promise<void> {
     const seen = this.#seen.get(target);
-    if (seen !== undefined) await fence.remove(this.#object(target), seen);
+    if (seen !== undefined) {
+      const { uid } = seen;
+      try {
+        await this.#deps.client.delete(this.#pathOf(target), uid === undefined ? {} : { preconditions: { uid } });
+      } catch (error) {
+        if (statusOf(error) !== 404) throw error;
+      }
+    }
     this.#seen.delete(target);
     this.#known.delete(target);
   }
@@ -209,18 +205,18 @@ export class FrontServices {
     return managedSpecOf(target.name, this.#deps.selector, frontPorts(target), this.#distribution);
   }
 
-  async #apply(target: PublishedTarget, addresses: readonly string[], fence: Fence): Promise<void> {
-    const object = this.#object(target.name);
-    const send = (precondition: Precondition) => this.#send(target, addresses, precondition);
+  async #apply(target: PublishedTarget, addresses: readonly string[]): Promise<void> {
     const seen = this.#seen.get(target.name);
     try {
-      this.#see(viewFront(await fence.write(object, seen, send)));
+      const written = viewFront(await this.#send(target, addresses, seen));
+      // Once the watch has another version, it shows this write or a later one. The answer may be older than that.
+      if (this.#seen.get(target.name) === seen) this.#see(written);
     } catch (error) {
       if (statusOf(error) !== 409 || seen !== undefined) throw error;
       // The Service exists, but the watch does not show it: somebody removed its label.
-      const found = await this.#find(object.name);
+      const found = await this.#find(frontName(target.name));
       if (found === undefined) throw error;
-      this.#see(viewFront(await fence.write(object, found.metadata, send)));
+      this.#see(viewFront(await this.#send(target, addresses, found.metadata)));
     }
   }
 
@@ -230,9 +226,14 @@ export class FrontServices {
     return (await client.list<RawService>(corePath("services", namespace), query)).items[0];
   }
 
-  async #send(target: PublishedTarget, addresses: readonly string[], precondition: Precondition): Promise<RawService> {
+  /** `seen` is the version that the write is based on. Undefined: the Service does not exist. */
+  async #send(
+    target: PublishedTarget,
+    addresses: readonly string[],
+    seen: { readonly uid?: string | undefined; readonly resourceVersion?: string | undefined } | undefined,
+  ): Promise<RawService> {
     const { client, namespace, selector } = this.#deps;
-    const { name, path } = this.#object(target.name);
+    const { uid, resourceVersion = NO_VERSION } = seen ?? {};
     const labels = {
       "app.kubernetes.io/name": "switchback",
       "app.kubernetes.io/component": "front",
@@ -244,16 +245,15 @@ export class FrontServices {
     const object = {
       apiVersion: "v1",
       kind: "Service",
-      metadata: { name, namespace, labels, ...precondition },
+      metadata: { name: frontName(target.name), namespace, labels, resourceVersion, ...(uid && { uid }) },
       spec: { type: "ClusterIP", ipFamilyPolicy: "PreferDualStack", selector, ports, ...distribution, ...fixed },
     };
+    const path = this.#pathOf(target.name);
     return await client.apply<RawService>(path, object, { fieldManager: FIELD_MANAGER, force: true });
   }
 
-  #object(target: string): FencedObject {
-    const { namespace } = this.#deps;
-    const name = frontName(target);
-    return { apiVersion: "v1", kind: "Service", namespace, name, path: corePath("services", namespace, name) };
+  #pathOf(target: string): string {
+    return corePath("services", this.#deps.namespace, frontName(target));
   }
 }
 
@@ -267,7 +267,8 @@ function viewFront({ metadata, spec }: RawService): Front {
   const target = metadata.name === frontName(label) ? label : "";
   const ports = (spec?.ports ?? []).map(({ port, targetPort }) => ({ port, targetPort: targetPort ?? port }));
   const managedSpec = managedSpecOf(target, spec?.selector ?? {}, ports, spec?.trafficDistribution);
-  return { ...identityOf(metadata), target, clusterIPs: literalIPs(spec), managedSpec };
+  const { uid, resourceVersion } = metadata;
+  return { uid, resourceVersion, target, clusterIPs: literalIPs(spec), managedSpec };
 }
 
 function managedSpecOf(

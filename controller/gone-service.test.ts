@@ -10,7 +10,7 @@ test("a target whose Service is deleted has no upstream; it keeps its front and 
   proxyAt(rig, "10.0.0.1");
   rig.bound.set("10.0.0.1", ["lb"]);
   rig.fronts.use(new Set(["lb"]));
-  rig.fronts.lead([], rig.term.signal);
+  rig.fronts.lead(new Set(), rig.term.signal);
   await rig.pass(300);
   const [before] = told(rig);
   assert.deepEqual(before?.upstreamIPs, ["203.0.113.80"]);
@@ -45,7 +45,7 @@ test("a target whose Service is deleted has no upstream; it keeps its front and 
 test("an unused target follows the ClusterIP of its Service, and has no upstream once that is deleted", async (t) => {
   const rig = await frontsRig(t, { found: [target("lb")] });
   rig.fronts.use(new Set(["lb"]));
-  rig.fronts.lead([], rig.term.signal);
+  rig.fronts.lead(new Set(), rig.term.signal);
   await rig.pass(300);
   rig.fronts.use(new Set());
   await rig.pass(100);

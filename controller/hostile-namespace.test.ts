@@ -1,14 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
+import { parseHosts } from "#hostmap/hosts-text.ts";
 import { Plan } from "#hostmap/plan.ts";
 import { createSelector } from "#hostmap/pod-selection.ts";
 import { parseConfig } from "#lib/config/parse.ts";
-import { MemoryMapStore } from "#lib/documents/map-store-memory.ts";
-import { MapWriter } from "#lib/documents/map-writer.ts";
-import { isMap } from "#lib/documents/published-map.ts";
+import { parseLines } from "#lib/documents/map-format.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { claimOf } from "#test/arbitraries.ts";
-import { TERM } from "#test/fakes/loop-rig.ts";
 import { LeaderMap } from "./leader-map.ts";
 import { removalRules } from "./removal-rules.ts";
 
@@ -18,27 +17,25 @@ const TARGETS = [{ name: "edge", clusterIPs: ["198.51.100.9", "2001:db8::9"] }];
 const config = parseConfig({});
 const { maxNames } = config.inject;
 
-/** A controller that publishes to a store. `restart` replaces it with a new one. */
-function controllers(store = new MemoryMapStore(), { quota = config.policy.maxNamesPerNamespace } = {}) {
+/** A controller that publishes a text. `restart` replaces it with a new one. */
+async function controllers(store = { text: "" }, { quota = config.policy.maxNamesPerNamespace } = {}) {
   const objects = new Map<string, ReturnType<typeof claimOf>[]>();
   let now = 0;
   let plan: Plan;
   let map: LeaderMap;
-  let writer: MapWriter;
-  const restart = () => {
+  const restart = async () => {
     plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), quota);
     for (const [object, claims] of objects) plan.set(object, claims);
-    writer = new MapWriter(store);
-    map = new LeaderMap(removalRules(config), plan, writer.loadLines(), writer.loadTargets());
+    map = new LeaderMap(removalRules(config), plan, await parseLines(store.text), TARGETS);
     plan.takeChanges(now);
     map.releaseUnplanned(now);
   };
-  restart();
+  await restart();
   const publish = async () => {
     now += 1_000;
     map.update(plan.takeChanges(now), TARGETS, now);
-    const shards = map.render(now);
-    await writer.publish({ shards, targets: TARGETS, hold: undefined }, TERM);
+    map.settle(now);
+    store.text = (await map.render()).data?.hosts ?? "";
   };
   return {
     restart,
@@ -49,13 +46,11 @@ function controllers(store = new MemoryMapStore(), { quota = config.policy.maxNa
       await publish();
     },
     publish,
-    /** What a pod gets, computed like every reader of the ConfigMaps does. */
+    /** What a pod gets, computed like every reader of the map does. */
     selected(annotation?: string) {
-      const published = store.read();
-      assert.ok(isMap(published));
-      return createSelector(published, maxNames)(annotation);
+      return createSelector(publishedMapOf("r", parseHosts(store.text)), maxNames)(annotation);
     },
-    text: () => (writer.loadIndex()?.shards ?? []).map(({ name }) => store.shard(name)).join(""),
+    text: () => store.text,
   };
 }
 
@@ -64,7 +59,7 @@ const hosts = (prefix: string, count: number) =>
 const ATTACK = hosts("0", 500);
 
 /** Claims 400 names, ten for each of 40 teams. */
-async function teams(here: ReturnType<typeof controllers>): Promise<readonly string[]> {
+async function teams(here: Awaited<ReturnType<typeof controllers>>): Promise<readonly string[]> {
   const names = hosts("team-", 400);
   for (let team = 0; team < 40; team += 1) await here.claim(`team-${team}/web`, names.slice(team * 10, team * 10 + 10));
   return names;
@@ -72,7 +67,7 @@ async function teams(here: ReturnType<typeof controllers>): Promise<readonly str
 
 for (const annotation of [undefined, "*", "*.example.com"]) {
   test(`later names do not displace earlier ones, with the annotation ${annotation}`, async () => {
-    const here = controllers();
+    const here = await controllers();
     const names = await teams(here);
     await here.claim("attack/web", ATTACK, "2020-01-01T00:00:00Z");
     const { names: selected, total } = here.selected(annotation);
@@ -83,7 +78,7 @@ for (const annotation of [undefined, "*", "*.example.com"]) {
     assert.deepEqual([selected.length, total], [500, 650]);
     assert.deepEqual(selected, [...selected].sort(), "the order in the hosts file is that of names");
     const { revision } = here.selected(annotation);
-    here.restart();
+    await here.restart();
     await here.publish();
     assert.deepEqual(here.selected(annotation).revision, revision, "a new leader knows who came first");
     await here.claim("late/web", hosts("00-late-", 10));
@@ -92,7 +87,7 @@ for (const annotation of [undefined, "*", "*.example.com"]) {
 }
 
 test("a namespace that comes first takes at most half of a pod's names", async () => {
-  const here = controllers();
+  const here = await controllers();
   await here.claim("attack/web", ATTACK);
   const names = (await teams(here)).slice(0, 250);
   const { names: selected } = here.selected();
@@ -103,16 +98,16 @@ test("a namespace that comes first takes at most half of a pod's names", async (
 });
 
 test("an older object or a lower quota takes no names from other objects of the namespace", async () => {
-  const store = new MemoryMapStore();
-  const here = controllers(store);
+  const store = { text: "" };
+  const here = await controllers(store);
   const first = hosts("b-", 200);
   await here.claim("shop/web", first, "2026-01-02T00:00:00Z");
   await here.claim("shop/old", ATTACK, "2026-01-01T00:00:00Z");
   const { names } = here.selected();
   assert.deepEqual([names.length, first.filter((name) => !names.includes(name))], [250, []]);
-  const lower = controllers(store, { quota: 10 });
+  const lower = await controllers(store, { quota: 10 });
   await lower.claim("shop/web", first, "2026-01-02T00:00:00Z");
-  lower.restart();
+  await lower.restart();
   await lower.publish();
   assert.deepEqual(
     first.filter((name) => !lower.selected().names.includes(name)),
@@ -121,7 +116,7 @@ test("an older object or a lower quota takes no names from other objects of the 
 });
 
 test("a hosts file reader that skips comments reads the same names and addresses", async () => {
-  const here = controllers();
+  const here = await controllers();
   const names = await teams(here);
   const lines = names.flatMap((name) => TARGETS[0]?.clusterIPs.map((ip) => `${ip} ${name}`) ?? []);
   const read = (text: string) => text.trim().split("\n").sort();

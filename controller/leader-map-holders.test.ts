@@ -28,14 +28,14 @@ function leading({ before = {}, names = [] }: { before?: Claims; names?: readonl
     );
   for (const [object, claim] of Object.entries(before)) put(object, claim);
   plan.takeChanges(0);
-  const lines = new Map(names.map((name) => [name, { addresses: [A], order: 1, holder: "shop" }]));
+  const lines = new Map(names.map((name) => [name, { name, addresses: [A], holder: "shop" }]));
   const map = new LeaderMap(REMOVAL, plan, lines, TARGETS);
   plan.takeChanges(0);
   map.releaseUnplanned(0);
   /** Publishes, and returns the holder and the address of a name. */
   const publish = (name: string, now = 0, targets: Parameters<LeaderMap["update"]>[1] = TARGETS) => {
     map.update(plan.takeChanges(now), targets, now);
-    map.render(now);
+    map.settle(now);
     const line = map.names.lineOf(name);
     return line && `${line.holder} ${line.addresses.join()}`;
   };

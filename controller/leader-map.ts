@@ -1,23 +1,22 @@
+import { compareNames } from "#hostmap/hostnames.ts";
 import type { Plan, PlannedName } from "#hostmap/plan.ts";
 import { PublishedNames, type Wanted } from "#hostmap/published-names.ts";
 import type { RemovalRules } from "#hostmap/removal-guard.ts";
-import type { TargetAddress } from "#hostmap/types.ts";
+import type { HostLine, TargetAddress } from "#hostmap/types.ts";
 import { anyDepthOf, isWildcard, plannedNameOf } from "#hostmap/wildcards.ts";
-import type { LoadedLine } from "#lib/documents/map-writer.ts";
-import { type RenderedShard, Shards } from "#lib/documents/shards.ts";
+import { type RenderedMap, renderMap } from "#lib/documents/map-format.ts";
 
 /** The published lines, by name. */
-type Lines = ReadonlyMap<string, LoadedLine>;
+type Lines = ReadonlyMap<string, HostLine>;
 
-/** The map of one leader's term: the published names, the addresses of their targets, and the shards. */
+/** The map of one leader's term: the published names, and the addresses of their targets. */
 export class LeaderMap {
   readonly names: PublishedNames;
   readonly #plan: Plan;
-  readonly #shards = new Shards();
+  /** The map as last rendered. Undefined: a line has changed since. */
+  #rendered: Promise<RenderedMap> | undefined;
   /** By target, as of the last update. */
   readonly #addresses = new Map<string, readonly string[]>();
-  /** Whether a target's address changed since the last publication. */
-  #moved = false;
 
   /**
    * Starts from the published lines and the published addresses of the targets. Names that the new leader does not
@@ -27,7 +26,6 @@ export class LeaderMap {
     this.#plan = plan;
     this.names = new PublishedNames(removal, (name) => this.#heirOf(name));
     this.names.load(withTargets(published, targets));
-    for (const [name, { addresses, order, holder }] of published) this.#shards.set(name, addresses, order, holder);
     plan.setPublished((name) => this.names.lineOf(name), published.keys());
   }
 
@@ -44,10 +42,10 @@ export class LeaderMap {
   update(changes: ReadonlyMap<string, PlannedName | undefined>, targets: readonly TargetAddress[], now: number): void {
     const moved = this.#learnAddresses(targets);
     if (moved.size > 0) {
-      this.#moved = true;
       for (const each of this.#plan.planned.values()) if (moved.has(each.target)) this.#want(each, now);
     }
-    for (const [name, each] of changes) {
+    // Names that are published together come in name order.
+    for (const [name, each] of [...changes].sort(([a], [b]) => compareNames(a, b))) {
       if (each === undefined) this.names.release(name, now);
       else this.#want(each, now);
       if (isWildcard(name) && !each?.anyDepth) this.names.release(anyDepthOf(name), now);
@@ -55,32 +53,28 @@ export class LeaderMap {
     this.#keepUndecided();
   }
 
-  /** Applies the due removals, and renders the changed shards. */
-  render(now: number): readonly RenderedShard[] {
-    for (const name of this.names.settle(now)) {
-      const { addresses = [], order, holder } = this.names.lineOf(name) ?? {};
-      this.#shards.set(name, addresses, order, holder);
-    }
-    return this.#shards.render();
+  /** Applies the due removals. */
+  settle(now: number): void {
+    if (this.names.settle(now).size > 0) this.#rendered = undefined;
   }
 
-  /** The number of names that do not fit into their shard. */
-  get overflowing(): number {
-    return this.#shards.overflowing.size;
+  /** Renders the map, as of the last `settle`. */
+  async render(): Promise<RenderedMap> {
+    this.#rendered ??= renderMap([...this.names.lines.values()]);
+    return await this.#rendered;
   }
 
-  /** Whether a target moved since the last call. */
-  takeMoved(): boolean {
-    const moved = this.#moved;
-    this.#moved = false;
-    return moved;
+  /** The targets that the published lines lead to. */
+  targetsInUse(): ReadonlySet<string> {
+    return new Set([...this.names.lines.values()].flatMap(({ target }) => target ?? []));
   }
 
   /** A name stops leaving if its holder is back with a claim that is not decided yet. */
   #keepUndecided(): void {
     for (const name of this.names.leaving.keys()) {
-      const isHeld = this.names.lineOf(name)?.holder !== undefined;
-      if (isHeld && this.#plan.isUndecided(plannedNameOf(name))) this.names.want(name, { addresses: [] });
+      const { holder, target } = this.names.lineOf(name) ?? {};
+      if (holder !== undefined && this.#plan.isUndecided(plannedNameOf(name)))
+        this.names.want(name, { addresses: [], holder, target });
     }
   }
 
@@ -119,7 +113,6 @@ export class LeaderMap {
 /** The published lines with their targets, which are found by their addresses. */
 function* withTargets(lines: Lines, targets: readonly TargetAddress[]) {
   const byAddresses = new Map(targets.map(({ name, clusterIPs }) => [clusterIPs.join(), name]));
-  for (const [name, line] of lines) {
-    yield [name, { ...line, target: byAddresses.get(line.addresses.join()) }] as const;
-  }
+  for (const line of lines.values())
+    yield { ...line, holder: line.holder, target: byAddresses.get(line.addresses.join()) };
 }

@@ -1,10 +1,8 @@
-import { KubeBundleWriter } from "#certs/ca-bundle-kube.ts";
-import { type CertManager, runCertManager } from "#certs/manager.ts";
-import { KubeSecretStore } from "#certs/secret-store-kube.ts";
+import { servingNames } from "#certs/issue.ts";
+import { CertManager } from "#certs/manager.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { EventRecorder } from "#lib/kube/events.ts";
-import type { Fence } from "#lib/kube/fence.ts";
 import { steadyNow } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { RestartCounters } from "./rollout/event-reporter.ts";
@@ -40,11 +38,11 @@ export class LeaderTasks {
   }
 
   /** Works until `signal` aborts. Resolves when all tasks have ended. */
-  async run(signal: AbortSignal, fence: Fence): Promise<void> {
+  async run(signal: AbortSignal): Promise<void> {
     const { client, config, log, events, counters, updaters, now } = this.#deps;
-    const certificates = this.#manageCertificates(signal, fence);
+    const certificates = this.#manageCertificates(signal);
     const rollouts = new RolloutController(
-      { client, config, log, events, counters, updaters, fence, now: steadyNow, wallClock: now },
+      { client, config, log, events, counters, updaters, now: steadyNow, wallClock: now },
       signal,
     );
     this.#certificates = certificates;
@@ -65,16 +63,14 @@ export class LeaderTasks {
     return this.#rollouts;
   }
 
-  #manageCertificates(signal: AbortSignal, fence: Fence): CertManager {
+  #manageCertificates(signal: AbortSignal): CertManager {
     const { client, config, clusterDomain, log, now } = this.#deps;
     const { namespace, certs } = config;
-    return runCertManager({
+    return new CertManager({
       config: certs,
       namespace,
-      serviceName: WEBHOOK_SERVICE,
-      clusterDomain: clusterDomain ?? DEFAULT_DOMAIN,
-      store: new KubeSecretStore({ client, namespace, log, fence }),
-      bundleWriter: new KubeBundleWriter({ client, log, fence }),
+      names: servingNames(WEBHOOK_SERVICE, namespace, clusterDomain ?? DEFAULT_DOMAIN),
+      client,
       now,
       log,
       signal,

@@ -10,7 +10,7 @@ function rig() {
   return { announcements, held, lines: () => log.lines.splice(0) };
 }
 
-const HOLD = { id: "a", since: 1, until: 5, names: 7, of: 12 };
+const HOLD = { since: 1, until: 5, names: 7, of: 12 };
 
 test("a hold is reported with its numbers when it begins; a different or a repeated hold is reported again", () => {
   const { announcements, held, lines } = rig();
@@ -24,7 +24,7 @@ test("a hold is reported with its numbers when it begins; a different or a repea
   announcements.hold(HOLD);
   announcements.hold({ ...HOLD, names: 8 });
   assert.deepEqual([lines(), held.splice(0)], [[line(HOLD)], [[7, 12, 5]]]);
-  const other = { ...HOLD, id: "b", until: 6 };
+  const other = { ...HOLD, since: 2, until: 6 };
   announcements.hold(other);
   assert.deepEqual([lines(), held.splice(0)], [[line(other)], [[7, 12, 6]]]);
   announcements.hold(undefined);
@@ -45,7 +45,7 @@ test("names that do not fit are reported when their number changes, unless it dr
   const line = (names: number) => ({
     level: "error",
     fields: { code: "map-full", names },
-    message: "names do not fit into their shard",
+    message: "names do not fit into the map",
   });
   const reported = [0, 1, 1, 3, 0, 0, 1].map((names) => {
     announcements.overflow(names);

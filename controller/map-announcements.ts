@@ -1,12 +1,12 @@
 import type { RemovalHold } from "#hostmap/removal-guard.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 
-/** Reports held removals and full shards: once when the state begins, not while it lasts. One instance per term. */
+/** Reports held removals and a full map: once when the state begins, not while it lasts. One instance per term. */
 export class MapAnnouncements {
   readonly #log: Logger;
   readonly #onHeld: ((names: number, of: number, until: number) => void) | undefined;
   /** The id of the last hold. */
-  #holdId: string | undefined;
+  #heldSince: number | undefined;
   #overflowing = 0;
 
   /** `onHeld` is called once for each hold. */
@@ -17,8 +17,8 @@ export class MapAnnouncements {
 
   /** Reports that removals are held back; undefined: no removal is held back. */
   hold(hold: RemovalHold | undefined): void {
-    if (hold?.id === this.#holdId) return;
-    this.#holdId = hold?.id;
+    if (hold?.since === this.#heldSince) return;
+    this.#heldSince = hold?.since;
     if (hold === undefined) return;
     this.#log.warn(
       { code: "removal-held", ...hold },
@@ -27,10 +27,10 @@ export class MapAnnouncements {
     this.#onHeld?.(hold.names, hold.of, hold.until);
   }
 
-  /** Reports how many names do not fit into their shard. */
+  /** Reports how many names do not fit into the map. */
   overflow(names: number): void {
     if (names === this.#overflowing) return;
     this.#overflowing = names;
-    if (names > 0) this.#log.error({ code: "map-full", names }, "names do not fit into their shard");
+    if (names > 0) this.#log.error({ code: "map-full", names }, "names do not fit into the map");
   }
 }

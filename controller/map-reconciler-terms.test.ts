@@ -5,12 +5,12 @@ import { leader, loopRig, mapped, names, published, stopClock, TestStore } from 
 
 // The end of a leader's term, and of the process.
 
-test("a leader that is deposed between two writes stops writing; when it leads again, it continues", async (t) => {
+test("a leader that is deposed while it writes writes no more; when it leads again, it continues", async (t) => {
   const { loop, source, store, failures, pass, leadership } = await leader(t, names(3));
   store.onWrite = () => leadership.abort();
   source.set("shop/new", "new.example.com");
   await pass(5_000);
-  assert.deepEqual(store.writes, ["switchback-hosts-1"]);
+  assert.equal(store.writes.length, 1);
   assert.deepEqual(failures, [], "being deposed is no failure");
   assert.equal(loop.publishedNames, undefined);
   store.onWrite = () => {};

@@ -2,9 +2,9 @@ import { show } from "#hostmap/hostnames.ts";
 import type { Plan, PlannedName } from "#hostmap/plan.ts";
 import type { PublishedNames } from "#hostmap/published-names.ts";
 import type { RemovalRules } from "#hostmap/removal-guard.ts";
-import type { MapStore } from "#lib/documents/map-store.ts";
-import { MapWriter, type Publication } from "#lib/documents/map-writer.ts";
-import { describeError, hasCode } from "#lib/errors/errors.ts";
+import { isPublished, MAP_VERSION, recoverMap } from "#lib/documents/map-format.ts";
+import type { MapWriter } from "#lib/documents/map-writer.ts";
+import { describeError, hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
@@ -16,12 +16,19 @@ import type { PublishPacer } from "./publish-pacer.ts";
 import type { Source } from "./sources/types.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
 
+/** The result of a publication. */
+export interface Publication {
+  readonly mapRevision: string;
+  /** Each reader receives these bytes. */
+  readonly bytes: number;
+}
+
 /** The dependencies of the reconciler. `now` is in milliseconds since 1970. */
 interface MapReconcilerDeps {
   readonly source: Source;
   readonly plan: Plan;
   readonly addresses: TargetAddresses;
-  readonly store: MapStore;
+  readonly store: MapWriter;
   readonly removal: RemovalRules;
   readonly pacer: PublishPacer;
   readonly now: () => number;
@@ -38,19 +45,22 @@ interface MapReconcilerDeps {
 /** Initial delay after a failed publication. It doubles up to `MAX_RETRY_MS`. */
 const RETRY_MS = 500;
 const MAX_RETRY_MS = 15_000;
+/** Delay after a write that was based on another version than the current one. */
+const CONFLICT_MS = 100;
+/** How long a disputed name waits after the map was lost. */
+const LOST_MS = 10 * 60_000;
 
 /**
  * Observe, plan, publish.
  *
- *   source ──> plan ──> published names ──> shards ──> writer ──> store
- *                             ^ addresses                  (leader only)
+ *   source ──> plan ──> published names ──> map
+ *                             ^ addresses   (leader only)
  *
  * Every replica observes and plans, so that a new leader starts warm; only the leader publishes. Until everything is
  * known (every source and the store have synced) nothing is published: the last good map stays.
  */
 export class MapReconciler {
   readonly #deps: MapReconcilerDeps;
-  readonly #writer: MapWriter;
   readonly #reconciler: Reconciler;
   readonly #failures = new LogThrottle();
   #sourceSynced = false;
@@ -61,7 +71,6 @@ export class MapReconciler {
 
   constructor(deps: MapReconcilerDeps) {
     this.#deps = deps;
-    this.#writer = new MapWriter(deps.store);
     const onError = (error: unknown) => {
       deps.onFailed?.(error);
       const reason = describeError(error);
@@ -185,41 +194,53 @@ export class MapReconciler {
       this.#changedAt = since ?? this.#changedAt;
       // A former leader does not retry.
       if (term.signal.aborted || hasCode(error, "term-over")) return undefined;
-      throw error;
+      if (statusOf(error) !== 409) throw error;
+      await this.#deps.store.refresh();
+      return { requeueAfter: CONFLICT_MS };
     }
   }
 
   async #publishChanges(term: Term, since: number | undefined): Promise<LeaderMap> {
-    const { addresses, pacer, now, onPublished } = this.#deps;
+    const { addresses, pacer, now, store, onPublished } = this.#deps;
     term.map ??= await this.#takeOver(term);
     const { map, announcements } = term;
     map.update(this.#takePlan(), addresses.targets(), now());
-    this.#applyConfirmation(map.names);
-    const shards = map.render(now());
+    map.settle(now());
+    const rendered = await map.render();
     const { hold } = map.names;
     announcements.hold(hold);
-    announcements.overflow(map.overflowing);
-    const snapshot = { shards, targets: addresses.targets(), hold };
-    if (!this.#writer.isStale(snapshot)) return map;
-    const begun = now();
-    const publication = await this.#writer.publish(snapshot, term.signal);
-    // A new or moved target rewrites the whole map; counting those bytes would delay the next changes for seconds.
-    pacer.spend(begun, map.takeMoved() ? 0 : publication.bytes);
-    this.#revision = publication.mapRevision;
-    onPublished?.(publication, since === undefined ? 0 : now() - since);
+    announcements.overflow(rendered.leftOut);
+    const { revision, bytes } = rendered;
+    // It differs after our own change, or because somebody edited it.
+    if (!isPublished(store.current, rendered, hold)) {
+      term.signal.throwIfAborted();
+      const begun = now();
+      await store.write(rendered, hold);
+      pacer.spend(begun, bytes);
+      onPublished?.({ mapRevision: revision, bytes }, since === undefined ? 0 : now() - since);
+    }
+    this.#revision = revision;
     return map;
   }
 
   /** A new leader starts from the published map, not from an empty one. */
   async #takeOver(term: Term): Promise<LeaderMap> {
-    const { addresses, plan, source, now, removal, claimEvents } = this.#deps;
-    await this.#writer.begin(term.signal);
+    const { addresses, plan, source, store, now, removal, log, claimEvents } = this.#deps;
+    // The watch may not have the last write of the former leader yet, and with it the holders of its names.
+    await store.refresh();
+    const { lines, flaw } = await recoverMap(store.current);
     term.signal.throwIfAborted();
-    const lines = this.#writer.loadLines();
-    const targets = this.#writer.loadTargets();
-    const map = new LeaderMap(removal, plan, lines, targets);
+    const published = addresses.published();
+    if (flaw?.code === MAP_VERSION)
+      throw new SwitchbackError("data-corrupt", `the published map is left as it is: ${flaw.text}`);
+    // Without targets, this is a new installation.
+    if (flaw !== undefined && published.length > 0) {
+      log.error({ code: "map-lost" }, `the map is written again from what can be read: ${flaw.text}`);
+      plan.loseHolders(now() + LOST_MS);
+    }
+    const map = new LeaderMap(removal, plan, lines, published);
     source.keep?.(map.names.lines);
-    addresses.lead(targets, term.signal);
+    addresses.lead(map.targetsInUse(), term.signal);
     this.#takePlan();
     map.releaseUnplanned(now());
     claimEvents?.begin(term.signal, (name) => lines.has(name));
@@ -235,13 +256,6 @@ export class MapReconciler {
     // Before the sources have synced, it is not known which targets are no longer needed.
     if (this.#sourceSynced) addresses.use(plan.targets, (target, last) => plan.exampleOf(target, last));
     return changes;
-  }
-
-  #applyConfirmation(names: PublishedNames): void {
-    const id = this.#deps.store.state()?.confirmed;
-    if (id === undefined || names.hold === undefined) return;
-    const refusal = names.confirm(id);
-    if (refusal === undefined) this.#deps.log.info({ hold: id }, "a held removal was confirmed");
   }
 }
 

@@ -51,15 +51,11 @@ export function publicationMetrics(registry: MetricsRegistry) {
   const counter = (name: string, help: string) => registry.counter(`${PREFIX}${name}`, help);
   return {
     publications: counter("publications_total", "Publications of the map"),
-    publishedBytes: counter("published_bytes_total", "Bytes of shards and index written"),
+    publishedBytes: counter("published_bytes_total", "Bytes of the map written"),
     failures: counter("publish_failures_total", "Publications that failed; each is tried again"),
-    refusedWrites: counter(
-      "refused_writes_total",
-      "Writes of the leader that were refused, because another had changed the object or the term was over",
-    ),
     lag: registry.histogram(
       `${PREFIX}publish_lag_seconds`,
-      "From the first change that a publication carries to the index being written",
+      "From the first change that a publication carries to the map being written",
       LAG_BUCKETS,
     ),
   };

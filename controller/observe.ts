@@ -1,5 +1,6 @@
 import type { Config } from "#lib/config/schema.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
+import { leaderClient } from "#lib/kube/leader-client.ts";
 import { pause, steadyNow } from "#lib/kube/time.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import type { DnsAnswers } from "./dnscheck/known-answers.ts";
@@ -32,7 +33,7 @@ const POLL_MS = 10;
 export async function observe(config: Config, options: ObserveOptions): Promise<StatusDocument> {
   const { client, clusterDomain, identity, wildcardPods, answers, nodes } = options;
   const replica = await createReplica(config, {
-    client,
+    client: leaderClient(client, () => false),
     identity,
     clusterDomain,
     wildcardPods,

@@ -13,9 +13,8 @@ const READERS = 250;
 
 /**
  * Every publication costs time: its interval, or the time of its bytes, whichever is longer. The next one waits until
- * then. So under churn the changes of an interval are published together, and both averages hold. A publication is
- * never split: a change in many shards is written as a whole, and the wait follows. After a quiet time one more
- * publication may follow at once, for example the first addresses of a new install. Its cost is added.
+ * then. So under churn the changes of an interval are published together, and both averages hold. After a quiet time
+ * one more publication may follow at once, for example the first addresses of a new install. Its cost is added.
  */
 export class PublishPacer {
   readonly #rules: PaceRules;

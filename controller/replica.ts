@@ -1,7 +1,7 @@
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import type { Config } from "#lib/config/schema.ts";
-import { KubeMapStore } from "#lib/documents/map-store-kube.ts";
+import { KubeMapWriter } from "#lib/documents/map-writer.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { EventRecorder } from "#lib/kube/events.ts";
 import { steadyNow } from "#lib/kube/time.ts";
@@ -52,7 +52,6 @@ export interface Replica {
   readonly source: Awaited<ReturnType<typeof claimsOf>>["source"];
   readonly plan: Plan;
   readonly addresses: FrontReconciler;
-  readonly store: KubeMapStore;
   readonly map: MapReconciler;
   /** Claims that were left out since the start, because there are too many. */
   readonly leftOut: () => number;
@@ -79,7 +78,7 @@ export async function createReplica(config: Config, deps: ReplicaDeps): Promise<
   const { source, inCluster, verifier } = claims;
   const permitted = createClaimPolicy(policy, clusterDomain, claims.domainsOf);
   const plan: Plan = new Plan(permitted, policy.maxNamesPerNamespace, inCluster);
-  const store = new KubeMapStore({ client, namespace, log });
+  const store = new KubeMapWriter({ client, namespace, log, now });
   const claimEvents = eventsOf && new ClaimEvents({ plan, source, ...eventsOf });
   const map = new MapReconciler({
     source,
@@ -97,7 +96,7 @@ export async function createReplica(config: Config, deps: ReplicaDeps): Promise<
   claims.follow(map);
   const facts = { identity, source, plan, addresses, catalog, headers, verifier, config, wildcardPods, map };
   const status: Replica["status"] = (options) => statusDocument({ ...facts, ...options });
-  return { source, plan, addresses, store, map, leftOut: claims.leftOut, status };
+  return { source, plan, addresses, map, leftOut: claims.leftOut, status };
 }
 
 /** Undefined: no ingress controller is asked. */

@@ -1,11 +1,11 @@
-import { registerCertMetrics } from "#certs/metrics.ts";
+import { registerCertMetrics } from "#certs/manager.ts";
 import type { Config } from "#lib/config/schema.ts";
-import { STATE_NAME } from "#lib/documents/map-format.ts";
+import { MAP_NAME } from "#lib/documents/map-format.ts";
 import type { Probes } from "#lib/http/listen.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { createEventRecorder, type EventRecorder, eventReason } from "#lib/kube/events.ts";
-import { Fence } from "#lib/kube/fence.ts";
-import { runElection } from "#lib/kube/lease.ts";
+import { leaderClient } from "#lib/kube/leader-client.ts";
+import { type Election, runElection } from "#lib/kube/lease.ts";
 import { createCompactor } from "#lib/process/heap-compactor.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
@@ -57,16 +57,18 @@ const COMPACT_AFTER_MS = 3_000;
  * Services and certificates.
  */
 export async function runController(config: Config, deps: ControllerDeps): Promise<RunningController> {
-  const { client, identity, log, updaters = [], now } = deps;
+  const { client: anyTime, identity, log, updaters = [], now } = deps;
+  let election: Election | undefined;
+  const client = leaderClient(anyTime, () => election?.leading ?? false);
   const { namespace } = config;
   const clusterDomain = config.clusterDomain ?? deps.clusterDomain;
   const registry = new MetricsRegistry();
   const metrics = publicationMetrics(registry);
   const component = "switchback-controller";
-  const events = createEventRecorder({ client, component, instance: identity, namespace, log });
+  const events = createEventRecorder({ client: anyTime, component, instance: identity, namespace, log });
   const counters = restartCounters(registry);
   const tasks = new LeaderTasks({ client, config, clusterDomain, log, events, counters, updaters, now });
-  const { source, addresses, store, map, leftOut, status } = await createReplica(config, {
+  const { source, map, leftOut, status } = await createReplica(config, {
     client,
     identity,
     clusterDomain,
@@ -85,27 +87,25 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   addClaimCounter(registry, leftOut);
   registerCertMetrics(registry, () => tasks.certificates?.status());
   addRolloutGauges(registry, () => tasks.rollouts?.counts());
-  const statusKey = new StatusKey({ client, namespace, log });
+  const statusKey = new StatusKey({ client: anyTime, namespace, log });
   const parts = { registry, map, source, tasks, status, statusKey, probes: deps.probes };
   const health = await serveHealth(config.controller, parts);
   log.info({ port: health.port, namespace }, "listening");
   map.start();
   const compacting = compactOnceSynced(map);
   statusKey.start();
-  const lease = { client, namespace, name: LEASE_NAME, identity, ...leaseTimes(config.controller), log };
-  const election = runElection({
+  const lease = { client: anyTime, namespace, name: LEASE_NAME, identity, ...leaseTimes(config.controller), log };
+  election = runElection({
     ...lease,
-    onStartedLeading: async (signal, term) => {
-      const fence = new Fence({ client, term, log, onRefused: () => metrics.refusedWrites.inc() });
-      for (const writer of [store, addresses]) writer.fenceBy(fence);
+    onStartedLeading: async (signal) => {
       map.lead(signal);
-      await tasks.run(signal, fence);
+      await tasks.run(signal);
     },
   });
   const stop = async (): Promise<void> => {
     clearInterval(compacting);
     // Waits for the leader's work to end.
-    await election.stop();
+    await election?.stop();
     await Promise.all([map.stop(), statusKey.stop(), health.close()]);
   };
   return { healthPort: health.port, stop };
@@ -142,7 +142,7 @@ function reporters(
         reason: "RemovalHeld",
         action: "Publish",
         note: `${held}; held back until ${new Date(until).toISOString()}`,
-        regarding: { apiVersion: "v1", kind: "ConfigMap", namespace, name: STATE_NAME },
+        regarding: { apiVersion: "v1", kind: "ConfigMap", namespace, name: MAP_NAME },
       });
     },
   };

@@ -1,11 +1,11 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
-import type { RawSecret } from "#certs/secret-store-kube.ts";
+import type { RawSecret } from "#certs/objects.ts";
 import { STATUS_KEY_HEADER, STATUS_SECRET, statusKeyIn, statusSecretData } from "#lib/documents/status-page.ts";
 import { describeError, statusOf } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { NO_VERSION } from "#lib/kube/fence.ts";
+import { NO_VERSION } from "#lib/kube/leader-client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";

@@ -1,10 +1,11 @@
 import { isIPv4 } from "node:net";
+import { KEPT } from "#hostmap/conflict.ts";
 import { parseHostname } from "#hostmap/hostnames.ts";
 import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
-import { KEPT, type Plan, type ReportedClaim } from "#hostmap/plan.ts";
+import type { Plan } from "#hostmap/plan.ts";
 import type { PublishedNames } from "#hostmap/published-names.ts";
 import type { RemovalHold } from "#hostmap/removal-guard.ts";
-import type { Reason } from "#hostmap/types.ts";
+import type { Reason, ReportedClaim } from "#hostmap/types.ts";
 import { ANY_DEPTH, isWildcard, wildcardAbove } from "#hostmap/wildcards.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";

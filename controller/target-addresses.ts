@@ -18,8 +18,10 @@ export interface TargetAddresses {
   use(names: ReadonlySet<string>, exampleOf?: ExampleOf): void;
   /** Why a target has no address, if there is a specific reason. */
   reasonOf?(target: string): Reason | undefined;
-  /** Lets the leader write until `signal` aborts. `remembered` are addresses that pods may already hold. */
-  lead(remembered: readonly TargetAddress[], signal: AbortSignal): void;
+  /** The addresses of all targets that this or an earlier leader published. */
+  published(): readonly TargetAddress[];
+  /** Lets the leader write until `signal` aborts. `inUse` are targets whose addresses pods already hold. */
+  lead(inUse: ReadonlySet<string>, signal: AbortSignal): void;
   stop(): Promise<void>;
 }
 
@@ -30,6 +32,7 @@ export function fixedTargetAddresses(targets: readonly TargetAddress[]): TargetA
     synced: true,
     targets: () => targets,
     use: () => {},
+    published: () => targets,
     lead: () => {},
     stop: async () => {},
   };

@@ -146,7 +146,7 @@ export interface EndpointFacts extends ObjectName {
 /** The published map, with the addresses of the targets. */
 export interface MapFacts {
   readonly targets: readonly TargetAddress[];
-  /** A reason instead of the map if the shards do not match the index. */
+  /** A reason instead of the map if it cannot be read. */
   readonly map: PublishedMap | Reason;
 }
 

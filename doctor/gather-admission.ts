@@ -1,5 +1,4 @@
-import { WEBHOOK_CONFIGURATION } from "#certs/ca-bundle.ts";
-import { TLS_SECRET } from "#certs/secret-store.ts";
+import { TLS_SECRET, WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
 import { INJECT_KEY, REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import { describeError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";

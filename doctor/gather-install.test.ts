@@ -7,7 +7,7 @@ import { RELAYED } from "#test/fakes/doctor-facts.ts";
 import { addConfig } from "#test/fakes/installed.ts";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { skipWaits } from "#test/fakes/skipped-waits.ts";
-import { edited, mapObjects, OBJECTS, publishedIn, targetsObject } from "#test/published.ts";
+import { EDITED, edited, mapObjects, OBJECTS, publishedIn, targetsObject } from "#test/published.ts";
 import type { InstallFacts } from "./facts.ts";
 import { gatherInstall } from "./gather-install.ts";
 
@@ -59,7 +59,7 @@ test("the reason names each missing permission", async () => {
   assert.deepEqual(config, missing("get deployments.apps switchback-controller"));
   assert.deepEqual(targets, missing(`get configmaps ${OBJECTS.targets}`));
   assert.deepEqual(deployments, missing("list deployments.apps"));
-  assert.deepEqual(map, missing("list configmaps"));
+  assert.deepEqual(map, missing(`get configmaps ${OBJECTS.map}`));
 });
 
 test("the reason names the missing permission for the Services' proxies", async () => {
@@ -143,30 +143,35 @@ test("reads the Deployments, with their first container and Kubernetes' defaults
 });
 
 describe("the map", () => {
-  const objects = mapObjects({}, { targets: [{ name: "edge", clusterIPs: ["198.51.100.9"] }] });
+  const objects = mapObjects({ "a.example.com": ["198.51.100.9"] });
   const read = async (...changed: readonly { readonly name: string; readonly data: unknown }[]) => {
     for (const object of objects) server.add(CONFIGMAPS, object.metadata.name, object);
-    const { labels } = objects[0]?.metadata ?? {};
-    for (const { name, data } of changed) server.add(CONFIGMAPS, name, { metadata: { labels }, data });
-    return (await gather()).map;
+    const { annotations } = objects[0]?.metadata ?? {};
+    for (const { name, data } of changed) server.add(CONFIGMAPS, name, { metadata: { annotations }, data });
+    return await gather();
   };
 
-  test("includes the addresses of the targets", async () => {
-    const map = await read();
+  test("includes the addresses of the targets, also of those without a relay", async () => {
+    const plain = { name: "plain", upstream: "192.0.2.1", ports: [], clusterIPs: ["198.51.100.8"] };
+    server.add(CONFIGMAPS, OBJECTS.targets, targetsObject([RELAYED, plain]));
+    const { map, targets } = await read();
     assert.ok(map.known && map.value !== undefined && "names" in map.value.map);
-    assert.deepEqual(map.value.targets, [{ name: "edge", clusterIPs: ["198.51.100.9"] }]);
-    assert.deepEqual([map.value.map.revision, map.value.map.names], [publishedIn(objects).revision, []]);
+    assert.deepEqual(
+      map.value.targets.map(({ name }) => name),
+      [RELAYED.name, "plain"],
+    );
+    assert.deepEqual([map.value.map.revision, map.value.map.names], [publishedIn(objects).revision, ["a.example.com"]]);
+    assert.deepEqual(targets.known && targets.value?.map(({ name }) => name), [RELAYED.name]);
   });
 
-  test("is a reason if its parts do not match", async () => {
-    const map = await read(edited(objects, "198.51.100.9 shop.example.com\n"));
+  test("is a reason if somebody has edited it", async () => {
+    const { map } = await read(edited(objects, "198.51.100.9 shop.example.com\n"));
     assert.ok(map.known && map.value !== undefined && "code" in map.value.map);
+    assert.equal(map.value.map.code, EDITED);
   });
 
-  test("is unknown if it does not parse", async () => {
-    const map = await read(...objects.map((each) => ({ name: each.metadata.name, data: broken(each) })));
-    assert.ok(!map.known);
-    assert.equal(map.reason.code, "index-not-json");
+  test("is undefined if it is missing", async () => {
+    assert.deepEqual((await gather()).map, { known: true, value: undefined });
   });
 });
 

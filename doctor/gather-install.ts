@@ -1,7 +1,8 @@
 import type { Config } from "#lib/config/schema.ts";
 import type { Section } from "#lib/config/sections.ts";
 import { CONTROLLER_DEPLOYMENT, readConfigName, readConfigText } from "#lib/documents/installed-config.ts";
-import { readSnapshot } from "#lib/documents/read-map.ts";
+import { MAP_MISSING, MAP_NAME } from "#lib/documents/map-format.ts";
+import { readMap } from "#lib/documents/map-reader.ts";
 import { readTargets } from "#lib/documents/read-targets.ts";
 import { readLeaderStatus, readStatusKey, STATUS_SECRET } from "#lib/documents/status-page.ts";
 import { TARGETS_NAME } from "#lib/documents/targets-name.ts";
@@ -20,13 +21,15 @@ export async function gatherInstall(
   namespace: string,
   sections: readonly Section[] = [],
 ): Promise<InstallFacts> {
-  const [config, targets] = await Promise.all([
+  const [config, all] = await Promise.all([
     gatherConfig(client, namespace, sections),
     gatherTargets(client, namespace),
   ]);
+  // Nobody relays a target without ports.
+  const targets = all.known ? known(all.value?.filter(({ ports }) => ports.length > 0)) : all;
   const [deployments, map, status, proxyReadyz] = await Promise.all([
     gatherDeployments(client, namespace),
-    gatherMap(client, namespace),
+    gatherMap(client, namespace, (all.known && all.value) || []),
     gatherStatus(client, namespace),
     gatherReadyz(client, namespace),
   ]);
@@ -91,13 +94,17 @@ export async function gatherDeployments(
   });
 }
 
-async function gatherMap(client: KubeClient, namespace: string): Promise<Fact<MapFacts | undefined>> {
-  const permission = { verb: "list", resource: "configmaps", namespace };
-  const read = await readFact(permission, async () => await readSnapshot(client, namespace));
+async function gatherMap(
+  client: KubeClient,
+  namespace: string,
+  targets: MapFacts["targets"],
+): Promise<Fact<MapFacts | undefined>> {
+  const permission = { verb: "get", resource: "configmaps", namespace, name: MAP_NAME };
+  const read = await readFact(permission, async () => await readMap(client, namespace));
   if (!read.known) return read;
-  const { index, map, state } = read.value;
-  if (!("code" in index)) return known({ targets: "code" in state ? [] : state.targets, map });
-  return index.code === "index-missing" ? known(undefined) : notKnown(index.code, index.text);
+  const map = read.value;
+  if ("code" in map && map.code === MAP_MISSING) return known(undefined);
+  return known({ targets, map });
 }
 
 /** Reads the leader's status, or a follower's if no leader answers. Earlier versions of the controller need no key. */

@@ -1,6 +1,4 @@
-import { spreadHash } from "#hostmap/hash.ts";
 import type { Claim } from "#hostmap/types.ts";
-import { MAX_SHARDS } from "#lib/documents/shards.ts";
 import { anyText, fc } from "./property.ts";
 
 /** Names that a hosts file gets unchanged. */
@@ -100,18 +98,4 @@ export function claimOf(hostname: string, object: string, more: Partial<Omit<Cla
     from: { kind: "Ingress", namespace, name },
     ...more,
   };
-}
-
-/**
- * Names of 253 bytes with the same hash modulo MAX_SHARDS, so that they share a shard with any number of shards. A
- * tenant can find such names. They come first in name order.
- */
-export function crowd(count: number, residue: number): string[] {
-  const names: string[] = [];
-  for (let index = 0; names.length < count; index += 1) {
-    const label = String(index).padStart(60, "a");
-    const candidate = [label, "z".repeat(63), "z".repeat(63), "z".repeat(52), "example.com"].join(".");
-    if (spreadHash(candidate) % MAX_SHARDS === residue) names.push(candidate);
-  }
-  return names;
 }

@@ -1,14 +1,13 @@
-import { CA_SECRET, TLS_SECRET } from "#certs/secret-store.ts";
+import { gunzipSync } from "node:zlib";
+import { CA_SECRET, TLS_SECRET } from "#certs/objects.ts";
 import { RECORD_MAPS, RECORDS_NAME } from "#controller/rollout/record-map.ts";
 import { shortHash } from "#hostmap/hash.ts";
-import { parseHosts } from "#hostmap/hosts-text.ts";
-import { CONFIRM_KEY, HOLD_KEY } from "#hostmap/metadata-keys.ts";
+import { HostsParser, renderHosts } from "#hostmap/hosts-text.ts";
+import { HOLD_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import type { RemovalHold } from "#hostmap/removal-guard.ts";
 import type { TargetAddress } from "#hostmap/types.ts";
 import { type HeaderQuestion, parseQuestions, renderQuestions } from "#lib/documents/header-questions.ts";
-import * as map from "#lib/documents/map-format.ts";
-import { builderOf } from "#lib/documents/read-map.ts";
-import { mapRevisionOf, Shards } from "#lib/documents/shards.ts";
+import { GZIP_KEY, MAP_NAME, type MapObject, mapAnnotations, TEXT_KEY } from "#lib/documents/map-format.ts";
 import { STATUS_SECRET } from "#lib/documents/status-page.ts";
 import * as format from "#lib/documents/targets-format.ts";
 import { QUESTIONS_KEY, TARGETS_KEY, TARGETS_NAME } from "#lib/documents/targets-name.ts";
@@ -20,9 +19,9 @@ import { QUESTIONS_KEY, TARGETS_KEY, TARGETS_NAME } from "#lib/documents/targets
 /** The names of single objects. */
 export const OBJECTS = {
   /** The ConfigMap that Events about the map name. */
-  map: map.STATE_NAME,
+  map: MAP_NAME,
   /** The ConfigMap with whose dry run the controller checks that the API server calls the webhook. */
-  reachable: map.INDEX_NAME,
+  reachable: TARGETS_NAME,
   targets: TARGETS_NAME,
   records: RECORDS_NAME,
   ca: CA_SECRET,
@@ -31,38 +30,37 @@ export const OBJECTS = {
   lease: "switchback-controller",
 } as const;
 
-/** The ConfigMaps that the controller may delete, and all that it writes, in the order of its Role. */
-export const DELETABLE: readonly string[] = map.SHARD_NAMES;
-export const WRITTEN: readonly string[] = [map.STATE_NAME, map.INDEX_NAME, ...DELETABLE, TARGETS_NAME, ...RECORD_MAPS];
+/** The ConfigMaps that the controller writes, in the order of its Role. It deletes none. */
+export const WRITTEN: readonly string[] = [MAP_NAME, TARGETS_NAME, ...RECORD_MAPS];
 
 /** Returns the first of the objects that exist for the same purpose, with the same rights. */
 export function firstLike(name: string): string {
-  return [DELETABLE, RECORD_MAPS].find((names) => names.includes(name))?.[0] ?? name;
+  return RECORD_MAPS.includes(name) ? RECORDS_NAME : name;
 }
 
 /**
- * Reads the map: the addresses and the namespace of each name, the removal that is held, and the id of the one that was
- * confirmed last. The revision is missing while the map is incomplete.
+ * Reads the map: the addresses and the namespace of each name, and the removal that is held. The revision is missing
+ * while the map is missing or broken.
  */
 export function publishedIn(configMaps: readonly object[]) {
-  const objects = configMaps as readonly map.MapConfigMap[];
-  const text = partsIn(objects).map((name) => dataIn(objects, name)[map.SHARD_KEY] ?? "");
-  const holders = new Map<string, string>();
-  const state = objects.find(({ metadata }) => metadata.name === map.STATE_NAME);
-  const whole = builderOf(objects).build();
-  const hold = state?.metadata.annotations?.[HOLD_KEY];
+  const { metadata, data, binaryData } = mapIn(configMaps) ?? {};
+  const zipped = binaryData?.[GZIP_KEY];
+  const text = zipped === undefined ? data?.[TEXT_KEY] : gunzipSync(Buffer.from(zipped, "base64")).toString();
+  const parser = new HostsParser();
+  for (const line of text?.split("\n") ?? []) parser.read(line);
+  const { [HOLD_KEY]: hold, [MAP_REVISION_KEY]: revision } = metadata?.annotations ?? {};
+  const lines = [...parser.lines.values()];
   return {
-    revision: state === undefined || "code" in whole ? undefined : whole.revision,
-    hosts: parseHosts(text.join(""), new Map(), holders),
-    holders,
+    revision: text !== undefined && shortHash(text) === revision ? revision : undefined,
+    hosts: new Map(lines.map(({ name, addresses }) => [name, addresses])),
+    holders: new Map(lines.flatMap(({ name, holder }) => (holder === undefined ? [] : [[name, holder]]))),
     hold: hold === undefined ? undefined : (JSON.parse(hold) as RemovalHold),
-    confirmed: state?.metadata.annotations?.[CONFIRM_KEY],
   };
 }
 
 /** Returns the names of the map's ConfigMaps. */
-export function mapNamesIn(configMaps: readonly object[]): readonly string[] {
-  return [map.STATE_NAME, map.INDEX_NAME, ...partsIn(configMaps)];
+export function mapNamesIn(_configMaps: readonly object[]): readonly string[] {
+  return [MAP_NAME];
 }
 
 /** Returns the published lines in the form of hosts(5), without comments. */
@@ -80,36 +78,37 @@ export function mapObjects(
   hosts: Readonly<Record<string, readonly string[]>>,
   { targets = [], hold }: { readonly targets?: readonly TargetAddress[]; readonly hold?: string | undefined } = {},
 ) {
-  const all = new Shards();
-  for (const [at, [name, addresses]] of Object.entries(hosts).entries()) all.set(name, addresses, at + 1);
-  const parts = all.render().map(({ index, ...rest }) => ({ ...rest, index, name: map.SHARD_NAMES[index] ?? "" }));
-  const shards = parts.map(({ name, shardHash }) => ({ name, revision: shardHash }));
-  const annotations = hold === undefined ? {} : { [HOLD_KEY]: hold };
+  const text = renderHosts(Object.entries(hosts).map(([name, addresses]) => ({ name, addresses })));
+  const annotations = mapAnnotations(shortHash(text), undefined, "2026-01-01T00:00:00.000Z");
+  const relayed = targets.map((target, at) => ({ ...target, upstream: "192.0.2.1", ports: [portAt(at)] }));
   return [
-    configMap(map.STATE_NAME, { [map.STATE_KEY]: map.renderState({ targets }) }, annotations),
-    configMap(map.INDEX_NAME, { [map.INDEX_KEY]: map.renderIndex({ revision: mapRevisionOf(parts), shards }) }),
-    ...parts.map(({ name, text }) => configMap(name, { [map.SHARD_KEY]: text })),
+    configMap(MAP_NAME, { [TEXT_KEY]: text }, { ...annotations, ...(hold === undefined ? {} : { [HOLD_KEY]: hold }) }),
+    ...(targets.length === 0 ? [] : [targetsObject(relayed)]),
   ];
 }
 
-/** Edits the lines of a small map by hand. Without a text, all data goes. Readers refuse the result as `EDITED`. */
-export function edited(configMaps: readonly object[], text: string | undefined): { name: string; data: object | null } {
-  return { name: partsIn(configMaps)[0] ?? "", data: text === undefined ? null : { [map.SHARD_KEY]: text } };
+function portAt(index: number) {
+  return { port: 443, listenPort: 15_000 + index, upstreamPort: 443, protocol: "v1" as const };
 }
-export const EDITED = "shard-other-revision";
+
+/** Edits the lines of a small map by hand. Without a text, all data goes. Readers refuse the result as `EDITED`. */
+export function edited(
+  _configMaps: readonly object[],
+  text: string | undefined,
+): { name: string; data: object | null; annotations?: object } {
+  return { name: MAP_NAME, data: text === undefined ? null : { [TEXT_KEY]: text } };
+}
+export const EDITED = "map-malformed";
 
 /** Edits a small map by hand such that readers take it for one that a leader wrote. */
 export function forged(configMaps: readonly object[], text: string): ReturnType<typeof edited>[] {
-  const part = edited(configMaps, text);
-  const shards = [{ name: part.name, revision: shortHash(text) }];
-  const index = map.renderIndex({ revision: shortHash(shortHash(text)), shards });
-  return [part, { name: map.INDEX_NAME, data: { [map.INDEX_KEY]: index } }];
+  return [{ ...edited(configMaps, text), annotations: { [MAP_REVISION_KEY]: shortHash(text) } }];
 }
 
-/** Returns ConfigMaps that look like the map's: one that the leader deletes, and others that it leaves alone. */
+/** Returns ConfigMaps that look like the map's, and that the leader leaves alone. */
 export function strays(text: string) {
-  const stray = (name: string) => configMap(name, { [map.SHARD_KEY]: text, [map.INDEX_KEY]: "{}" });
-  return { ours: stray(`${map.STATE_NAME}-7`), foreign: [stray("stranger"), stray(`${map.STATE_NAME}-1024`)] };
+  const stray = (name: string) => configMap(name, { [TEXT_KEY]: text });
+  return { foreign: [stray("stranger"), stray(`${MAP_NAME}-0`)] };
 }
 
 /** Reads what the proxies relay. Throws if it is missing or broken. */
@@ -131,16 +130,14 @@ export function targetsObject(targets: readonly format.PublishedTarget[], questi
   return configMap(TARGETS_NAME, data);
 }
 
-function partsIn(configMaps: readonly object[]): readonly string[] {
-  const index = map.parseIndex(dataIn(configMaps, map.INDEX_NAME)[map.INDEX_KEY] ?? "");
-  return "code" in index ? [] : index.shards.map(({ name }) => name);
+function mapIn(configMaps: readonly object[]): MapObject | undefined {
+  return (configMaps as readonly MapObject[]).find(({ metadata }) => metadata.name === MAP_NAME);
 }
 
 function dataIn(configMaps: readonly object[], name: string): Readonly<Record<string, string | undefined>> {
-  return (configMaps as readonly map.MapConfigMap[]).find(({ metadata }) => metadata.name === name)?.data ?? {};
+  return (configMaps as readonly MapObject[]).find(({ metadata }) => metadata.name === name)?.data ?? {};
 }
 
 function configMap(name: string, data: Readonly<Record<string, string>>, annotations: object = {}) {
-  const labels = name === TARGETS_NAME ? {} : map.MAP_LABELS;
-  return { apiVersion: "v1", kind: "ConfigMap", metadata: { name, labels, annotations }, data };
+  return { apiVersion: "v1", kind: "ConfigMap", metadata: { name, labels: {}, annotations }, data };
 }

@@ -32,7 +32,7 @@ export function createInjectionCache(map: PublishedMap, maxNames: number): Injec
   const memo = new Map<string | undefined, Selection>();
   return {
     revision: map.revision,
-    names: map.size,
+    names: map.names.length,
     select(annotation) {
       const known = memo.get(annotation);
       if (known !== undefined) return known;

@@ -105,12 +105,12 @@ test("a problem with the newest map or certificate is reported, and the last goo
   offerMap(mapOf("r1", "a.example.com"));
   offerPair(pair);
   for (let times = 0; times < 3; times += 1) offerMap({ code: "shard-missing", text: "the shard x is not there" });
-  offerPair({ code: "secret-missing", text: "there is no Secret" });
+  offerPair({ code: "pair-missing", text: "there is no Secret" });
   const response = await health("/readyz");
   assert.equal(response.status, 200);
   const text = await response.text();
   assert.match(text, /map: revision r1, 1 names \(shard-missing: the shard x is not there\)/);
-  assert.match(text, /certificate: expires .* \(secret-missing/);
+  assert.match(text, /certificate: expires .* \(pair-missing/);
   assert.match(await admit(webhook.port), /a\.example\.com/);
   assert.equal(lines.filter((line) => line === "map: the newest version is rejected").length, 1);
   offerMap(mapOf("r2", "b.example.com"));

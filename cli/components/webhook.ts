@@ -1,6 +1,5 @@
 import type { ServingSource } from "#certs/serving.ts";
-import { fileSource } from "#certs/serving-files.ts";
-import { secretSource } from "#certs/serving-secret.ts";
+import { fileSource, secretSource } from "#certs/serving-sources.ts";
 import { startPodDns } from "#extras/pod-dns/webhook/delivery.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { kubeMapReader } from "#lib/documents/map-reader.ts";
@@ -37,6 +36,6 @@ export async function startWebhook(config: Config, { log, connect }: ProcessCont
 function certificatesOf({ certs, namespace }: Config, client: KubeClient, log: Logger): ServingSource {
   const { mode, certFile, keyFile } = certs;
   // The schema requires both files in mode `files`. cert-manager writes the same Secret as the controller does.
-  if (mode === "files" && certFile !== undefined && keyFile !== undefined) return fileSource({ certFile, keyFile });
-  return secretSource({ client, namespace, log });
+  if (mode === "files" && certFile !== undefined && keyFile !== undefined) return fileSource(certFile, keyFile);
+  return secretSource(client, namespace, log);
 }

@@ -13,7 +13,7 @@ import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
-import { MemoryMapStore, memoryMapReader } from "#lib/documents/map-store-memory.ts";
+import { MemoryMap, memoryMapReader } from "#lib/documents/map-memory.ts";
 import { listen } from "#lib/http/listen.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { runProxy } from "#proxy/run.ts";
@@ -50,7 +50,7 @@ export async function startSystem(
   log: Logger,
 ): Promise<DemoSystem> {
   const config = demoConfig(ingressPort, await freePort());
-  const store = new MemoryMapStore();
+  const store = new MemoryMap();
   const sources = directories.map((directory) => directorySource({ directory }));
   const source = resolveSources(sources, withChoices(classResolver(config.targets), config));
   const plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), config.policy.maxNamesPerNamespace);
@@ -128,10 +128,10 @@ function demoConfig(ingressPort: number, listenPort: number): Config {
   });
 }
 
-/** Starts the webhook with the memory store instead of ConfigMaps, and with a new certificate. */
+/** Starts the webhook with a map in memory instead of the ConfigMap, and with a new certificate. */
 async function startWebhook(
   config: Config,
-  store: MemoryMapStore,
+  store: MemoryMap,
   log: Logger,
 ): Promise<{ running: RunningWebhook; ca: string }> {
   const life = { now: Date.now(), days: 1 };

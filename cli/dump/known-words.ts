@@ -2,13 +2,20 @@ import { SOFTWARE_WORDS } from "#controller/targets/known-software.ts";
 import { PROTOCOL_ANNOTATIONS } from "#controller/targets/proxy-protocol-annotations.ts";
 import { statusSchema as doctorStatus } from "#doctor/install-documents.ts";
 import { ANNOUNCED, PROVIDERS } from "#doctor/providers.ts";
-import { CONFIRM_KEY, HOLD_KEY, RESTARTED_KEY, USER_KEYS, WRITTEN_KEYS } from "#hostmap/metadata-keys.ts";
+import {
+  HOLD_KEY,
+  MAP_REVISION_KEY,
+  MAP_TIME_KEY,
+  MAP_VERSION_KEY,
+  RESTARTED_KEY,
+  USER_KEYS,
+  WRITTEN_KEYS,
+} from "#hostmap/metadata-keys.ts";
 import { BUILT_IN_SUFFIXES } from "#hostmap/protected-names.ts";
 import { EXTERNAL_DNS_PREFIXES } from "#lib/config/defaults.ts";
 import { configSchemaWith } from "#lib/config/schema.ts";
 import type { Section } from "#lib/config/sections.ts";
 import { questionSchema, documentSchema as questionsSchema } from "#lib/documents/header-questions.ts";
-import { indexSchema, stateSchema } from "#lib/documents/map-format.ts";
 import { stateSchema as publisherState } from "#lib/documents/publisher-state.ts";
 import { targetSchema, documentSchema as targetsSchema } from "#lib/documents/targets-format.ts";
 import type { Schema } from "#lib/errors/validation.ts";
@@ -47,8 +54,8 @@ const WORDS = [
   // Rules of Traefik, and JSONPath.
   "Host HostHeader HostSNI length count match search value null",
   // Switchback's own objects, documents and webhooks.
-  "dump.switchback.dev Dump Answer Lookup switchback system config controller agent all hosts hosts-index webhook-tls",
-  "config.yaml index.json state.json targets.json questions.json tls.crt dns live restart install workload pod",
+  "dump.switchback.dev Dump Answer Lookup switchback system config controller agent all hosts hosts.gz webhook-tls map",
+  "config.yaml state.json targets.json questions.json tls.crt dns live restart install workload pod",
   "wildcard namespace.switchback.dev listed.switchback.dev pod.switchback.dev reachable.switchback.dev",
   "switchback.dev/publisher switchback.dev/pod-revisions switchback.dev/format switchback.dev/node-hosts",
   // The pages of the controller and of a proxy.
@@ -65,7 +72,7 @@ const WORDS = [
 export function knownWords(sections: readonly Section[]): ReadonlySet<string> {
   const schemas: Schema[] = [
     ...SCHEMAS.values(),
-    ...[configSchemaWith(sections), statusSchema, doctorStatus, indexSchema, stateSchema, publisherState],
+    ...[configSchemaWith(sections), statusSchema, doctorStatus, publisherState],
     ...[targetsSchema, targetSchema, questionsSchema, questionSchema],
     ...[headSchema, answerSchema, lookupSchema, discoverySchema],
   ];
@@ -79,7 +86,8 @@ export function knownWords(sections: readonly Section[]): ReadonlySet<string> {
     ...EXTERNAL_DNS_PREFIXES,
     ...PROVIDERS.flatMap(({ annotations }) => annotations),
     ...ANNOUNCED,
-    ...[...Object.keys(USER_KEYS), ...WRITTEN_KEYS, RESTARTED_KEY, HOLD_KEY, CONFIRM_KEY],
+    ...[...Object.keys(USER_KEYS), ...WRITTEN_KEYS, RESTARTED_KEY, HOLD_KEY],
+    ...[MAP_VERSION_KEY, MAP_REVISION_KEY, MAP_TIME_KEY],
     ...Array.from(SCHEMAS.keys(), (type) => type.replace(".", " ")),
     ...schemas.flatMap((schema) => [...namesIn(schema)]),
   ];

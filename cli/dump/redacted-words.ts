@@ -22,7 +22,7 @@ export function wordsIn(text: string): string[] {
 }
 
 /** Names that our code makes of a known word and a number. */
-const NUMBERED = /^(?:linode-loadbalancer-port|switchback-hosts)-\d{1,5}$/;
+const NUMBERED = /^linode-loadbalancer-port-\d{1,5}$/;
 /** The name of IBM Cloud's Services has the id of the cluster. `isSoftwareName` also knows it with a suffix. */
 const ALB = /^((?:public|private)-cr)([a-z0-9]+)(-alb\d+(?:-controller)?)$/;
 /**

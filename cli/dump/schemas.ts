@@ -148,7 +148,7 @@ export const SCHEMAS: ReadonlyMap<string, Schema> = new Map<string, Schema>([
   ["namespaces", objectSchema],
   ["nodes", kind(node)],
   ["pods", kind(pod, { ...labelled, deletionTimestamp: some, ownerReferences: owners })],
-  ["configmaps", kind({ data: labels }, labelled)],
+  ["configmaps", kind({ data: labels, binaryData: labels }, labelled)],
   ["deployments.apps", kind(deployment)],
   ["endpointslices.discovery.k8s.io", kind(endpointSlice, labelled)],
   ["leases.coordination.k8s.io", kind({ spec: group({ renewTime: some }) }, labelled)],

@@ -3,7 +3,7 @@ import type { FullStatus, StatusDocument } from "#controller/status.ts";
 import { gatherConfig } from "#doctor/gather-install.ts";
 import { gatherNodeAddresses } from "#doctor/gather-nodes.ts";
 import { wildcardPods } from "#extras/pod-dns/config.ts";
-import { KEPT } from "#hostmap/plan.ts";
+import { KEPT } from "#hostmap/conflict.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";

@@ -10,6 +10,7 @@ import { parseConfig } from "#lib/config/parse.ts";
 import { parseText } from "#lib/config/parse-text.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { PRESET_NAMES } from "#lib/config/sources.ts";
+import { MAP_NAME, type MapObject, TEXT_KEY, textOfMap } from "#lib/documents/map-format.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { pluralOf, type StoredObjects } from "#lib/kube/stored-objects.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
@@ -61,6 +62,7 @@ export async function recordCluster(
   recording.follow(config.sources.custom);
   const { names } = await observe(config, { client: recorded, clusterDomain, identity: "dump", ...PATIENCE });
   await withoutComments(recording.objects);
+  await unzipped(recording.objects);
   const lookups = new Map(facts.lookups);
   if (lookup !== undefined) {
     const missing = [...names.map(({ name }) => name), ...balancerNames(facts)].filter((name) => !lookups.has(name));
@@ -86,6 +88,17 @@ async function withoutComments(objects: StoredObjects): Promise<void> {
     if (typeof config !== "object" || config === null) continue;
     const data = { ...object.data, [CONFIG_KEY]: JSON.stringify(config) };
     objects.put("/api/v1", "configmaps", { ...object, data } as ApiObject);
+  }
+}
+
+/** Writes a gzipped map as text, whose words are redacted one by one. No other binary value is kept. */
+async function unzipped(objects: StoredObjects): Promise<void> {
+  for (const json of objects.all()) {
+    if (!json.includes('"binaryData"')) continue;
+    const { binaryData, data, ...object } = JSON.parse(json) as ApiObject & MapObject;
+    const text = object.metadata.name === MAP_NAME && data === undefined ? await textOfMap(JSON.parse(json)) : {};
+    const texts = typeof text === "string" ? { [TEXT_KEY]: text } : data;
+    objects.put("/api/v1", "configmaps", { ...object, ...(texts && { data: texts }) } as ApiObject);
   }
 }
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { addConfig, addHolder, CONFIG_NAME, FRONT_IP, installed, NAMESPACE, ours } from "#test/fakes/installed.ts";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
-import { mapObjects, OBJECTS } from "#test/published.ts";
+import { mapObjects, OBJECTS, targetsObject } from "#test/published.ts";
 import { type Installation, readHolders, readInstallation } from "./installation.ts";
 
 const read = (api: MemoryServer) => readInstallation(api.client, NAMESPACE);
@@ -12,13 +12,14 @@ const FRONT = [FRONT_IP, "switchback-nginx"] as const;
 const TARGETS = `
 targets:
   - { name: nginx }
-  - { name: gone, ports: [{ protocol: none }, { protocol: v2 }] }
-  - { name: direct, ports: [{ protocol: none }] }
+  - { name: gone }
   - { name: fixed, clusterIPs: [192.0.2.7] }
-  - { name: portless, ports: [] }
 `;
 
-function withState(api: MemoryServer, ...targets: (readonly [name: string, ...clusterIPs: string[]])[]): MemoryServer {
+function withTargets(
+  api: MemoryServer,
+  ...targets: (readonly [name: string, ...clusterIPs: string[]])[]
+): MemoryServer {
   const remembered = targets.map(([name, ...clusterIPs]) => ({ name, clusterIPs }));
   for (const object of mapObjects({}, { targets: remembered }))
     api.add(ours("configmaps"), object.metadata.name, object);
@@ -77,7 +78,7 @@ describe("the configuration", () => {
     for (const [what, fails] of [
       ["Deployment that names the configuration", "switchback-controller"],
       ["configuration", CONFIG_NAME],
-      ["state", OBJECTS.map],
+      ["targets", OBJECTS.targets],
       ["front Services", "services"],
     ] as const) {
       test(`a ${status} on the ${what} is passed on`, async () => {
@@ -107,8 +108,8 @@ describe("the addresses that the uninstall frees", () => {
     ]);
   });
 
-  test("include those of a deleted front, which the state remembers", async () => {
-    const api = withState(installed(TARGETS), ["gone", "198.51.100.20", "2001:db8::20"]);
+  test("include those of a deleted front, which the targets remember", async () => {
+    const api = withTargets(installed(TARGETS), ["gone", "198.51.100.20", "2001:db8::20"]);
     assert.deepEqual(await addressesOf(api), [
       FRONT,
       ["198.51.100.20", "switchback-gone"],
@@ -116,27 +117,30 @@ describe("the addresses that the uninstall frees", () => {
     ]);
   });
 
-  test("include those of the default target", async () => {
-    const api = withState(installed(), ["ingress-nginx", "198.51.100.20"]);
+  test("include those of a target that is not configured", async () => {
+    const api = withTargets(installed(), ["ingress-nginx", "198.51.100.20"]);
     assert.deepEqual(await addressesOf(api), [FRONT, ["198.51.100.20", "switchback-ingress-nginx"]]);
   });
 
-  test("exclude an ingress controller's own: direct, given addresses, no ports, or not configured", async () => {
-    const others = ["direct", "fixed", "portless", "unknown"].map((name, at) => [name, `198.51.100.3${at}`] as const);
-    assert.deepEqual(await addressesOf(withState(installed(TARGETS), ...others)), [FRONT]);
-  });
-
-  test("keep the Service that has them now; an empty address is ignored", async () => {
-    const api = withState(installed(TARGETS), ["gone", FRONT_IP, ""]);
+  test("exclude an ingress controller's own: of a target without a relay, or given addresses", async () => {
+    const api = withTargets(installed(TARGETS), ["fixed", "192.0.2.7"]);
+    assert.deepEqual(await addressesOf(api), [FRONT]);
+    const direct = { name: "direct", upstream: "192.0.2.1", ports: [], clusterIPs: ["198.51.100.30"] };
+    api.add(ours("configmaps"), OBJECTS.targets, targetsObject([direct]));
     assert.deepEqual(await addressesOf(api), [FRONT]);
   });
 
-  const keys = Object.keys(mapObjects({})[0]?.data ?? {});
+  test("keep the Service that has them now", async () => {
+    const api = withTargets(installed(TARGETS), ["gone", FRONT_IP]);
+    assert.deepEqual(await addressesOf(api), [FRONT]);
+  });
+
+  const keys = Object.keys(targetsObject([]).data);
   const broken = (text: string) => Object.fromEntries(keys.map((key) => [key, text]));
   for (const data of [undefined, {}, broken("no JSON"), broken("{}")]) {
-    test(`without a usable state (${JSON.stringify(data)}) are only those of the Services`, async () => {
+    test(`without usable targets (${JSON.stringify(data)}) are only those of the Services`, async () => {
       const api = installed(TARGETS);
-      api.add(ours("configmaps"), OBJECTS.map, { data });
+      api.add(ours("configmaps"), OBJECTS.targets, { data });
       assert.deepEqual(await addressesOf(api), [FRONT]);
     });
   }

@@ -5,11 +5,11 @@ import { TARGET_KEY } from "#hostmap/metadata-keys.ts";
 import { restartNamespaces } from "#lib/config/opt-in.ts";
 import { parseText } from "#lib/config/parse-text.ts";
 import { configSchema } from "#lib/config/schema.ts";
-import { portSchema, targetSchema } from "#lib/config/targets.ts";
+import { targetSchema } from "#lib/config/targets.ts";
 import { leniently, section } from "#lib/config/values.ts";
 import { readConfigName, readConfigText } from "#lib/documents/installed-config.ts";
 import { frontName } from "#lib/documents/listeners.ts";
-import { readState } from "#lib/documents/read-map.ts";
+import { readTargets } from "#lib/documents/read-targets.ts";
 import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import { object } from "#lib/errors/schemas.ts";
 import { parse } from "#lib/errors/validation.ts";
@@ -49,10 +49,6 @@ const installedSchema = object({
       object({
         name: v.string(),
         clusterIPs: leniently(v.array(v.string()), targetSchema.entries.clusterIPs),
-        ports: leniently(
-          v.array(object({ protocol: leniently(v.string(), portSchema.entries.protocol) })),
-          targetSchema.entries.ports,
-        ),
       }),
     ),
     configSchema.entries.targets,
@@ -79,12 +75,14 @@ export async function readInstallation(
   const addresses = new Map(
     fronts.items.flatMap(({ metadata, spec }) => literalIPs(spec).map((address) => [address, metadata.name] as const)),
   );
-  // If somebody has deleted a front, the state still has its address, and pods may still hold it.
-  const state = await readState(client, namespace);
-  for (const { name, clusterIPs } of "code" in state ? [] : state.targets) {
-    const target = config.targets.find((one) => one.name === name);
-    const isOurs = target?.clusterIPs.length === 0 && target.ports.some(({ protocol }) => protocol !== "none");
-    for (const address of isOurs ? clusterIPs : [])
+  // If somebody has deleted a front, the targets still have its address, and pods may still hold it.
+  const targets = await readTargets(client, namespace).catch((error: unknown) => {
+    if (statusOf(error) !== 404) throw error;
+    return undefined;
+  });
+  for (const { name, clusterIPs, ports } of targets === undefined || "code" in targets ? [] : targets.targets) {
+    const hasFront = ports.length > 0 && !config.targets.some((one) => one.name === name && one.clusterIPs.length > 0);
+    for (const address of hasFront ? clusterIPs : [])
       if (!addresses.has(address)) addresses.set(address, frontName(name));
   }
   const added = await Promise.all(parts.map((part) => part.addresses?.(client, namespace, sections)));

@@ -1,7 +1,8 @@
-import { CA_SECRET, TLS_SECRET } from "#certs/secret-store.ts";
+import { CA_SECRET, TLS_SECRET } from "#certs/objects.ts";
 import { RECORD_MAPS } from "#controller/rollout/record-map.ts";
 import type { UninstallPart } from "#extras/extension-points.ts";
-import { MAP_KEY, TARGET_KEY } from "#hostmap/metadata-keys.ts";
+import { TARGET_KEY } from "#hostmap/metadata-keys.ts";
+import { MAP_NAME } from "#lib/documents/map-format.ts";
 import { STATUS_SECRET } from "#lib/documents/status-page.ts";
 import { TARGETS_NAME } from "#lib/documents/targets-name.ts";
 import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
@@ -31,8 +32,8 @@ const CONTROLLER_PODS = "app.kubernetes.io/name=switchback,app.kubernetes.io/com
  * Certificates.
  */
 const CERT_MANAGER_CA = "switchback-cert-manager-ca";
-/** ConfigMaps with the proxies' targets, and with the times of restarts. */
-const OTHER_MAPS: readonly string[] = [TARGETS_NAME, ...RECORD_MAPS];
+/** ConfigMaps with the map, with the proxies' targets, and with the times of restarts. */
+const OTHER_MAPS: readonly string[] = [MAP_NAME, TARGETS_NAME, ...RECORD_MAPS];
 const POLL_MS = 500;
 
 /**
@@ -47,7 +48,6 @@ export async function removeLeftovers(options: LeftoversOptions): Promise<void> 
   const added = await Promise.all((options.parts ?? []).map(({ configMaps }) => configMaps?.(client, namespace) ?? []));
   const paths = [
     ...(await labelled(client, "services", namespace, TARGET_KEY)),
-    ...(await labelled(client, "configmaps", namespace, MAP_KEY)),
     ...[...added.flat(), ...OTHER_MAPS].map((name) => corePath("configmaps", namespace, name)),
     ...[CA_SECRET, TLS_SECRET, CERT_MANAGER_CA, STATUS_SECRET].map((name) => corePath("secrets", namespace, name)),
     resourcePath({ ...lease, name: "switchback-controller" }),

@@ -1,4 +1,4 @@
-import { WEBHOOK_CONFIGURATION } from "#certs/ca-bundle.ts";
+import { WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
 import type { TakeOutOptions, UninstallPart } from "#extras/extension-points.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";

@@ -1,4 +1,4 @@
-import { WEBHOOK_CONFIGURATION } from "#certs/ca-bundle.ts";
+import { WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import type { AddressHolder } from "./address-holders.ts";

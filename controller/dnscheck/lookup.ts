@@ -5,6 +5,8 @@ import { isWildcard } from "#hostmap/wildcards.ts";
 export interface DnsAnswer {
   /** At most 64 IP literals; empty if the name does not exist, or has no address of that family. */
   readonly addresses: readonly string[];
+  /** The number of addresses that were left out. */
+  readonly omitted?: number;
   /** TTL, seconds. */
   readonly ttl: number;
 }
@@ -40,6 +42,7 @@ export function clusterLookup(servers: readonly string[]): DnsLookup {
           .map(({ address }) => address)
           .sort()
           .slice(0, MAX_ADDRESSES),
+        omitted: Math.max(0, records.length - MAX_ADDRESSES),
         ttl: Math.min(...records.map(({ ttl }) => ttl)),
       };
     } catch (error) {

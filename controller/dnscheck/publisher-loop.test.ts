@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
+import { renderHosts } from "#hostmap/hosts-text.ts";
 import { Plan } from "#hostmap/plan.ts";
 import { claimOf } from "#test/arbitraries.ts";
 import { fakeAddressBook } from "#test/fakes/address-book.ts";
@@ -33,7 +34,7 @@ function rig(t: TestContext, mode: VerifyMode, before: readonly string[] = []) {
   const asked = (name: string) => name.replace("*", "switchback-dns-check");
   for (const name of NAMES) records.set(asked(name), [before.length > 0 ? FRONT : LB]);
   const plan = new Plan(createClaimPolicy(RULES, undefined), RULES.maxNamesPerNamespace);
-  const published = new Map(before.map((name) => [name, { addresses: [FRONT], order: 1, holder: "shop" }]));
+  const published = new Map(before.map((name) => [name, { name, addresses: [FRONT], holder: "shop" }]));
   const map = new LeaderMap(REMOVAL, plan, published, TARGETS);
   const source = verifiedSource(
     {
@@ -62,10 +63,8 @@ function rig(t: TestContext, mode: VerifyMode, before: readonly string[] = []) {
   let changes = 0;
   const reconcile = () => {
     map.update(plan.takeChanges(state.now), TARGETS, state.now);
-    return map
-      .render(state.now)
-      .map(({ text }) => text)
-      .join("");
+    map.settle(state.now);
+    return renderHosts(map.names.lines.values());
   };
   const second = async () => {
     state.now += 1_000;

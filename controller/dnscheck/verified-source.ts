@@ -82,7 +82,7 @@ export function verifiedSource(source: Source, deps: VerifiedDeps): Source {
         }
       };
       verifier.start(onDecision, (name) =>
-        claimants.namespacesOf(name).some((namespace) => isWithinQuota(namespace, name)),
+        claimants.namespacesOf(name).filter((namespace) => isWithinQuota(namespace, name)),
       );
       source.start(
         (object, claims) => {

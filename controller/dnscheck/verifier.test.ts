@@ -28,6 +28,22 @@ test("a name is verified, elsewhere, absent, or unknown without a first answer o
   assert.ok(!asked.some((each) => each.startsWith("bare")));
 });
 
+test("after a large answer, the names of that namespace wait, and the names of others do not", async (t) => {
+  const { expect, records, pass, asked } = rig(t, { claimantOf: (name) => (name.startsWith("wide") ? "a" : "b") });
+  const large = Array.from({ length: 4_000 }, (_, index) => `198.51.${100 + (index >> 8)}.${index & 255}`);
+  const names = Array.from({ length: 40 }, (_, index) => `wide-${index}.example.com`);
+  for (const name of names) records.set(name, large);
+  for (const name of names) expect(name, [LB]);
+  await pass(500);
+  assert.equal(asked.length, 8, "as many as there are look-ups at a time");
+  records.set("shop.example.com", [LB]);
+  expect("shop.example.com", [LB]);
+  await pass(100);
+  assert.deepEqual(asked.splice(0).slice(8), ["shop.example.com/4"]);
+  await pass(10_000);
+  assert.equal(new Set(asked).size, 32, "the others have their turns later");
+});
+
 test("a wildcard is looked up by a name below it; a missing record is no evidence about names below it", async (t) => {
   const { expect, verifier, records, pass, code } = rig(t);
   records.set("switchback-dns-check.here.example.com", [LB]);

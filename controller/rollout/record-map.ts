@@ -1,5 +1,6 @@
+import { statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { type Fence, type FencedObject, type Identity, identityOf, type Precondition } from "#lib/kube/fence.ts";
+import { FIELD_MANAGER, NO_VERSION } from "#lib/kube/leader-client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 
@@ -17,7 +18,6 @@ export const RECORD_MAPS: readonly string[] = [
  */
 export const MAX_MAP_BYTES = 900_000;
 export const FULL_MAP_BYTES = 800_000;
-const FIELD_MANAGER = "switchback-controller";
 
 interface RawRecordMap {
   readonly metadata: ObjectMeta;
@@ -25,11 +25,10 @@ interface RawRecordMap {
 }
 
 export interface RecordMapDeps {
+  /** Writes only while this replica leads. */
   readonly client: KubeClient;
   /** Our own namespace. */
   readonly namespace: string;
-  /** The fence of the leader's term. */
-  readonly fence: Fence;
 }
 
 /** The size of a record: its text, and its key, which is also in `managedFields`. */
@@ -37,24 +36,19 @@ export function recordBytes(key: string, text: string): number {
   return Buffer.byteLength(text) + 2 * key.length + 16;
 }
 
-/** One ConfigMap of records. Every write is a compare-and-swap with the version that this term last read or wrote. */
+/** One ConfigMap of records. Every write is a compare-and-swap with the version that was last read or written. */
 export class RecordMap {
   readonly #deps: RecordMapDeps;
-  readonly #object: FencedObject;
-  #seen: Identity | undefined;
+  readonly #name: string;
+  readonly #path: string;
+  #seen: Pick<ObjectMeta, "uid" | "resourceVersion"> | undefined;
   #data: ReadonlyMap<string, string> = new Map();
   #bytes = 0;
 
   constructor(name: string, deps: RecordMapDeps) {
-    const { namespace } = deps;
     this.#deps = deps;
-    this.#object = {
-      apiVersion: "v1",
-      kind: "ConfigMap",
-      namespace,
-      name,
-      path: corePath("configmaps", namespace, name),
-    };
+    this.#name = name;
+    this.#path = corePath("configmaps", deps.namespace, name);
   }
 
   /** Record texts by key. */
@@ -66,34 +60,35 @@ export class RecordMap {
     return this.#bytes;
   }
 
-  /** Reads the current records. Throws as `Fence.read` does. */
+  /** Reads the current records. */
   async read(signal: AbortSignal): Promise<void> {
-    const { client, fence } = this.#deps;
-    this.#update(await fence.read(this.#object, () => client.get<RawRecordMap>(this.#object.path, {}, { signal })));
+    try {
+      this.#update(await this.#deps.client.get<RawRecordMap>(this.#path, {}, { signal }));
+    } catch (error) {
+      if (statusOf(error) !== 404) throw error;
+      this.#update(undefined);
+    }
   }
 
   /** Creates the ConfigMap if it is missing. */
   async create(signal: AbortSignal): Promise<void> {
     if (this.#seen !== undefined) return;
-    const { client, fence, namespace } = this.#deps;
-    const { name, path } = this.#object;
-    const send = (precondition: Precondition) => {
-      const object = { apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace, ...precondition } };
-      return client.apply<RawRecordMap>(path, object, { fieldManager: FIELD_MANAGER, signal });
-    };
-    this.#update(await fence.write(this.#object, undefined, send));
+    const { client, namespace } = this.#deps;
+    const metadata = { name: this.#name, namespace, resourceVersion: NO_VERSION };
+    const object = { apiVersion: "v1", kind: "ConfigMap", metadata };
+    this.#update(await client.apply<RawRecordMap>(this.#path, object, { fieldManager: FIELD_MANAGER, signal }));
   }
 
   /** Writes records, and removes those that are null. Throws if the write is not confirmed. */
   async write(data: Readonly<Record<string, string | null>>, signal: AbortSignal): Promise<void> {
-    const { client, fence } = this.#deps;
-    const send = (metadata: Precondition) =>
-      client.mergePatch<RawRecordMap>(this.#object.path, { metadata, data }, { fieldManager: FIELD_MANAGER, signal });
-    this.#update(await fence.write(this.#object, this.#seen, send));
+    const { uid, resourceVersion } = this.#seen ?? {};
+    const patch = { metadata: { uid, resourceVersion }, data };
+    const options = { fieldManager: FIELD_MANAGER, signal };
+    this.#update(await this.#deps.client.mergePatch<RawRecordMap>(this.#path, patch, options));
   }
 
   #update(raw: RawRecordMap | undefined): void {
-    this.#seen = raw && identityOf(raw.metadata);
+    this.#seen = raw?.metadata;
     this.#data = new Map(Object.entries(raw?.data ?? {}));
     this.#bytes = 0;
     for (const [key, text] of this.#data) this.#bytes += recordBytes(key, text);

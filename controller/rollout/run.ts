@@ -1,11 +1,9 @@
 import type { Reason } from "#hostmap/types.ts";
-import { restartNamespaces } from "#lib/config/opt-in.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { EventRecorder } from "#lib/kube/events.ts";
-import type { Fence } from "#lib/kube/fence.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
 import { startPromptTimer } from "#lib/kube/time.ts";
@@ -13,7 +11,6 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { NOT_OBSERVED } from "#lib/workloads/pod-observer.ts";
 import type { RawPod } from "#lib/workloads/pods.ts";
 import type { Decisions } from "./cohorts.ts";
-import { outdateEarlierPatches } from "./earlier-restarts.ts";
 import { EventReporter, type RestartCounters } from "./event-reporter.ts";
 import type { RolloutMetricsInput } from "./metrics.ts";
 import { ObservedCluster } from "./observed-cluster.ts";
@@ -35,8 +32,6 @@ export interface RolloutDeps {
   readonly log: Logger;
   readonly events: Pick<EventRecorder, "record">;
   readonly counters: RestartCounters;
-  /** The fence of the leader's term. */
-  readonly fence: Fence;
   /** A monotonic clock, milliseconds. */
   readonly now: () => number;
   /** Milliseconds since 1970, for recorded times. */
@@ -231,13 +226,11 @@ export class RolloutController {
   }
 
   async #open(): Promise<undefined> {
-    const { client, config, log, fence, now, wallClock } = this.#deps;
+    const { client, config, now, wallClock } = this.#deps;
     const { namespace } = config;
     const { maxIntervalMs, rolloutMs, holdMs } = this.#rules;
     const limitsMs = maxIntervalMs + rolloutMs + holdMs;
-    const records = await RestartRecords.open({ client, namespace, fence, now, wallClock, limitsMs }, this.#signal);
-    await outdateEarlierPatches(records, { client, fence, log, namespaces: restartNamespaces(config) }, this.#signal);
-    this.#records = records;
+    this.#records = await RestartRecords.open({ client, namespace, now, wallClock, limitsMs }, this.#signal);
     this.#reconciler.enqueue();
   }
 

@@ -1,4 +1,4 @@
-import { INDEX_NAME } from "#lib/documents/map-format.ts";
+import { TARGETS_NAME } from "#lib/documents/targets-name.ts";
 import { type LoadedMap, readLoaded } from "#lib/documents/webhook-loaded-page.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -32,12 +32,12 @@ interface Replica {
  */
 export class WebhookReplicas {
   readonly #client: Pick<KubeClient, "get" | "mergePatch">;
-  readonly #index: string;
+  readonly #probed: string;
   readonly #watcher: Informer<readonly Replica[]>;
 
   constructor(deps: { client: Pick<KubeClient, "get" | "mergePatch" | "stream">; log: Logger; namespace: string }) {
     this.#client = deps.client;
-    this.#index = corePath("configmaps", deps.namespace, INDEX_NAME);
+    this.#probed = corePath("configmaps", deps.namespace, TARGETS_NAME);
     this.#watcher = watchObjects<readonly Replica[], RawEndpointSlice>({
       client: deps.client,
       ...endpointSlicesOf(deps.namespace, SERVICE),
@@ -74,7 +74,7 @@ export class WebhookReplicas {
    */
   async #callProblem(): Promise<WebhookFacts | undefined> {
     try {
-      await this.#client.mergePatch(this.#index, {}, { dryRun: true });
+      await this.#client.mergePatch(this.#probed, {}, { dryRun: true });
       return undefined;
     } catch (error) {
       const text = `the API server cannot call the webhook: ${describeError(error)}`;

@@ -132,7 +132,7 @@ test("a new leader keeps the names that an earlier leader published", async (t) 
   const { claim, mapped, plan } = await cluster(t);
   await claim("tenant/web", "api.payments", "db.payments");
   assert.deepEqual(mapped(), []);
-  const line = { addresses: ["10.96.0.1"], order: 3, holder: "tenant", target: "edge" };
+  const line = { name: "api.payments", addresses: ["10.96.0.1"], order: 3, holder: "tenant", target: "edge" };
   plan.setPublished((name) => (name === "api.payments" ? line : undefined));
   plan.takeChanges();
   assert.deepEqual(mapped(), ["api.payments"]);

@@ -1,4 +1,5 @@
-import { type MapConfigMap, parseState, STATE_KEY, STATE_NAME } from "#lib/documents/map-format.ts";
+import { parseTargets } from "#lib/documents/targets-format.ts";
+import { TARGETS_KEY, TARGETS_NAME } from "#lib/documents/targets-name.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -15,7 +16,7 @@ export interface PublishedTargetNames {
 
 const RETRY_MS = 5_000;
 
-/** Reads the state of the published map. A missing or unreadable state has no targets. */
+/** Reads the published targets. A missing or unreadable document has no targets. */
 export function publishedTargetNames(deps: {
   readonly client: Pick<KubeClient, "list">;
   /** Our own namespace. */
@@ -27,10 +28,13 @@ export function publishedTargetNames(deps: {
   const reader = new Reconciler({
     reconcile: async () => {
       const path = corePath("configmaps", namespace);
-      const { items } = await client.list<MapConfigMap>(path, { fieldSelector: `metadata.name=${STATE_NAME}` });
-      const state = parseState(items[0]?.data?.[STATE_KEY] ?? "");
-      const targets = "code" in state ? [] : state.targets.filter(({ clusterIPs }) => clusterIPs.length > 0);
-      onRead(new Set(targets.map(({ name }) => name)));
+      const { items } = await client.list<{ readonly data?: Readonly<Record<string, string>> }>(path, {
+        fieldSelector: `metadata.name=${TARGETS_NAME}`,
+      });
+      const document = parseTargets(items[0]?.data?.[TARGETS_KEY] ?? "");
+      const targets = "code" in document ? [] : document.targets;
+      const used = targets.filter(({ clusterIPs, unusedSince }) => clusterIPs.length > 0 && unusedSince === undefined);
+      onRead(new Set(used.map(({ name }) => name)));
       return undefined;
     },
     retry: {

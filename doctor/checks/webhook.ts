@@ -1,7 +1,6 @@
 import { X509Certificate } from "node:crypto";
-import { WEBHOOK_CONFIGURATION } from "#certs/ca-bundle.ts";
+import { TLS_SECRET, WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
 import { isSignedBy, parseCertificates, readableAuthorities } from "#certs/pem.ts";
-import { TLS_SECRET } from "#certs/secret-store.ts";
 import type { Fact } from "../fact.ts";
 import type { ClusterFacts, WebhookEntry } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";

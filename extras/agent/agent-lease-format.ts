@@ -1,7 +1,7 @@
 import { shortHash } from "#hostmap/hash.ts";
 import { REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import type { Lease } from "#lib/kube/lease-record.ts";
+import type { Lease } from "#lib/kube/lease.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import { FORMAT_KEY, NODE_HOSTS_KEY, POD_REVISIONS_KEY } from "./metadata-keys.ts";
 import { type NodeHostsReport, parseNodeHostsReport } from "./node-hosts-report.ts";

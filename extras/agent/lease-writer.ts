@@ -3,7 +3,7 @@ import type { Reason } from "#hostmap/types.ts";
 import { describeError, statusOf } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { microTime } from "#lib/kube/lease-record.ts";
+import { microTime } from "#lib/kube/lease.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import {

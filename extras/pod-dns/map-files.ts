@@ -3,7 +3,7 @@ import { LeftOut } from "#hostmap/protected-names.ts";
 import { HOSTS_FILE, ZONE_FILE } from "./corefile.ts";
 import type { DnsMap } from "./dns-map.ts";
 import { healthLine } from "./hosts-file.ts";
-import { chooseWildcards, type Wildcards, wildcardRecords, wildcardsOf, wildcardZone } from "./wildcard-zone.ts";
+import { chooseWildcards, wildcardRecords, wildcardZone } from "./wildcard-zone.ts";
 import { replaceFile } from "./write-file.ts";
 
 interface MapFilesOptions {
@@ -16,12 +16,6 @@ interface MapFilesOptions {
   readonly seconds: () => number;
 }
 
-interface Rendered {
-  readonly of: readonly Wildcards[];
-  readonly records: string;
-  readonly leftOut: LeftOut;
-}
-
 /** Writes a map as the files that CoreDNS reads. */
 export class MapFiles {
   readonly #directory: string;
@@ -32,8 +26,6 @@ export class MapFiles {
   #revision: string | undefined;
   #records: string | undefined;
   #serial = 0;
-  /** The wildcards of the last map, their records, and the wildcards without records. */
-  #rendered: Rendered = { of: [], records: "", leftOut: new LeftOut() };
 
   constructor({ directory, ttl, revision, seconds }: MapFilesOptions) {
     this.#directory = directory;
@@ -47,29 +39,19 @@ export class MapFiles {
    * half written. Returns the names of the map that are not in the files.
    */
   async write(map: DnsMap): Promise<LeftOut> {
-    const { records, leftOut: wildcards } = this.#recordsOf(map);
+    const wildcards = chooseWildcards(map.wildcards);
+    const records = wildcardRecords(wildcards.kept, this.#ttl);
     const leftOut = new LeftOut();
-    for (const part of map.parts) leftOut.addAll(part.leftOut);
-    leftOut.addAll(wildcards);
+    leftOut.addAll(map.leftOut);
+    leftOut.addAll(wildcards.leftOut);
     if (map.revision === this.#revision) return leftOut;
     if (records !== this.#records) {
       this.#serial = Math.max(this.#serial + 1, this.#seconds());
       await replaceFile(join(this.#directory, ZONE_FILE), wildcardZone(records, this.#serial, this.#ttl));
       this.#records = records;
     }
-    await replaceFile(join(this.#directory, HOSTS_FILE), [this.#health, ...map.parts.map(({ hosts }) => hosts)]);
+    await replaceFile(join(this.#directory, HOSTS_FILE), [this.#health, map.hosts]);
     this.#revision = map.revision;
     return leftOut;
-  }
-
-  /** Renders the records of the wildcards. Wildcards seldom change, so the last result is kept. */
-  #recordsOf({ parts }: DnsMap): Rendered {
-    const found = parts.map(({ wildcards }) => wildcards).filter(({ size }) => size > 0);
-    const rendered = this.#rendered;
-    const isSame = found.length === rendered.of.length && found.every((each, at) => each === rendered.of[at]);
-    if (isSame) return rendered;
-    const { kept, leftOut } = chooseWildcards(wildcardsOf(parts));
-    this.#rendered = { of: found, records: wildcardRecords(kept, this.#ttl), leftOut };
-    return this.#rendered;
   }
 }

@@ -1,10 +1,10 @@
 import { protectNames } from "#hostmap/protected-names.ts";
 import type { Config } from "#lib/config/schema.ts";
-import { kubeReaderOf } from "#lib/documents/map-reader.ts";
+import { kubeMapReader, readAs } from "#lib/documents/map-reader.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
 import { searchesOfPods } from "#lib/process/search-domains.ts";
 import { settingsOfResolver } from "./config.ts";
-import { dnsMapForm } from "./dns-map.ts";
+import { toDnsMap } from "./dns-map.ts";
 import { runDns } from "./run.ts";
 import { nodeSearchesNotice, readClusterDns } from "./webhook/dns-config.ts";
 
@@ -22,7 +22,7 @@ export async function startDns(
   const protect = protectNames(clusterDomain, searchesOfPods(resolvConf, config));
   return await withOwnClient(connect, (client) =>
     runDns(settings, {
-      maps: kubeReaderOf(dnsMapForm(protect), { client, namespace, log }),
+      maps: readAs(kubeMapReader({ client, namespace, log }), (map) => toDnsMap(map, protect)),
       clusterDomain,
       log,
       now: Date.now,

@@ -1,31 +1,10 @@
 import { isIPv6 } from "node:net";
-import { compareNames, show } from "#hostmap/hostnames.ts";
+import { show } from "#hostmap/hostnames.ts";
 import { LeftOut } from "#hostmap/protected-names.ts";
 import type { Reason } from "#hostmap/types.ts";
 
 /** Addresses of wildcards at any depth, by the name below which each holds: `x` for `**.x`. */
 export type Wildcards = ReadonlyMap<string, readonly string[]>;
-
-/**
- * The wildcards of a part of a map, and the order in which they were first published. A wildcard without an order
- * counts as the oldest.
- */
-interface WildcardPart {
-  readonly wildcards: Wildcards;
-  readonly wildcardOrders?: ReadonlyMap<string, number>;
-}
-
-/** All wildcards at any depth of a map, in the order of their first publication. */
-export function wildcardsOf(parts: Iterable<WildcardPart>): Wildcards {
-  return new Map(
-    [...parts]
-      .flatMap(({ wildcards, wildcardOrders }) =>
-        [...wildcards].map(([apex, addresses]) => ({ apex, addresses, order: wildcardOrders?.get(apex) ?? 0 })),
-      )
-      .sort((a, b) => a.order - b.order || compareNames(a.apex, b.apex))
-      .map(({ apex, addresses }) => [apex, addresses] as const),
-  );
-}
 
 /**
  * Maximum number of labels that a wildcard may lie below the next one. Each label takes two records, and tenants may

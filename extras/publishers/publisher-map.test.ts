@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { renderHosts } from "#hostmap/hosts-text.ts";
 import { asDnsWildcard, protectNames } from "#hostmap/protected-names.ts";
-import { publisherMapForm } from "./publisher-map.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
+import { toPublisherMap } from "./publisher-map.ts";
 
 const RELAY = "198.51.100.9";
 const protect = protectNames("k8s.corp.example", ["eu.compute.internal"]);
@@ -15,23 +15,20 @@ const NAMES = [
   "**.eu.compute.internal",
 ];
 
-function read(form: ReturnType<typeof publisherMapForm>) {
-  const lines = NAMES.map((name, at) => ({ name, addresses: [RELAY], order: NAMES.length - at }));
-  return form.assemble("r1", [form.parse(renderHosts(lines))]);
-}
+const MAP = publishedMapOf("r1", new Map(NAMES.toReversed().map((name) => [name, [RELAY]])));
 
 test("names that were published first come first, and protected names are left out", () => {
-  const { entries, leftOut } = read(publisherMapForm(protect));
+  const { entries, leftOut } = toPublisherMap(MAP, protect);
   assert.deepEqual(
     entries.map(([name]) => name),
     ["*.eu.compute.internal", "*.corp.example", "shop.corp.example"],
   );
-  assert.deepEqual([leftOut?.count, leftOut?.reason?.code], [3, "cluster-domain"]);
-  assert.match(leftOut?.reason?.text ?? "", /^3 names are left out: .*"k8s\.corp\.example".*search domain/);
+  assert.deepEqual([leftOut?.count, leftOut?.reason?.code], [3, "search-domain"]);
+  assert.match(leftOut?.reason?.text ?? "", /^3 names are left out: .*search domain.*"k8s\.corp\.example"/);
 });
 
 test("a wildcard of one label is left out, too, if it becomes a DNS record", () => {
-  const { entries, leftOut } = read(publisherMapForm((name) => protect(asDnsWildcard(name))));
+  const { entries, leftOut } = toPublisherMap(MAP, (name) => protect(asDnsWildcard(name)));
   assert.deepEqual(
     entries.map(([name]) => name),
     ["shop.corp.example"],

@@ -1,8 +1,8 @@
 import type { CommandLine } from "#extras/extension-points.ts";
-import { asDnsWildcard, protectNames } from "#hostmap/protected-names.ts";
+import { asDnsWildcard, type NameProtection, protectNames } from "#hostmap/protected-names.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { settingsOf } from "#lib/config/sections.ts";
-import { kubeReaderOf } from "#lib/documents/map-reader.ts";
+import { kubeMapReader, readAs } from "#lib/documents/map-reader.ts";
 import { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -12,7 +12,7 @@ import { searchesOfPods } from "#lib/process/search-domains.ts";
 import { PUBLISHERS_SECTION } from "./config.ts";
 import { createPublisher } from "./create.ts";
 import type { Publisher } from "./publisher.ts";
-import { publisherMapForm } from "./publisher-map.ts";
+import { toPublisherMap } from "./publisher-map.ts";
 import { removePublisher } from "./remove.ts";
 import { runPublisher } from "./run.ts";
 
@@ -25,10 +25,11 @@ export function publisherStarter(name: string) {
     await withOwnClient(connect, (client) => {
       const publisher = publisherOf(name, config, client);
       const protect = protectNames(clusterDomain, searchesOfPods(resolvConf, config));
-      const form = publisherMapForm(publisher.writesRecords ? (each) => protect(asDnsWildcard(each)) : protect);
+      const protectRecord: NameProtection = publisher.writesRecords ? (each) => protect(asDnsWildcard(each)) : protect;
+      const maps = kubeMapReader({ client, namespace: config.namespace, log });
       return runPublisher(settingsOf(config, PUBLISHERS_SECTION), {
         publisher,
-        maps: kubeReaderOf(form, { client, namespace: config.namespace, log }),
+        maps: readAs(maps, (map) => toPublisherMap(map, protectRecord)),
         store: new PublisherStateStore(client, config.namespace, name),
         log,
         now: Date.now,

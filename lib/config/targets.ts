@@ -4,7 +4,7 @@ import { integer, strictObject, text } from "#lib/errors/schemas.ts";
 import { MAX_FOUND_PORTS, MAX_FOUND_TARGETS, MAX_TARGET_PORTS, RESERVED_TARGET_NAMES } from "./defaults.ts";
 import { described, host, ip, label, optionalSetting, port, seconds, setting } from "./values.ts";
 
-export const portSchema = strictObject({
+const portSchema = strictObject({
   port: described(port, "Port that pods use: the port of the front Service."),
   upstreamPort: optionalSetting(port, "Port of the upstream; default: the same port."),
   protocol: setting(

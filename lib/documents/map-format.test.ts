@@ -1,166 +1,207 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { syncBuiltinESMExports } from "node:module";
+import { describe, test } from "node:test";
+import zlib, { gunzipSync, gzipSync } from "node:zlib";
 import { shortHash } from "#hostmap/hash.ts";
+import type { HostLine } from "#hostmap/types.ts";
 import { fc } from "#test/property.ts";
-import {
-  isNamedHash,
-  isShardName,
-  MAP_LABELS,
-  MAP_SELECTOR,
-  parseIndex,
-  parseState,
-  renderIndex,
-  renderState,
-  SHARD_NAME_COUNT,
-  SHARD_NAMES,
-  textOf,
-} from "./map-format.ts";
-import { MAX_SHARDS } from "./shards.ts";
+import { isPublished, type MapObject, mapAnnotations, parseMap, type RenderedMap, renderMap } from "./map-format.ts";
+import { isMap } from "./published-map.ts";
 
-const BAD_STATES: ReadonlyArray<readonly [text: string, code: string]> = [
-  ["", "index-not-json"],
-  ["{", "index-not-json"],
-  ["null", "index-version"],
-  ["[]", "index-version"],
-  ['"text"', "index-version"],
-  ["{}", "index-version"],
-  ['{"version":2,"targets":[]}', "index-version"],
-  ['{"version":"1","targets":[]}', "index-version"],
-  ['{"version":null,"targets":[]}', "index-version"],
-  ['{"version":1}', "index-malformed"],
-  ['{"version":1,"targets":{}}', "index-malformed"],
-  ['{"version":1,"targets":[null]}', "index-malformed"],
-  ['{"version":1,"targets":[{"name":"a","clusterIPs":[1]}]}', "index-malformed"],
-  ['{"version":1,"targets":[{"clusterIPs":[]}]}', "index-malformed"],
-  ['{"version":1,"targets":[{"name":"a"}]}', "index-malformed"],
-  ['{"version":1,"targets":[{"name":"a","clusterIPs":["b",1]}]}', "index-malformed"],
-];
-for (const [text, code] of BAD_STATES) {
-  test(`a state ${JSON.stringify(text)} is ${code}`, () => {
-    const state = parseState(text);
-    assert.equal("code" in state && state.code, code);
-  });
+const IP = "198.51.100.9";
+
+function linesOf(holder: string, count: number, nameOf = (at: number) => `${holder}-${at}.example.com`): HostLine[] {
+  return Array.from({ length: count }, (_, at) => ({ name: nameOf(at), addresses: [IP], holder }));
 }
 
-test("a state has version 1 and a line per target, and is parsed back; unknown fields are dropped", () => {
-  const targets = [
-    { name: "a", clusterIPs: ["198.51.100.9"] },
-    { name: "b", clusterIPs: [] },
-  ];
-  const text = renderState({ targets });
-  assert.equal(
-    text,
-    '{"version":1,"targets":[\n{"name":"a","clusterIPs":["198.51.100.9"]},\n{"name":"b","clusterIPs":[]}\n]}\n',
-  );
-  assert.deepEqual(parseState(text), { targets });
-  assert.deepEqual(parseState(JSON.stringify({ version: 1, targets, more: 1 })), { targets });
-  assert.deepEqual(parseState(renderState({ targets: [] })), { targets: [] });
-});
-
-test("an index has version 1 and names each shard with the first nine digits of its hash", () => {
-  const shards = SHARD_NAMES.slice(MAX_SHARDS).map((name, at) => ({ name, revision: shortHash(`${at}`) }));
-  const text = renderIndex({ revision: "5ffde9aacc88", shards });
-  assert.equal(text.length, '{"version":1,"revision":"5ffde9aacc88","shards":""}\n'.length + 8 * MAX_SHARDS);
-  const read = parseIndex(text);
-  assert.ok(!("code" in read));
-  assert.deepEqual(read, {
-    revision: "5ffde9aacc88",
-    shards: shards.map(({ name, revision }) => ({ name, revision: revision.slice(0, 9) })),
-  });
-  assert.ok(read.shards.every(({ revision }, at) => isNamedHash(shards[at]?.revision, revision)));
-  const empty = '{"version":1,"revision":"5ffde9aacc88","shards":""}\n';
-  assert.equal(renderIndex({ revision: "5ffde9aacc88", shards: [] }), empty);
-});
-
-test("an index with more shards than a leader writes is malformed, because it would leave no free names", () => {
-  const shards = Array.from({ length: MAX_SHARDS + 1 }, () => ({
-    name: "switchback-hosts-0",
-    revision: shortHash(""),
-  }));
-  const index = parseIndex(renderIndex({ revision: "r", shards }));
-  assert.equal("code" in index && index.code, "index-malformed");
-});
-
-test("a hash matches itself and its first nine digits, but nothing shorter", () => {
-  const named = ["0df1b281272f", "0df1b2812", "0df1b281", "", "0df1b281272f0", "1df1b2812"];
-  assert.deepEqual(
-    named.map((revision) => isNamedHash("0df1b281272f", revision)),
-    [true, true, false, false, false, false],
-  );
-  assert.equal(isNamedHash(undefined, "0df1b2812"), false);
-});
-
-const BAD_INDEXES: ReadonlyArray<readonly [text: string, code: string]> = [
-  ["{", "index-not-json"],
-  ["null", "index-version"],
-  ["{}", "index-version"],
-  ['{"version":2,"revision":"r","shards":""}', "index-version"],
-  ['{"version":1}', "index-malformed"],
-  ['{"version":1,"revision":"r","shards":[]}', "index-malformed"],
-  ['{"version":1,"revision":1,"shards":""}', "index-malformed"],
-  ['{"version":1,"revision":"r","shards":"AAAAAAA"}', "index-malformed"],
-  ['{"version":1,"revision":"r","shards":"AAAA/AAA"}', "index-malformed"],
-  ['{"version":1,"revision":"r","shards":"QAAAAAAA"}', "index-malformed"],
-];
-for (const [text, code] of BAD_INDEXES) {
-  test(`an index ${text} is ${code}`, () => {
-    const index = parseIndex(text);
-    assert.equal("code" in index && index.code, code);
-  });
+function objectOf({ revision, data, binaryData }: RenderedMap): MapObject {
+  const annotations = mapAnnotations(revision, undefined, "2026-01-01T00:00:00.000Z");
+  const values = { ...(data && { data }), ...(binaryData && { binaryData }) };
+  return { metadata: { name: "switchback-map", annotations }, ...values };
 }
 
-test("property: parsing an index never throws, whatever its text", () => {
-  fc.assert(
-    fc.property(fc.oneof(fc.json(), fc.string()), (text) =>
-      [parseIndex, parseState].every((parse) => typeof parse(text) === "object"),
-    ),
-  );
-});
+/** The ConfigMap of a map with this text. */
+function mapObject(text: string): MapObject {
+  return objectOf({ revision: shortHash(text), data: { hosts: text }, bytes: text.length, leftOut: 0 });
+}
 
-test("each reason says what is wrong, and quotes at most 20 characters of another version", () => {
-  const read = (text: string) => parseIndex(text);
-  assert.match(JSON.stringify(read("{")), /"text":"index\.json is not JSON: Expected /);
-  assert.deepEqual(read('{"version":1}'), {
-    code: "index-malformed",
-    text: "index.json has no valid revision or shards",
-  });
-  assert.deepEqual(parseState('{"version":1}'), { code: "index-malformed", text: "state.json has no valid targets" });
-  assert.deepEqual(read("{}"), {
-    code: "index-version",
-    text: "index.json has version null; this release reads version 1",
-  });
-  assert.deepEqual(read(JSON.stringify({ version: "x".repeat(30) })), {
-    code: "index-version",
-    text: `index.json has version "${"x".repeat(19)}; this release reads version 1`,
-  });
-});
+async function codeOf(object: MapObject | undefined): Promise<string | undefined> {
+  const map = await parseMap(object);
+  return isMap(map) ? undefined : map.code;
+}
 
-test("only 1,024 ConfigMaps can be shards", () => {
-  assert.deepEqual(
-    [SHARD_NAMES[0], SHARD_NAMES.at(-1), SHARD_NAMES.length],
-    ["switchback-hosts-0", "switchback-hosts-1023", SHARD_NAME_COUNT],
-  );
-  assert.equal(SHARD_NAME_COUNT, 1_024);
-  assert.ok(SHARD_NAMES.every(isShardName));
-  for (const other of ["", "-1024", "-00", "-", "-index"]) assert.equal(isShardName(`switchback-hosts${other}`), false);
-});
-
-test("the labels and the selector of the map's ConfigMaps", () => {
-  assert.deepEqual([MAP_LABELS, MAP_SELECTOR], [{ "switchback.dev/map": "hosts" }, "switchback.dev/map=hosts"]);
-});
-
-test("index, state and shards have their texts under their own keys; a shard without its key is empty", () => {
-  const data = { "index.json": "i", "state.json": "s", hosts: "h" };
-  const of = (name: string, more: object) => textOf({ metadata: { name }, ...more });
-  const names = ["switchback-hosts-index", "switchback-hosts", "switchback-hosts-0"];
-  assert.deepEqual(
-    names.map((name) => of(name, { data })),
-    ["i", "s", "h"],
-  );
-  for (const more of [{ data: {} }, {}]) {
-    assert.deepEqual(
-      names.map((name) => of(name, more)),
-      [undefined, undefined, ""],
-    );
+describe("a rendered map", () => {
+  for (const count of [0, 1, 5_000, 20_000]) {
+    test(`of ${count} names is read as it was written, names in their order`, async () => {
+      const lines = linesOf("shop", count).reverse();
+      const rendered = await renderMap(lines);
+      const map = await parseMap(objectOf(rendered));
+      assert.ok(isMap(map));
+      assert.deepEqual(
+        map.names,
+        lines.map(({ name }) => name),
+      );
+      assert.deepEqual([...map.lines.values()].at(-1), lines.at(-1));
+      assert.deepEqual([map.revision, rendered.leftOut], [rendered.revision, 0]);
+      assert.equal(rendered.data !== undefined, count <= 5_000, "people can read a small map");
+    });
   }
+
+  test("keeps the order of its names, their wildcards and both address families", async () => {
+    const lines: HostLine[] = [
+      { name: "z.example.com", addresses: [IP, "2001:db8::9"], holder: "shop" },
+      { name: "**.example.com", addresses: [IP], holder: "edge" },
+      { name: "a.example.com", addresses: [IP] },
+    ];
+    const map = await parseMap(objectOf(await renderMap(lines)));
+    assert.ok(isMap(map));
+    assert.deepEqual(map.names, ["z.example.com", "a.example.com"]);
+    assert.deepEqual([...map.lines.keys()], ["z.example.com", "**.example.com", "a.example.com"]);
+    assert.deepEqual(map.addressesOf("z.example.com"), [IP, "2001:db8::9"]);
+  });
+
+  test("of 20,000 names shares the lines that have not changed since the last one", async () => {
+    const lines = linesOf("shop", 20_000);
+    const before = await parseMap(objectOf(await renderMap(lines)));
+    assert.ok(isMap(before));
+    const changed = lines.with(7, { ...linesOf("edge", 1)[0], name: "shop-7.example.com" } as HostLine);
+    const after = await parseMap(objectOf(await renderMap(changed)), before);
+    assert.ok(isMap(after));
+    const other = after.names.filter((name) => after.lines.get(name) !== before.lines.get(name));
+    assert.deepEqual(other, ["shop-7.example.com"]);
+  });
+});
+
+describe("a map that is full", () => {
+  const random = (at: number, length = 253) => {
+    const label = () => Array.from({ length: 60 }, () => Math.floor(Math.random() * 36).toString(36)).join("");
+    return `${[label(), label(), label(), label()].join(".").slice(0, length - 20)}.n${at}.example.com`;
+  };
+  const honest = Array.from({ length: 40 }, (_, at) => linesOf(`team-${at}`, 50)).flat();
+
+  test("leaves out the latest names of the namespaces with the most bytes, and nobody else's", async () => {
+    const hostile = Array.from({ length: 18 }, (_, at) => linesOf(`tenant-${at}`, 250, random)).flat();
+    const lines = [...hostile.slice(0, 500), ...honest, ...hostile.slice(500)];
+    const rendered = await renderMap(lines, 400_000);
+    assert.ok(Buffer.from(rendered.binaryData?.["hosts.gz"] ?? "", "base64").length > 300_000);
+    const map = await parseMap(objectOf(rendered));
+    assert.ok(isMap(map));
+    assert.deepEqual(
+      honest.filter(({ name }) => !map.lines.has(name)),
+      [],
+    );
+    const kept = map.names.length - honest.length;
+    assert.ok(kept > 1_000 && kept < hostile.length, `${kept}`);
+    assert.equal(rendered.leftOut, hostile.length - kept);
+    for (const [holder, own] of Map.groupBy(hostile, (line) => line.holder)) {
+      const earliest: HostLine[] = own.filter(({ name }) => map.lines.has(name));
+      assert.deepEqual(earliest, own.slice(0, earliest.length), `${holder} keeps the names that it had first`);
+    }
+  });
+
+  test("is compressed a few times, and only tenants with similar names far apart lose some", async (t) => {
+    const tenants = Array.from({ length: 40 }, () => Array.from({ length: 5 }, () => random(0, 200)));
+    const lines: HostLine[] = Array.from({ length: 100 }, (_, at) =>
+      tenants.map((names, tenant) => ({
+        name: `n${at}.${names[at % 5]}`,
+        addresses: [IP],
+        holder: `tenant-${tenant}`,
+      })),
+    ).flat();
+    const gzip = t.mock.method(zlib, "gzip");
+    syncBuiltinESMExports();
+    t.after(() => {
+      gzip.mock.restore();
+      syncBuiltinESMExports();
+    });
+    lines.push(...honest);
+    const rendered = await renderMap(lines, 200_000);
+    assert.ok(gzip.mock.callCount() <= 6, `${gzip.mock.callCount()} times`);
+    const map = await parseMap(objectOf(rendered));
+    assert.ok(isMap(map) && map.names.length > honest.length + 1_000);
+    const lost = honest.filter(({ name }) => !map.lines.has(name));
+    assert.deepEqual(lost, [], "their names take more room than they seem to alone");
+  });
+
+  test("has no more text than its readers unzip", async () => {
+    const lines = linesOf("shop", 8_000, (at) => `n${at}.${"a".repeat(60)}.${"b".repeat(60)}.${"c".repeat(60)}.com`);
+    const { leftOut, binaryData } = await renderMap(lines, 40_000);
+    const text = gunzipSync(Buffer.from(binaryData?.["hosts.gz"] ?? "", "base64"));
+    assert.ok(leftOut > 0 && text.length <= (40_000 * 32 * 1024 * 1024) / 1_000_000, `${text.length}`);
+  });
+
+  test("property: always fits, and a namespace with less than its share loses nothing", async () => {
+    const sizes = fc.array(fc.integer({ min: 0, max: 200 }), { minLength: 1, maxLength: 8 });
+    await fc.assert(
+      fc.asyncProperty(sizes, async (counts) => {
+        const lines = counts.flatMap((count, at) => linesOf(`ns-${at}`, count, (n) => random(n)));
+        const { data, leftOut } = await renderMap(lines, 9_000);
+        assert.ok((data?.hosts?.length ?? 0) <= 9_000);
+        const map = await parseMap(mapObject(data?.hosts ?? ""));
+        assert.ok(isMap(map) && map.names.length === lines.length - leftOut);
+        const least = Math.min(...counts.filter((count) => count > 0), Number.POSITIVE_INFINITY);
+        const smallest = counts.indexOf(least);
+        if (least * 280 > 9_000 / counts.length / 2) return;
+        for (const { name, holder } of lines) if (holder === `ns-${smallest}`) assert.ok(map.lines.has(name), name);
+      }),
+      { numRuns: 30 },
+    );
+  });
+});
+
+describe("a reader refuses a map", () => {
+  const good = mapObject(`${IP} a.example.com # shop\n`);
+  const gz = (data: Buffer | string) => ({ "hosts.gz": Buffer.from(data).toString("base64") });
+  const { metadata, data } = good;
+  const text = data?.hosts ?? "";
+
+  test("the good one is read, plain and gzipped", async () => {
+    assert.equal(await codeOf(good), undefined);
+    assert.equal(await codeOf({ metadata, binaryData: gz(gzipSync(text)) }), undefined);
+  });
+
+  for (const [what, object, code] of [
+    ["that is missing", undefined, "map-missing"],
+    ["of a later version", { ...good, metadata: annotated("switchback.dev/map-version", "2") }, "map-version"],
+    ["without a version", { metadata: {}, ...(data && { data }) }, "map-malformed"],
+    ["with both keys", { ...good, binaryData: gz(gzipSync(text)) }, "map-malformed"],
+    ["without a key", { metadata }, "map-malformed"],
+    ["that is cut", { metadata, binaryData: gz(gzipSync(text).subarray(0, 20)) }, "map-malformed"],
+    ["that is gzipped twice", { metadata, binaryData: gz(gzipSync(gzipSync(text))) }, "map-malformed"],
+    ["that is no gzip", { metadata, binaryData: gz("x") }, "map-malformed"],
+    ["that grows too large", { metadata, binaryData: gz(gzipSync("x".repeat(40_000_000))) }, "map-malformed"],
+    ["that somebody edited", { metadata, data: { hosts: `${text}${IP} b.example.com\n` } }, "map-malformed"],
+  ] as const satisfies ReadonlyArray<readonly [string, MapObject | undefined, string]>) {
+    test(what, async () => assert.equal(await codeOf(object), code));
+  }
+
+  function annotated(key: string, value: string): MapObject["metadata"] {
+    return { ...metadata, annotations: { ...metadata.annotations, [key]: value } };
+  }
+});
+
+describe("what is published", () => {
+  test("is compared by text, version, revision and hold, not by time or by what others added", async () => {
+    const map = await renderMap(linesOf("shop", 2));
+    const hold = { id: "a", since: 1, until: 2, names: 3, of: 4 };
+    const object = objectOf(map);
+    const { annotations } = object.metadata;
+    const with_ = (more: object): MapObject => ({
+      ...object,
+      metadata: { ...object.metadata, annotations: { ...annotations, ...more } },
+    });
+    assert.equal(isPublished(object, map, undefined), true);
+    assert.equal(isPublished(with_({ "switchback.dev/published": "x", other: "y" }), map, undefined), true);
+    assert.equal(isPublished(with_({ "switchback.dev/hold": JSON.stringify(hold) }), map, hold), true);
+    for (const [stored, held] of [
+      [undefined, undefined],
+      [object, hold],
+      [with_({ "switchback.dev/hold": JSON.stringify(hold) }), undefined],
+      [with_({ "switchback.dev/map-revision": "x" }), undefined],
+      [with_({ "switchback.dev/map-version": "2" }), undefined],
+      [{ ...object, data: { hosts: "" } }, undefined],
+      [{ ...object, binaryData: { "hosts.gz": "" } }, undefined],
+    ] as const)
+      assert.equal(isPublished(stored, map, held), false);
+  });
 });

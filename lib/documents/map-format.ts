@@ -1,174 +1,233 @@
-import * as v from "valibot";
-import { MAP_KEY } from "#hostmap/metadata-keys.ts";
-import type { Reason, TargetAddress } from "#hostmap/types.ts";
+import { promisify } from "node:util";
+import { gunzip, gzip } from "node:zlib";
+import { shortHash } from "#hostmap/hash.ts";
+import { HostsParser, renderHosts } from "#hostmap/hosts-text.ts";
+import { HOLD_KEY, MAP_REVISION_KEY, MAP_TIME_KEY, MAP_VERSION_KEY } from "#hostmap/metadata-keys.ts";
+import type { RemovalHold } from "#hostmap/removal-guard.ts";
+import type { HostLine, PublishedMap, Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
-import { object } from "#lib/errors/schemas.ts";
-import { attempt } from "#lib/errors/validation.ts";
-import { MAX_SHARDS } from "./shards.ts";
+import { timeSlices } from "#lib/kube/time.ts";
+import type { ObjectMeta } from "#lib/kube/types.ts";
+import { mapOfLines } from "./published-map.ts";
 
 /**
- * The map is published in ConfigMaps: shards, whose names come from a pool, and the index that names them. Webhooks
- * and agents watch these. Another ConfigMap has the state that the leader keeps: the addresses of the targets, and a
- * removal that is held. The next leader and some commands read it.
+ * The map is one ConfigMap of our own namespace. Its text is hosts(5), in the order of the first publication, with the
+ * namespace that has a name as the comment of its lines. Webhooks, agents and writers of DNS read it, and so does the
+ * next leader.
  */
-export const INDEX_NAME = "switchback-hosts-index";
-/** The only key of the index. */
-export const INDEX_KEY = "index.json";
-export const STATE_NAME = "switchback-hosts";
-/** The only key of the state. */
-export const STATE_KEY = "state.json";
-/** The only key of a shard's ConfigMap. */
-export const SHARD_KEY = "hosts";
-/** Labels of all these ConfigMaps. `MAP_SELECTOR` lists them. */
-export const MAP_LABELS: Readonly<Record<string, string>> = { [MAP_KEY]: "hosts" };
-export const MAP_SELECTOR = `${MAP_KEY}=hosts`;
+export const MAP_NAME = "switchback-map";
+/** The key of the text. */
+export const TEXT_KEY = "hosts";
+/** The key of the gzipped text, in `binaryData`, if the text has more than `MAX_PLAIN_BYTES`. */
+export const GZIP_KEY = "hosts.gz";
 
+/** People can read a text up to this size with kubectl. */
+const MAX_PLAIN_BYTES = 256 * 1024;
+/** The API server refuses more than 1 MiB of values (`core.MaxSecretSize`), counted without base64. */
+const MAX_MAP_BYTES = 1_000_000;
+/** Much more than fits into the map when it is not hostile. Names compress to a fifth of their text or less. */
+const MAX_TEXT_BYTES = 32 * 1024 * 1024;
 /**
- * Number of names for shards. It is twice `MAX_SHARDS`, so that the whole map can be written beside the current one.
- * RBAC names each of them.
+ * Raised when a reader of the earlier format would fail or misread the map. A reader that finds another version keeps
+ * its last good map.
  */
-export const SHARD_NAME_COUNT = 2 * MAX_SHARDS;
-/**
- * Created once. Every run of the reconciler looks up the names of all shards, and would have to hash new strings
- * again.
- */
-export const SHARD_NAMES: readonly string[] = Array.from(
-  { length: SHARD_NAME_COUNT },
-  (_, at) => `switchback-hosts-${at}`,
-);
-const SHARD_NUMBERS: ReadonlyMap<string, number> = new Map(SHARD_NAMES.map((name, at) => [name, at]));
+const VERSION = "1";
 
-/** Whether a ConfigMap can be one of our shards. Any other ConfigMap with our label belongs to somebody else. */
-export function isShardName(name: string): boolean {
-  return SHARD_NUMBERS.has(name);
-}
-
-/** A ConfigMap of the map, as the API server returns it. */
-export interface MapConfigMap {
-  readonly metadata: {
-    readonly name: string;
-    readonly uid?: string;
-    readonly resourceVersion?: string;
-    readonly labels?: Readonly<Record<string, string>>;
+/** The ConfigMap of the map, as the API server returns it. */
+export interface MapObject {
+  readonly metadata: Pick<ObjectMeta, "name" | "namespace" | "uid" | "resourceVersion"> & {
     readonly annotations?: Readonly<Record<string, string>>;
   };
   readonly data?: Readonly<Record<string, string>>;
+  /** Values in base64. */
+  readonly binaryData?: Readonly<Record<string, string>>;
 }
 
-/**
- * Returns the text in a ConfigMap of the map. Undefined if its key is missing. For a shard without its key, it is "".
- */
-export function textOf({ metadata: { name }, data }: MapConfigMap): string | undefined {
-  if (name === INDEX_NAME) return data?.[INDEX_KEY];
-  return name === STATE_NAME ? data?.[STATE_KEY] : (data?.[SHARD_KEY] ?? "");
-}
-
-/**
- * The version of the index also covers the shards. No reader uses a shard with an index of another version, so a
- * shard has no version. A release that changes the format must write its index under another name, and leave this one
- * to earlier readers.
- */
-const VERSION = 1;
-/** Code of the Reason for an index or a state of another version. */
-export const INDEX_VERSION = "index-version";
-
-/** The shards that make up the map. */
-export interface MapIndex {
-  /** The map's revision: a hash of all shards. */
+/** The content of a publication. */
+export interface RenderedMap extends Pick<MapObject, "data" | "binaryData"> {
+  /** A hash of the text. Equal revisions mean equal content. */
   readonly revision: string;
-  /** `name` is the shard's ConfigMap, `revision` the first nine digits of the hash of its text. */
-  readonly shards: ReadonlyArray<{ readonly name: string; readonly revision: string }>;
-}
-
-/** Whether a text with this hash is the one that the index names. */
-export function isNamedHash(shardHash: string | undefined, revision: string): boolean {
-  return revision.length >= HASH_DIGITS && shardHash?.startsWith(revision) === true;
+  /** The size of the value as readers receive it. */
+  readonly bytes: number;
+  /** Number of names without room. */
+  readonly leftOut: number;
 }
 
 /**
- * A shard in the index: three hex digits for the number in its name and nine of its hash, as eight characters of
- * base64.
+ * Renders the map. If it does not fit into `maxBytes`, the namespaces with the most text lose their latest names, so
+ * nobody can fill the map for others. A name without a known namespace counts for a namespace "".
  */
-const NUMBER_DIGITS = 3;
-/** 36 bits. They distinguish a text that the leader wrote from one of somebody else. Nobody can choose both. */
-const HASH_DIGITS = 9;
-const ENTRY_DIGITS = NUMBER_DIGITS + HASH_DIGITS;
-const ENTRIES = /^(?:[\w-]{8})*$/;
+export async function renderMap(lines: readonly HostLine[], maxBytes = MAX_MAP_BYTES): Promise<RenderedMap> {
+  let kept = lines;
+  let { size, value } = await rendered(renderHosts(lines));
+  const sizes = size <= maxBytes ? [] : lines.map((line) => renderHosts([line]).length);
+  let roomBytes = sumOf(sizes);
+  while (size > maxBytes) {
+    // A little less than in proportion, so that a few rounds are enough.
+    roomBytes *= (0.97 * maxBytes) / size;
+    kept = keptLines(lines, sizes, roomBytes);
+    ({ size, value } = await rendered(renderHosts(kept)));
+  }
+  return { ...value, leftOut: lines.length - kept.length };
+}
 
-export const indexSchema = object({ revision: v.string(), shards: v.pipe(v.string(), v.regex(ENTRIES)) });
+interface Rendered {
+  /**
+   * As the API server counts it. A text that compresses very well counts for more, because readers unzip at most
+   * `MAX_TEXT_BYTES`.
+   */
+  readonly size: number;
+  readonly value: Omit<RenderedMap, "leftOut">;
+}
+
+async function rendered(text: string): Promise<Rendered> {
+  const revision = shortHash(text);
+  // The text is ASCII, so its length is its size in bytes.
+  if (text.length <= MAX_PLAIN_BYTES)
+    return { size: text.length, value: { revision, data: { [TEXT_KEY]: text }, bytes: text.length } };
+  const zipped = await promisify(gzip)(text);
+  const text64 = zipped.toString("base64");
+  const size = Math.max(zipped.length, Math.ceil((text.length * MAX_MAP_BYTES) / MAX_TEXT_BYTES));
+  return { size, value: { revision, binaryData: { [GZIP_KEY]: text64 }, bytes: text64.length } };
+}
 
 /**
- * Returns the text of the index. It has eight bytes per shard, because every reader receives all of it with each
- * change.
+ * Returns the lines that fit: each namespace gets the same number of bytes of text at most, for its earliest names. The
+ * text counts, not what it has when it is compressed: a name takes little room beside names that are like it, and
+ * tenants decide whose names are next to each other (RFC 1951: within 32 KiB).
  */
-export function renderIndex({ revision, shards }: MapIndex): string {
-  const digits = shards.map((shard) => {
-    const number = SHARD_NUMBERS.get(shard.name) ?? 0;
-    return number.toString(16).padStart(NUMBER_DIGITS, "0") + shard.revision.slice(0, HASH_DIGITS);
+function keptLines(lines: readonly HostLine[], sizes: readonly number[], roomBytes: number): HostLine[] {
+  const totals = new Map<string, number>();
+  const ends = lines.map((line, at) => {
+    const end = (totals.get(holderOf(line)) ?? 0) + (sizes[at] ?? 0);
+    totals.set(holderOf(line), end);
+    return end;
   });
-  const entries = Buffer.from(digits.join(""), "hex").toString("base64url");
-  return `${JSON.stringify({ version: VERSION, revision, shards: entries })}\n`;
+  const share = shareOf([...totals.values()], roomBytes);
+  return lines.filter((_, at) => (ends[at] ?? 0) <= share);
 }
 
-/** Parses an index. Somebody may have edited it by hand: a Reason says what is wrong. */
-export function parseIndex(text: string): MapIndex | Reason {
-  return parse(INDEX_KEY, "revision or shards", text, (value) => {
-    const index = attempt(indexSchema, value).value;
-    const shards = index && shardsOf(index.shards);
-    return shards && { revision: index.revision, shards };
-  });
+function sumOf(sizes: readonly number[]): number {
+  return sizes.reduce((sum, size) => sum + size, 0);
 }
 
-/** The state that the leader keeps beside the map. */
-export interface MapState {
-  /** The addresses of the targets. Pods may have them. */
-  readonly targets: readonly TargetAddress[];
+/** The largest share for which the sum of `min(size, share)` is at most `room`. */
+function shareOf(sizes: readonly number[], room: number): number {
+  let left = room;
+  for (const [index, size] of sizes.toSorted((a, b) => a - b).entries()) {
+    const share = left / (sizes.length - index);
+    if (size > share) return share;
+    left -= size;
+  }
+  return room;
 }
 
-export const stateSchema = object({ targets: v.array(object({ name: v.string(), clusterIPs: v.array(v.string()) })) });
-
-/**
- * Returns the text of the state. Equal states give equal texts. It has one line per target, so that people can read
- * it.
- */
-export function renderState({ targets }: MapState): string {
-  const lines = targets.map((target) => JSON.stringify(target));
-  return `{"version":${VERSION},"targets":[\n${lines.join(",\n")}\n]}\n`;
+function holderOf({ holder = "" }: HostLine): string {
+  return holder;
 }
 
-/** Parses a state, like `parseIndex`. */
-export function parseState(text: string): MapState | Reason {
-  return parse(STATE_KEY, "targets", text, (value) => attempt(stateSchema, value).value);
+/** Returns the annotations of a publication. `time` is RFC 3339. */
+export function mapAnnotations(revision: string, hold: RemovalHold | undefined, time: string): Record<string, string> {
+  return {
+    [MAP_VERSION_KEY]: VERSION,
+    [MAP_REVISION_KEY]: revision,
+    [MAP_TIME_KEY]: time,
+    ...(hold && { [HOLD_KEY]: JSON.stringify(hold) }),
+  };
 }
 
-function parse<T>(key: string, parts: string, text: string, read: (value: unknown) => T | undefined): T | Reason {
-  let value: unknown;
+/** Whether the ConfigMap is this publication. */
+export function isPublished(
+  object: MapObject | undefined,
+  map: RenderedMap,
+  hold: RemovalHold | undefined,
+): object is MapObject {
+  if (object === undefined) return false;
+  const { annotations = {} } = object.metadata;
+  const wanted = mapAnnotations(map.revision, hold, annotations[MAP_TIME_KEY] ?? "");
+  return (
+    Object.keys(annotations).filter((key) => key in wanted).length === Object.keys(wanted).length &&
+    [...Object.entries(wanted)].every(([key, value]) => annotations[key] === value) &&
+    (hold !== undefined || annotations[HOLD_KEY] === undefined) &&
+    isEqual(object.data, map.data) &&
+    isEqual(object.binaryData, map.binaryData)
+  );
+}
+
+function isEqual(a: MapObject["data"] = {}, b: MapObject["data"] = {}): boolean {
+  return Object.keys(a).length === Object.keys(b).length && Object.entries(a).every(([key, text]) => b[key] === text);
+}
+
+/** Codes of Reasons for a map that cannot be used. */
+export const MAP_MISSING = "map-missing";
+export const MAP_VERSION = "map-version";
+const MALFORMED = "map-malformed";
+
+/** Returns the text of the map, or the reason why nobody can read it. Somebody may have edited it by hand. */
+export async function textOfMap(object: MapObject | undefined): Promise<string | Reason> {
+  if (object === undefined) return { code: MAP_MISSING, text: `the ConfigMap ${MAP_NAME} does not exist` };
+  const version = object.metadata.annotations?.[MAP_VERSION_KEY] ?? "";
+  if (!/^[0-9]{1,9}$/.test(version)) return malformed("has no version");
+  if (version !== VERSION)
+    return { code: MAP_VERSION, text: `${MAP_NAME} has version ${version}; this release reads version ${VERSION}` };
+  const plain = object.data?.[TEXT_KEY];
+  const zipped = object.binaryData?.[GZIP_KEY];
+  if (plain !== undefined && zipped !== undefined) return malformed(`has both keys, ${TEXT_KEY} and ${GZIP_KEY}`);
+  if (plain !== undefined) return plain;
+  if (zipped === undefined) return malformed(`has neither key, ${TEXT_KEY} or ${GZIP_KEY}`);
   try {
-    value = JSON.parse(text);
+    const text = await promisify(gunzip)(Buffer.from(zipped, "base64"), { maxOutputLength: MAX_TEXT_BYTES });
+    return text.toString("latin1");
   } catch (error) {
-    return { code: "index-not-json", text: `${key} is not JSON: ${describeError(error)}` };
+    return malformed(`cannot be unzipped: ${describeError(error)}`);
   }
-  const fields = (typeof value === "object" && value !== null ? value : {}) as Readonly<Record<string, unknown>>;
-  const { version = null } = fields;
-  if (version !== VERSION) {
-    const text = `${key} has version ${JSON.stringify(version).slice(0, 20)}; this release reads version ${VERSION}`;
-    return { code: INDEX_VERSION, text };
-  }
-  return read(value) ?? { code: "index-malformed", text: `${key} has no valid ${parts}` };
 }
 
 /**
- * Returns undefined if an entry is not a shard, or if there are more than a leader writes, which would leave no free
- * names.
+ * Parses the map for a reader. A Reason: it is missing, invalid, or not as the leader wrote it. Lines that `last` has
+ * are used again. Takes turns with other work on the thread.
  */
-function shardsOf(entries: string): MapIndex["shards"] | undefined {
-  const digits = Buffer.from(entries, "base64url").toString("hex");
-  if (digits.length > MAX_SHARDS * ENTRY_DIGITS) return undefined;
-  const shards: Array<MapIndex["shards"][number]> = [];
-  for (let at = 0; at < digits.length; at += ENTRY_DIGITS) {
-    const name = SHARD_NAMES[Number.parseInt(digits.slice(at, at + NUMBER_DIGITS), 16)];
-    if (name === undefined) return undefined;
-    shards.push({ name, revision: digits.slice(at + NUMBER_DIGITS, at + ENTRY_DIGITS) });
+export async function parseMap(object: MapObject | undefined, last?: PublishedMap): Promise<PublishedMap | Reason> {
+  const text = await textOfMap(object);
+  if (typeof text !== "string") return text;
+  const revision = shortHash(text);
+  return editedText(object, revision) ?? mapOfLines(revision, await parseLines(text, last?.lines));
+}
+
+/**
+ * Reads the map for a new leader: every line that parses, and the reason why readers refuse the map, if they do. Then
+ * lines may be missing.
+ */
+export async function recoverMap(object: MapObject | undefined) {
+  const text = await textOfMap(object);
+  if (typeof text !== "string") return { lines: new Map<string, HostLine>(), flaw: text };
+  return { lines: await parseLines(text), flaw: editedText(object, shortHash(text)) };
+}
+
+/** `revision`: that of the text. */
+function editedText(object: MapObject | undefined, revision: string): Reason | undefined {
+  return revision === object?.metadata.annotations?.[MAP_REVISION_KEY]
+    ? undefined
+    : malformed("is not as the leader wrote it: its revision is another one");
+}
+
+/** Number of lines between two looks at the clock. */
+const STEP = 100;
+
+/** Parses every valid line. Takes turns with other work on the thread. */
+export async function parseLines(
+  text: string,
+  known?: ReadonlyMap<string, HostLine>,
+): Promise<ReadonlyMap<string, HostLine>> {
+  const parser = new HostsParser(known);
+  const pause = timeSlices();
+  for (const [index, line] of text.split("\n").entries()) {
+    parser.read(line);
+    if (index % STEP === 0) await pause();
   }
-  return shards;
+  return parser.lines;
+}
+
+function malformed(text: string): Reason {
+  return { code: MALFORMED, text: `${MAP_NAME} ${text}` };
 }

@@ -53,7 +53,6 @@ const BAD: ReadonlyArray<readonly [what: string, text: string, said: RegExp]> = 
   ["no list of targets", document({ targets: {} }), /targets/],
   ["a name that no target can have", document({}, { ...TARGET, name: "A b" }), /targets\.0\.name/],
   ["an upstream with a space", document({}, { ...TARGET, upstream: "a b" }), /targets\.0\.upstream/],
-  ["no port", document({}, { ...TARGET, ports: [] }), /targets\.0\.ports/],
   ["a port that is none", document({}, { ...TARGET, ports: [{ ...TARGET.ports[0], listenPort: 0 }] }), /listenPort/],
   ["an address that is none", document({}, { ...TARGET, clusterIPs: ["x"] }), /clusterIPs/],
   ["an upstream address that is a name", document({}, { ...TARGET, upstreamIPs: ["lb.edge"] }), /upstreamIPs/],
@@ -89,7 +88,7 @@ for (const [what, bad, said] of COSTS_ITSELF) {
 }
 
 test("a target that became invalid stays unchanged, unless another one has its listen port now", () => {
-  const bad = { ...TARGET, ports: [] };
+  const bad = { ...TARGET, ports: [{ ...TARGET.ports[0], port: 0 }] };
   const parsed = parseTargets(document({ targets: [bad, OTHER] }), { targets: [TARGET] });
   assert.ok(!("code" in parsed));
   assert.deepEqual(parsed.targets, [OTHER, TARGET]);

@@ -26,7 +26,7 @@ const portSchema = object({
 export const targetSchema = object({
   name: targetName,
   upstream: upstreamName,
-  ports: v.pipe(v.array(portSchema), v.minLength(1), v.maxLength(MAX_TARGET_PORTS)),
+  ports: v.pipe(v.array(portSchema), v.maxLength(MAX_TARGET_PORTS)),
   upstreamIPs: v.optional(addresses),
   clusterIPs: addresses,
   unusedSince: v.optional(v.pipe(v.string(), v.check(isTime))),
@@ -50,7 +50,7 @@ interface PublishedPort extends Pick<Listener, "port" | "listenPort" | "upstream
   readonly upstreamIPs?: readonly string[] | undefined;
 }
 
-/** One relayed target, as published. */
+/** One target, as published. */
 export interface PublishedTarget {
   readonly name: string;
   /** Host name or IP literal. With `upstreamIPs` nobody looks it up, but the doctor shows it. */
@@ -62,8 +62,9 @@ export interface PublishedTarget {
    * target.
    */
   readonly upstreamIPs?: readonly string[] | undefined;
+  /** Empty: nobody relays the target. Its names lead to its own Service. */
   readonly ports: readonly PublishedPort[];
-  /** ClusterIPs of its front Service, when they are known. */
+  /** The addresses of its names: the ClusterIPs of its front Service, if known, or of the target's Service. */
   readonly clusterIPs: readonly string[];
   /** Since when no name has been mapped to it, RFC 3339. Missing while a name is mapped to it. */
   readonly unusedSince?: string | undefined;

@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { NO_VERSION } from "#lib/kube/fence.ts";
+import { NO_VERSION } from "#lib/kube/leader-client.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
 import { turns } from "#test/fakes/stopped-time.ts";
-import { endlessTerm } from "#test/fakes/term.ts";
 import { type PublishedTarget, renderTargets } from "./targets-format.ts";
 import { TargetsWriter } from "./targets-writer.ts";
 
@@ -32,19 +31,19 @@ async function rig(prepare: (parts: { api: MemoryKube }) => void = () => {}) {
     state.changes += 1;
   });
   await settle();
-  return { kube, log, store, state, fence: endlessTerm(kube.client) };
+  return { kube, log, store, state };
 }
 
 test("targets are written once, and count at once", async () => {
-  const { kube, store, state, fence } = await rig();
+  const { kube, store, state } = await rig();
   assert.deepEqual([store.synced, state.changes], [true, 1]);
   assert.deepEqual(store.published, { revision: "", targets: [] });
-  assert.equal(await store.write([TARGET], fence), true);
+  assert.equal(await store.write([TARGET]), true);
   const { text, targetsRevision } = renderTargets([TARGET]);
   assert.deepEqual(store.published, { version: 1, revision: targetsRevision, targets: [TARGET] });
-  assert.equal(await store.write([TARGET], fence), false);
+  assert.equal(await store.write([TARGET]), false);
   await settle();
-  assert.equal(await store.write([TARGET], fence), false);
+  assert.equal(await store.write([TARGET]), false);
   const metadata = { name: "switchback-targets", namespace: "sys", resourceVersion: NO_VERSION };
   const body = { apiVersion: "v1", kind: "ConfigMap", metadata, data: { "targets.json": text } };
   assert.deepEqual(kube.writes, [{ method: "APPLY", path: PATH, fieldManager: "switchback-controller", body }]);
@@ -52,8 +51,8 @@ test("targets are written once, and count at once", async () => {
 });
 
 test("a spoiled or deleted document is noticed, does not count, and is written again", async () => {
-  const { kube, log, store, state, fence } = await rig();
-  await store.write([TARGET], fence);
+  const { kube, log, store, state } = await rig();
+  await store.write([TARGET]);
   await settle();
   state.changes = 0;
   for (const spoil of [() => kube.put(PATH, { data: { "targets.json": "{" } }), () => kube.put(PATH, {})]) {
@@ -61,7 +60,7 @@ test("a spoiled or deleted document is noticed, does not count, and is written a
     await settle();
     assert.deepEqual(log.lines.at(-1)?.fields, { code: "targets-malformed" });
     assert.deepEqual(store.published.targets, [TARGET]);
-    assert.equal(await store.write([TARGET], fence), true);
+    assert.equal(await store.write([TARGET]), true);
     await settle();
   }
   const { length } = log.lines;
@@ -69,29 +68,47 @@ test("a spoiled or deleted document is noticed, does not count, and is written a
   await settle();
   assert.equal(log.lines.length, length, "that it is gone is nothing malformed");
   assert.deepEqual(store.published.targets, [TARGET]);
-  assert.equal(await store.write([TARGET], fence), true);
+  assert.equal(await store.write([TARGET]), true);
   assert.equal(state.changes, 5);
   await store.stop();
 });
 
 test("a refused write changes nothing and has to be repeated", async () => {
-  const { kube, store, fence } = await rig();
+  const { kube, store } = await rig();
   kube.onWrite = ({ path }) => {
     throw refusal(path, 503);
   };
-  await assert.rejects(store.write([TARGET], fence), /503/);
+  await assert.rejects(store.write([TARGET]), /503/);
   assert.deepEqual(store.published.targets, []);
   kube.onWrite = () => {};
-  assert.equal(await store.write([TARGET], fence), true);
+  assert.equal(await store.write([TARGET]), true);
+  await store.stop();
+});
+
+test("an edit that is seen before the answer to the own write is reverted", async () => {
+  const { kube, store } = await rig(({ api }) => {
+    const { apply } = api.client;
+    const late: typeof apply = async (...args) => {
+      const written = await apply(...args);
+      await settle();
+      api.put(PATH, { data: {} });
+      await settle();
+      return written as never;
+    };
+    Object.assign(api.client, { apply: late });
+  });
+  await store.write([TARGET]);
+  assert.equal(await store.write([TARGET]), true);
+  assert.equal(kube.writes.length, 2);
   await store.stop();
 });
 
 test("an earlier leader's publication is read, and not written again", async () => {
-  const { kube, store, fence } = await rig(({ api }) =>
+  const { kube, store } = await rig(({ api }) =>
     api.put(PATH, { data: { "targets.json": renderTargets([TARGET]).text } }),
   );
   assert.deepEqual(store.published.targets, [TARGET]);
-  assert.equal(await store.write([TARGET], fence), false);
+  assert.equal(await store.write([TARGET]), false);
   assert.deepEqual(kube.writes, []);
   await store.stop();
 });
@@ -115,7 +132,7 @@ test("only its own ConfigMap is read, and stopping ends the watch", async (t) =>
 });
 
 test("questions are published beside the targets, and a change of either is written", async () => {
-  const { kube, log, store, fence } = await rig();
+  const { kube, log, store } = await rig();
   const question = {
     target: "edge",
     port: 80,
@@ -128,7 +145,7 @@ test("questions are published beside the targets, and a change of either is writ
   } as const;
   const written: boolean[] = [];
   for (const questions of [[], [], [question], [question]]) {
-    written.push(await store.write([TARGET], fence, questions));
+    written.push(await store.write([TARGET], questions));
     await settle();
   }
   assert.deepEqual(written, [true, false, true, false]);

@@ -1,5 +1,5 @@
 import type { KubeClient } from "#lib/kube/client.ts";
-import { type Fence, type FencedObject, type Identity, identityOf } from "#lib/kube/fence.ts";
+import { FIELD_MANAGER, NO_VERSION } from "#lib/kube/leader-client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
@@ -14,7 +14,9 @@ interface RawConfigMap {
 }
 
 /** The last seen version of the ConfigMap. */
-interface Seen extends Identity {
+interface Seen {
+  readonly uid: string | undefined;
+  readonly resourceVersion: string | undefined;
   readonly text: string;
   /** Undefined if nothing is asked. */
   readonly questions: string | undefined;
@@ -27,12 +29,9 @@ interface TargetsWriterDeps {
   readonly log: Logger;
 }
 
-const FIELD_MANAGER = "switchback-controller";
-
 /** Publishes the targets. They tell the proxies where to listen, and the next leader what this one decided. */
 export class TargetsWriter {
   readonly #deps: TargetsWriterDeps;
-  readonly #object: FencedObject;
   #watcher: Informer<Seen> | undefined;
   #seen: Seen | undefined;
   /** The last document that parsed. */
@@ -42,9 +41,6 @@ export class TargetsWriter {
 
   constructor(deps: TargetsWriterDeps) {
     this.#deps = deps;
-    const { namespace } = deps;
-    const path = corePath("configmaps", namespace, TARGETS_NAME);
-    this.#object = { apiVersion: "v1", kind: "ConfigMap", namespace, name: TARGETS_NAME, path };
   }
 
   start(onChange: () => void): void {
@@ -82,33 +78,24 @@ export class TargetsWriter {
   }
 
   /**
-   * Makes the versions that earlier terms know outdated. Afterwards the published document is current. Throws the
-   * errors of `Fence.take`.
-   */
-  async take(fence: Fence): Promise<void> {
-    await fence.take(this.#object, this.#seen);
-  }
-
-  /**
    * Writes the targets and the questions, unless they are already published. `questions` is undefined if nothing is
-   * ever asked. Returns whether it wrote. Throws the errors of `Fence.write`.
+   * ever asked. Returns whether it wrote. Throws the API server's errors: with status 409 if the document is not the
+   * version that was seen last.
    */
-  async write(
-    targets: readonly PublishedTarget[],
-    fence: Fence,
-    questions?: readonly HeaderQuestion[],
-  ): Promise<boolean> {
+  async write(targets: readonly PublishedTarget[], questions?: readonly HeaderQuestion[]): Promise<boolean> {
     const { client, namespace } = this.#deps;
     const { text } = renderTargets(targets);
     const asked = questions && renderQuestions(questions);
     if (text === this.#seen?.text && asked === this.#seen.questions) return false;
-    const written = await fence.write(this.#object, this.#seen, async (precondition) => {
-      const metadata = { name: TARGETS_NAME, namespace, ...precondition };
-      const data = { [TARGETS_KEY]: text, ...(asked !== undefined && { [QUESTIONS_KEY]: asked }) };
-      const object = { apiVersion: "v1", kind: "ConfigMap", metadata, data };
-      return await client.apply<RawConfigMap>(this.#object.path, object, { fieldManager: FIELD_MANAGER, force: true });
-    });
-    this.#take(viewTargets(written));
+    const base = this.#seen;
+    const { uid, resourceVersion = NO_VERSION } = base ?? {};
+    const metadata = { name: TARGETS_NAME, namespace, resourceVersion, ...(uid && { uid }) };
+    const data = { [TARGETS_KEY]: text, ...(asked !== undefined && { [QUESTIONS_KEY]: asked }) };
+    const object = { apiVersion: "v1", kind: "ConfigMap", metadata, data };
+    const path = corePath("configmaps", namespace, TARGETS_NAME);
+    const written = await client.apply<RawConfigMap>(path, object, { fieldManager: FIELD_MANAGER, force: true });
+    // Once the watch has another version, it shows this write or a later one. The answer may be older than that.
+    if (this.#seen === base) this.#take(viewTargets(written));
     return true;
   }
 
@@ -137,5 +124,6 @@ export class TargetsWriter {
 }
 
 function viewTargets({ metadata, data }: RawConfigMap): Seen {
-  return { ...identityOf(metadata), text: data?.[TARGETS_KEY] ?? "", questions: data?.[QUESTIONS_KEY] };
+  const { uid, resourceVersion } = metadata;
+  return { uid, resourceVersion, text: data?.[TARGETS_KEY] ?? "", questions: data?.[QUESTIONS_KEY] };
 }

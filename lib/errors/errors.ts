@@ -17,7 +17,7 @@ type ErrorCode =
   /** Stored data cannot be parsed. */
   | "data-corrupt"
   /** A certificate or key does not load or does not match. */
-  | "cert-invalid"
+  | "pair-invalid"
   /** The uninstall cannot continue: pods hold addresses that would be reassigned, or a controller still runs. */
   | "still-held"
   /** The API server gets no answer from the webhook. */

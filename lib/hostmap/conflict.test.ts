@@ -18,9 +18,9 @@ function planOf(...objects: ReadonlyArray<readonly [object: string, claims: read
 
 /** Makes the plan that of a leader whose map has these names, each with its holder and the target `edge`. */
 function publish(plan: Plan, holders: Readonly<Record<string, string>>): void {
-  const lineOf = (holder: string | undefined) =>
-    holder === undefined ? undefined : { addresses: ["10.96.0.1"], order: 1, holder, target: "edge" };
-  plan.setPublished((name) => lineOf(holders[name]), Object.keys(holders));
+  const lineOf = (name: string, holder: string | undefined) =>
+    holder === undefined ? undefined : { name, addresses: ["10.96.0.1"], order: 1, holder, target: "edge" };
+  plan.setPublished((name) => lineOf(name, holders[name]), Object.keys(holders));
 }
 
 function codes(plan: Plan): Record<string, string> {

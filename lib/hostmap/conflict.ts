@@ -66,6 +66,25 @@ export function winnerOf(
   );
 }
 
+/** Whether another namespace claims the name for another target, and neither DNS nor the map decides. */
+export function isDisputed(
+  winner: IndexedClaim | undefined,
+  claims: readonly IndexedClaim[],
+  line: PublishedLine | undefined,
+): boolean {
+  if (winner === undefined || winner.claim.verified || line?.holder !== undefined) return false;
+  const { from, target } = winner.claim;
+  return claims.some(
+    ({ part, claim }) => part === "wants" && claim.from.namespace !== from.namespace && claim.target !== target,
+  );
+}
+
+/** The reason for a disputed name after the map was lost. */
+export const LOST: Reason = {
+  code: "map-lost",
+  text: "another namespace claims the name, too, and the map that named its holder is lost; wait ten minutes",
+};
+
 /**
  * Who may take a name that nobody has: not a claim that is younger than one of another namespace that does without a
  * mapping, or is not decided yet, unless DNS leads to its target.
@@ -153,4 +172,12 @@ export function compareClaims(a: IndexedClaim, b: IndexedClaim): number {
     compareNames(a.claim.from.name, b.claim.from.name) ||
     compareNames(a.object, b.object)
   );
+}
+
+/** Code of the warning about a name that stays mapped although its object has no evidence of the target any more. */
+export const KEPT = "kept";
+
+/** Returns the warning of the status about a kept name. */
+export function keptWarning({ code, text }: Reason): Reason {
+  return { code: KEPT, text: `it stays mapped, and a fresh install would not map it: ${text} (${code})` };
 }

@@ -3,10 +3,17 @@ import { test } from "node:test";
 import { goodNames } from "#test/arbitraries.ts";
 import { fc } from "#test/property.ts";
 import { compareNames } from "./hostnames.ts";
-import { parseHosts, renderHosts } from "./hosts-text.ts";
+import { HostsParser, parseHosts, renderHosts } from "./hosts-text.ts";
+import type { HostLine } from "./types.ts";
 
 const V4 = "198.51.100.9";
 const V6 = "2001:db8::9";
+
+function parsed(text: string): HostLine[] {
+  const parser = new HostsParser();
+  for (const line of text.split("\n")) parser.read(line);
+  return [...parser.lines.values()];
+}
 
 test("there is one line per address and name, and wildcards are comments", () => {
   const text = renderHosts([
@@ -25,65 +32,50 @@ test("there is one line per address and name, and wildcards are comments", () =>
   );
 });
 
-test("the order and the holder of a name are a comment at the end of its first line, and are read from there", () => {
-  const text = renderHosts([
-    { name: "*.example.com", addresses: [V4], order: 7 },
-    { name: "a.example.com", addresses: [V4, V6], order: 12, holder: "shop" },
-    { name: "b.example.com", addresses: [V4], order: 0 },
-    { name: "c.example.com", addresses: [V4], order: 0, holder: "shop" },
-  ]);
+test("the holder of a name is the comment of its lines, and is read from there; lines keep their order", () => {
+  const lines: readonly HostLine[] = [
+    { name: "z.example.com", addresses: [V4], holder: "shop" },
+    { name: "*.example.com", addresses: [V4] },
+    { name: "**.example.com", addresses: [V4, V6], holder: "edge" },
+    { name: "a.example.com", addresses: [V4, V6], holder: "shop" },
+  ];
+  const text = renderHosts(lines);
   assert.equal(
     text,
     [
-      `#wildcard ${V4} *.example.com #7`,
-      `${V4} a.example.com #12 shop`,
-      `${V6} a.example.com`,
-      `${V4} b.example.com`,
-      `${V4} c.example.com #0 shop`,
+      `${V4} z.example.com # shop`,
+      `#wildcard ${V4} *.example.com`,
+      `#wildcard ${V4} **.example.com # edge`,
+      `#wildcard ${V6} **.example.com # edge`,
+      `${V4} a.example.com # shop`,
+      `${V6} a.example.com # shop`,
       "",
     ].join("\n"),
   );
-  const orders = new Map<string, number>();
-  const holders = new Map<string, string>();
-  const names = [...parseHosts(text, orders, holders).keys()];
-  assert.deepEqual(names, ["*.example.com", "a.example.com", "b.example.com", "c.example.com"]);
   assert.deepEqual(
-    [...holders],
-    [
-      ["a.example.com", "shop"],
-      ["c.example.com", "shop"],
-    ],
-  );
-  assert.deepEqual(
-    [...orders],
-    [
-      ["*.example.com", 7],
-      ["a.example.com", 12],
-      ["c.example.com", 0],
-    ],
+    parsed(text),
+    lines.map(({ holder, ...line }) => ({ ...line, holder })),
   );
 });
 
-test("a wildcard at any depth has its own comment", () => {
+test("lines that an earlier text had are used again, others are read", () => {
+  const before = new HostsParser();
   const text = renderHosts([
-    { name: "*.example.com", addresses: [V4], order: 7 },
-    { name: "**.example.com", addresses: [V4, V6], order: 8 },
+    { name: "a.example.com", addresses: [V4], holder: "shop" },
+    { name: "b.example.com", addresses: [V4, V6], holder: "shop" },
+    { name: "c.example.com", addresses: [V4], holder: "shop" },
+    { name: "d.example.com", addresses: [V4], holder: "shop" },
   ]);
-  const lines = [
-    `#wildcard ${V4} *.example.com #7`,
-    `#wildcard ${V4} **.example.com #8`,
-    `#wildcard ${V6} **.example.com`,
-  ];
-  assert.equal(text, `${lines.join("\n")}\n`);
-  const orders = new Map<string, number>();
-  assert.deepEqual(
-    [...parseHosts(text, orders)],
-    [
-      ["*.example.com", [V4]],
-      ["**.example.com", [V4, V6]],
-    ],
-  );
-  assert.equal(orders.get("**.example.com"), 8);
+  for (const line of text.split("\n")) before.read(line);
+  const after = new HostsParser(before.lines);
+  const changed = text
+    .replace(`${V4} c.example.com # shop`, `${V4} c.example.com # edge`)
+    .replace(`${V4} d.`, `${V6} d.`);
+  for (const line of changed.split("\n")) after.read(line);
+  const [a, b, c, d] = after.lines.values();
+  assert.equal(a, before.lines.get("a.example.com"));
+  assert.equal(b, before.lines.get("b.example.com"));
+  assert.deepEqual([c?.holder, d?.addresses], ["edge", [V6]]);
 });
 
 for (const line of [
@@ -95,11 +87,9 @@ for (const line of [
   test(`no wildcard at any depth: ${line}`, () => assert.equal(parseHosts(`${line}\n`).size, 0));
 }
 
-test("an invalid order is not read", () => {
-  for (const comment of ["#", "# 5", "#0", "#05", "#-1", "#1e3", "#1234567890123456", "#5 X", "#5 a b", "#5#6", "5"]) {
-    const orders = new Map<string, number>();
-    assert.equal(parseHosts(`${V4} a.example.com ${comment}\n`, orders).has("a.example.com"), true, comment);
-    assert.equal(orders.size, 0, comment);
+test("a comment that is no namespace names no holder", () => {
+  for (const comment of ["#", "#shop", "# Shop", "# shop ", "# -shop", `# ${"a".repeat(64)}`, "# a b", "# shop.x"]) {
+    assert.deepEqual(parsed(`${V4} a.example.com ${comment}`)[0]?.holder, undefined, comment);
   }
 });
 
@@ -121,16 +111,6 @@ const FILES: ReadonlyArray<readonly [what: string, text: string, expected: Recor
 for (const [what, text, expected] of FILES) {
   test(`read: ${what}`, () => assert.deepEqual(Object.fromEntries(parseHosts(text)), expected));
 }
-
-test("a line of a shard has one name; the rest of the line is skipped, however long it is", () => {
-  const text = `192.0.2.1 a.example.com b.example.com\n\n192.0.2.2 a.example.com ${"1 ".repeat(9)}#7\n:: a.b\n`;
-  const orders = new Map<string, number>();
-  assert.deepEqual(Object.fromEntries(parseHosts(text, orders)), {
-    "a.example.com": ["192.0.2.1", "192.0.2.2"],
-    "a.b": ["::"],
-  });
-  assert.deepEqual([...orders], [["a.example.com", 7]]);
-});
 
 test("an invalid address is skipped, and so is one that the API server rejects", () => {
   const bad = [
@@ -176,6 +156,12 @@ test("property: rendered lines are parsed back unchanged", () => {
       );
     }),
   );
+});
+
+test("a name gets the first 16 addresses of a text", () => {
+  const addresses = Array.from({ length: 40 }, (_, at) => `198.51.100.${at}`);
+  const text = addresses.map((address) => `${address} a.example.com`).join("\n");
+  assert.deepEqual(parseHosts(text).get("a.example.com"), addresses.slice(0, 16));
 });
 
 test("property: the parser returns no name or address that is not in the text", () => {

@@ -1,105 +1,141 @@
 import { parseHostname } from "./hostnames.ts";
+import type { HostLine } from "./types.ts";
 import { ANY_DEPTH, isWildcard } from "./wildcards.ts";
-
-/** One published name and its addresses (one, or two when dual-stack). */
-export interface HostLine {
-  readonly name: string;
-  readonly addresses: readonly string[];
-  /** When the name was first published, as a sequence number. 0 or missing: unknown. */
-  readonly order?: number;
-  /** The namespace that has the name. Missing: unknown. */
-  readonly holder?: string | undefined;
-}
 
 /** A hosts file cannot contain a wildcard. So a wildcard is a comment, which writers of DNS read and resolvers skip. */
 const WILDCARD_PREFIX = "#wildcard ";
-/**
- * A line may end with the order of its name and the namespace that has it: ` #12 shop`. Other readers of hosts files
- * see a comment.
- */
-const ORIGIN = / #(0(?= [a-z0-9])|[1-9][0-9]{0,14})(?: ([a-z0-9-]{1,63}))?\s*$/;
-/** Number of characters of the shortest line with a name, such as `:: a.b`. */
-const SHORTEST_LINE = 6;
+/** The comment at the end of a line is the namespace that has the name. Other readers of hosts files skip it. */
+const HOLDER = / # ([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)$/;
 
 /**
  * Renders names as hosts(5) text, with one line per address and name, so people can grep it and DNS servers can load
- * it. The caller passes the lines in name order. The first line of a name ends with its order and its holder.
+ * it. The order of the lines is the order of the names.
  */
 export function renderHosts(lines: Iterable<HostLine>): string {
   const parts: string[] = [];
-  for (const { name, addresses, order = 0, holder } of lines) {
+  for (const { name, addresses, holder } of lines) {
     const prefix = isWildcard(name) ? WILDCARD_PREFIX : "";
-    const isKnown = order > 0 || holder !== undefined;
-    const origin = isKnown ? ` #${order}${holder === undefined ? "" : ` ${holder}`}\n` : "\n";
-    for (const [index, address] of addresses.entries()) {
-      parts.push(prefix, address, " ", name, index === 0 ? origin : "\n");
-    }
+    const comment = commentOf({ holder });
+    for (const address of addresses) parts.push(prefix, address, " ", name, comment, "\n");
   }
   // join() allocates one flat string. Repeated concatenation would keep every part in memory, several times the size.
   return parts.join("");
 }
 
+function commentOf({ holder }: Pick<HostLine, "holder">): string {
+  return holder === undefined ? "" : ` # ${holder}`;
+}
+
 /**
  * Parses hosts(5) text: the published map, or a user's file (several names per line, comments). Addresses of one name
- * are collected in line order. Invalid addresses and names are skipped, because the result ends up in a pod's hosts
- * file. Pass `orders` only for a shard of the map. It receives the order of each name that has one, and `holders` the
- * namespace that has it. Each line of a shard has one name, and the rest of the line is skipped.
+ * are collected in line order, at most 16. Invalid addresses and names are skipped, because the result ends up in a
+ * pod's hosts file.
  */
-export function parseHosts(
-  text: string,
-  orders?: Map<string, number>,
-  holders?: Map<string, string>,
-): Map<string, readonly string[]> {
-  const found = new Map<string, string[]>();
-  for (const raw of text.split("\n")) {
-    if (raw.length < SHORTEST_LINE) continue;
-    const { wildcard, address, names } = readHostsLine(raw, orders === undefined ? undefined : 1);
-    if (!isAddress(address)) continue;
-    const added = names.flatMap((name) => addEntry(found, name, { address, wildcard }) ?? []);
-    if (orders !== undefined) readOrigin(raw, added, orders, holders);
-  }
-  return withSharedAddresses(found);
+export function parseHosts(text: string): Map<string, readonly string[]> {
+  const parser = new HostsParser();
+  for (const line of text.split("\n")) parser.read(line);
+  return new Map(Array.from(parser.lines.values(), ({ name, addresses }) => [name, addresses]));
 }
 
-function readOrigin(
-  line: string,
-  names: readonly string[],
-  orders: Map<string, number>,
-  holders: Map<string, string> | undefined,
-): void {
-  const [, order, holder] = ORIGIN.exec(line) ?? [];
-  if (order === undefined) return;
-  for (const name of names) {
-    orders.set(name, Number(order));
-    if (holder !== undefined) holders?.set(name, holder);
+/** Parses hosts(5) text line by line. */
+export class HostsParser {
+  /** The names so far, in the order of their first lines. */
+  readonly lines = new Map<string, HostLine>();
+  readonly #known: ReadonlyMap<string, HostLine>;
+  /** Equal lists of addresses are one list, because most names have the same few addresses. Empty: invalid. */
+  readonly #lists = new Map<string, readonly string[]>();
+
+  /** `known` are lines of an earlier text. A name that they have is valid, and an equal line is used again. */
+  constructor(known: ReadonlyMap<string, HostLine> = new Map()) {
+    this.#known = known;
+    for (const { addresses } of known.values()) this.#lists.set(addresses.join(" "), addresses);
+  }
+
+  read(raw: string): void {
+    if (this.#readKnown(raw)) return;
+    const { wildcard, address, names } = readHostsLine(raw);
+    if (names.length === 0 || this.#listOf(address).length === 0) return;
+    const [, holder] = HOLDER.exec(raw) ?? [];
+    for (const written of names) this.#add(written, { wildcard, address, holder });
+  }
+
+  /** Reads a line that `known` has, as `renderHosts` writes it. A new map has few other lines. */
+  #readKnown(raw: string): boolean {
+    const start = raw.indexOf(" ") + 1;
+    const space = raw.indexOf(" ", start);
+    const end = space === -1 ? raw.length : space;
+    const known = this.#known.get(raw.slice(start, end));
+    if (known === undefined || known.addresses.length > 1 || this.lines.has(known.name)) return false;
+    const isSame = raw.slice(0, start - 1) === known.addresses[0] && raw.slice(end) === commentOf(known);
+    if (isSame) this.lines.set(known.name, known);
+    return isSame;
+  }
+
+  #add(
+    written: string,
+    {
+      wildcard,
+      address,
+      holder,
+    }: { readonly wildcard: boolean; readonly address: string; readonly holder: string | undefined },
+  ): void {
+    const name = this.#nameOf(written, wildcard);
+    if (name === undefined) return;
+    const before = this.lines.get(name);
+    const has = before?.addresses ?? [];
+    if (has.length === MAX_ADDRESSES || has.includes(address)) return;
+    const addresses = this.#listOf([...has, address].join(" "));
+    const known = this.#known.get(name);
+    const isSame = known?.addresses === addresses && known.holder === holder;
+    // A part of a text retains the whole text, so the name is copied.
+    const line = isSame ? known : { name: known?.name ?? copyOf(name), addresses, holder: holder && copyOf(holder) };
+    this.lines.set(line.name, line);
+  }
+
+  /**
+   * Returns the name in lower case, because the API server rejects a pod with upper case. Undefined: the name is
+   * invalid.
+   */
+  #nameOf(written: string, wildcard: boolean): string | undefined {
+    if (isWildcard(written) === wildcard && this.#known.has(written)) return written;
+    const anyDepth = written.startsWith(ANY_DEPTH);
+    const parsed = parseHostname(anyDepth ? written.slice(1) : written);
+    if (parsed.kind !== (wildcard ? "wildcard" : "name") || (anyDepth && !wildcard)) return undefined;
+    return anyDepth ? `*${parsed.name}` : parsed.name;
+  }
+
+  /** `joined` are addresses, separated by spaces. All but the last one have been read before. */
+  #listOf(joined: string): readonly string[] {
+    const known = this.#lists.get(joined);
+    if (known !== undefined) return known;
+    const copied = copyOf(joined).split(" ");
+    const list = isAddress(copied.at(-1) ?? "") ? copied : [];
+    // Somebody else's text may have any number of addresses.
+    if (list.length <= 2 && this.#lists.size < MAX_LISTS) this.#lists.set(joined, list);
+    return list;
   }
 }
 
 /**
- * Returns the fields of one line as written, with at most `maxNames` names. For an empty line or a comment, the
- * address is "" and there are no names.
+ * Maximum number of addresses of one name. The map has two, a user's file may have some more. Each one takes time for
+ * all before it.
  */
-export function readHostsLine(raw: string, maxNames?: number): { wildcard: boolean; address: string; names: string[] } {
+const MAX_ADDRESSES = 16;
+/** Maximum number of lists of addresses that are kept for later lines. */
+const MAX_LISTS = 10_000;
+
+function copyOf(text: string): string {
+  return JSON.parse(JSON.stringify(text));
+}
+
+/**
+ * Returns the fields of one line as written. For an empty line or a comment, the address is "" and there are no names.
+ */
+export function readHostsLine(raw: string): { wildcard: boolean; address: string; names: string[] } {
   const wildcard = raw.startsWith(WILDCARD_PREFIX);
-  const line = wildcard ? raw.slice(WILDCARD_PREFIX.length) : (raw.split("#", 1)[0] ?? "");
-  const [address = "", ...names] = line.trim().split(/\s+/, maxNames && maxNames + 1);
+  const line = (wildcard ? raw.slice(WILDCARD_PREFIX.length) : raw).split("#", 1)[0] ?? "";
+  const [address = "", ...names] = line.trim().split(/\s+/);
   return { wildcard, address, names };
-}
-
-/**
- * Shares equal lists of addresses, because most names have the same few addresses. The strings are copies that do not
- * retain the whole text.
- */
-function withSharedAddresses(found: ReadonlyMap<string, readonly string[]>): Map<string, readonly string[]> {
-  const lists = new Map<string, readonly string[]>();
-  const shared = new Map<string, readonly string[]>();
-  for (const [name, addresses] of found) {
-    const key = JSON.stringify(addresses);
-    const list = lists.get(key) ?? (JSON.parse(key) as string[]);
-    lists.set(key, list);
-    shared.set(name, list);
-  }
-  return shared;
 }
 
 const IPV4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/;
@@ -107,23 +143,4 @@ const IPV4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/;
 /** Whether the API server accepts the IP literal in hostAliases. It rejects the whole pod for an invalid one. */
 export function isAddress(text: string): boolean {
   return IPV4.test(text) || (/^[0-9a-fA-F:.]+$/.test(text) && URL.canParse(`http://[${text}]/`));
-}
-
-/**
- * Adds a name in lower case, because the API server rejects a pod with upper case. Returns the added name, or
- * undefined if it is invalid.
- */
-function addEntry(
-  found: Map<string, string[]>,
-  written: string,
-  { address, wildcard }: { readonly address: string; readonly wildcard: boolean },
-): string | undefined {
-  const anyDepth = written.startsWith(ANY_DEPTH);
-  const parsed = parseHostname(anyDepth ? written.slice(1) : written);
-  if (parsed.kind !== (wildcard ? "wildcard" : "name") || (anyDepth && !wildcard)) return undefined;
-  const name = anyDepth ? `*${parsed.name}` : parsed.name;
-  const addresses = found.get(name);
-  if (addresses === undefined) found.set(name, [address]);
-  else if (!addresses.includes(address)) addresses.push(address);
-  return name;
 }

@@ -36,8 +36,8 @@ export const RESTARTED_KEY = "switchback.dev/restartedAt";
 /** Annotation of a namespace, set by the cluster admin: the domains that its objects may claim. */
 export const DOMAINS_KEY = "switchback.dev/domains";
 /**
- * Label of the ConfigMaps that hold the map. Also an annotation of a load balancer's Service, set by its admin. It
- * says when the names that lead to the load balancer are mapped.
+ * Annotation of a load balancer's Service, set by its admin. It says when the names that lead to the load balancer are
+ * mapped.
  */
 export const MAP_KEY = "switchback.dev/map";
 /**
@@ -45,10 +45,12 @@ export const MAP_KEY = "switchback.dev/map";
  * its names.
  */
 export const TARGET_KEY = "switchback.dev/target";
-/** Written on the map's state: the current removal hold, as JSON. */
+/** Written on the map: the version of its format, a hash of its text, and the time of the publication (RFC 3339). */
+export const MAP_VERSION_KEY = "switchback.dev/map-version";
+export const MAP_REVISION_KEY = "switchback.dev/map-revision";
+export const MAP_TIME_KEY = "switchback.dev/published";
+/** Written on the map: the current removal hold, as JSON. */
 export const HOLD_KEY = "switchback.dev/hold";
-/** Written on the map's state by `switchback confirm`: the id of the hold to release. */
-export const CONFIRM_KEY = "switchback.dev/confirm";
 
 interface UserKey {
   readonly on: "label" | "annotation";

@@ -1,11 +1,21 @@
 import type { ClaimPolicy, EvaluatedClaim } from "./claim-policy.ts";
-import { conflictOf, type IndexedClaim, keepsAway, oldestOfTwo, partOf, winnerOf } from "./conflict.ts";
+import {
+  conflictOf,
+  type IndexedClaim,
+  isDisputed,
+  keepsAway,
+  keptWarning,
+  LOST,
+  oldestOfTwo,
+  partOf,
+  winnerOf,
+} from "./conflict.ts";
 import { parentsOf } from "./hostnames.ts";
 import { addTo, getOrAdd, removeFrom } from "./multi-map.ts";
 import { NamespaceQuotas, UNPUBLISHED } from "./namespace-quotas.ts";
 import type { PublishedLine } from "./published-names.ts";
 import { SteadyTargets } from "./steady-targets.ts";
-import type { ClaimDecision, ObjectRef, Reason } from "./types.ts";
+import type { ClaimDecision, ObjectRef, Reason, ReportedClaim } from "./types.ts";
 import { isWildcard } from "./wildcards.ts";
 
 /** The target of a name, and the object that won it. */
@@ -20,20 +30,6 @@ export interface PlannedName {
   readonly anyDepth?: true;
 }
 
-/** A claim for the status: the name (as written, if invalid) and the decision. */
-export interface ReportedClaim {
-  readonly name: string;
-  readonly wildcard: boolean;
-  readonly from: ObjectRef;
-  /** creationTimestamp of the object. */
-  readonly since: string;
-  readonly decision: ClaimDecision;
-  /** A problem of a mapped name: a Service with that name was created later, or its target lacks something. */
-  readonly warning?: Reason | undefined;
-}
-
-/** Code of the warning about a name that stays mapped although its object has no evidence of the target any more. */
-export const KEPT = "kept";
 /**
  * The desired mapping, updated incrementally: a change of one object costs only its own names.
  *
@@ -61,6 +57,8 @@ export class Plan {
   /** The published line of a name; undefined: not published, or this replica does not lead. */
   #published: (name: string) => PublishedLine | undefined = () => undefined;
   readonly #steady = new SteadyTargets();
+  /** Until when disputed names wait, because the map was lost. Undefined: they do not wait. */
+  #lostUntil: number | undefined;
   #dirtyNames = new Set<string>();
   #touched = new Set<string>();
   /**
@@ -128,6 +126,15 @@ export class Plan {
   }
 
   /**
+   * Nobody knows any more which namespace has a name. Until `until`, a name is not planned if namespaces claim it for
+   * different targets, unless DNS decides. `until` is in milliseconds, by the clock of `takeChanges`.
+   */
+  loseHolders(until: number | undefined): void {
+    this.#lostUntil = until;
+    for (const name of this.#contested.keys()) this.#dirtyNames.add(name);
+  }
+
+  /**
    * Returns the names whose plan changed since the last call, with the new plan. Undefined: the name is no longer
    * wanted. `now` is in milliseconds, by any monotonic clock.
    */
@@ -137,6 +144,7 @@ export class Plan {
       for (const each of this.#byName.get(name) ?? []) this.#followGuard(each, "add");
     }
     for (const name of this.#steady.takeDue(now)) this.#dirtyNames.add(name);
+    if (now >= (this.#lostUntil ?? Number.POSITIVE_INFINITY)) this.loseHolders(undefined);
     const changes = new Map<string, PlannedName | undefined>();
     for (const name of this.#dirtyNames) {
       const before = this.#planned.get(name);
@@ -163,7 +171,8 @@ export class Plan {
 
   /** When `takeChanges` must be called again if nothing else changes. */
   nextDeadline(): number | undefined {
-    return this.#steady.nextDeadline();
+    const times = [this.#steady.nextDeadline(), this.#lostUntil].filter((time) => time !== undefined);
+    return times.length === 0 ? undefined : Math.min(...times);
   }
 
   /** Returns the objects whose decisions may have changed since the last call: they or one of their names changed. */
@@ -366,7 +375,9 @@ export class Plan {
 
   #winner(name: string): IndexedClaim | undefined {
     const claims = this.#rivalsFor(name).filter((indexed) => this.#isWithinQuota(indexed));
-    return winnerOf(claims, this.#published(name), (indexed) => this.#counts(indexed));
+    const winner = winnerOf(claims, this.#published(name), (indexed) => this.#counts(indexed));
+    const waits = this.#lostUntil !== undefined && isDisputed(winner, claims, this.#published(name));
+    return waits ? undefined : winner;
   }
 
   /**
@@ -401,13 +412,9 @@ export class Plan {
     const known = this.#dirtyNames.has(name) ? undefined : this.#contested.get(name);
     const winner = known === undefined ? this.#winner(name) : (known ?? undefined);
     if (winner?.claim.target === claim.target) return undefined;
+    if (winner === undefined && this.#lostUntil !== undefined && indexed.part === "wants") return LOST;
     return conflictOf(indexed, winner, { claims: this.#rivalsFor(name), line: this.#published(name) });
   }
-}
-
-/** Returns the warning of the status about a kept name. */
-function keptWarning({ code, text }: Reason): Reason {
-  return { code: KEPT, text: `it stays mapped, and a fresh install would not map it: ${text} (${code})` };
 }
 
 function samePlan(a: PlannedName | undefined, b: PlannedName | undefined): boolean {

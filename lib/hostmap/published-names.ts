@@ -1,10 +1,9 @@
 import { RemovalGuard, type RemovalHold, type RemovalRules } from "./removal-guard.ts";
-import type { Reason } from "./types.ts";
+import type { HostLine } from "./types.ts";
 
 /** A name of the map. */
-export interface PublishedLine {
-  readonly addresses: readonly string[];
-  /** When the name was first published, as a sequence number. 0: before orders were stored. */
+export interface PublishedLine extends HostLine {
+  /** The position of the name among all that this replica has seen, in the order of their first publication. */
   readonly order: number;
   /** The namespace that has the name. Undefined: unknown. */
   readonly holder: string | undefined;
@@ -19,7 +18,7 @@ export type Wanted = Pick<PublishedLine, "addresses"> & Partial<Pick<PublishedLi
  * The published names, and those that are about to be removed:
  *
  *   wanted ──> line ──(vanished)──> leaving ──(vanishMs)──> gone
- *                └──────(back)────────┘  └─(more than half at once)─> held ──(holdMs or confirm)──> gone
+ *                └──────(back)────────┘  └─(more than half at once)─> held ──(holdMs)──> gone
  *
  * Additions and changed addresses are always published at once: a hold must not delay a new certificate.
  *
@@ -30,8 +29,9 @@ export class PublishedNames {
   readonly #rules: RemovalRules;
   readonly #heirOf: (name: string) => Wanted | undefined;
   readonly #lines = new Map<string, PublishedLine>();
-  /** The order of the next published names. Names that are published together share it. */
-  #nextOrder = 1;
+  #nextOrder = 0;
+  /** The name whose heir is searched. It has no line meanwhile. */
+  #passing: string | undefined;
   readonly #leaving = new Map<string, number>();
   /** Names that other namespaces keep, with the time when the last claim of their holder was removed. */
   readonly #abandoned = new Map<string, number>();
@@ -45,12 +45,9 @@ export class PublishedNames {
     this.#guard = new RemovalGuard(rules);
   }
 
-  /** Loads the names that an earlier leader published, before the first reconcile. */
-  load(lines: Iterable<readonly [string, PublishedLine]>): void {
-    for (const [name, line] of lines) {
-      this.#lines.set(name, line);
-      this.#nextOrder = Math.max(this.#nextOrder, line.order + 1);
-    }
+  /** Loads the names that an earlier leader published, in their order, before the first reconcile. */
+  load(lines: Iterable<Omit<PublishedLine, "order">>): void {
+    for (const line of lines) this.#lines.set(line.name, { ...line, order: this.#nextOrder++ });
   }
 
   /**
@@ -64,7 +61,8 @@ export class PublishedNames {
     if (!stays || holder === line.holder) this.#abandoned.delete(name);
     else if (!this.#abandoned.has(name)) this.#abandoned.set(name, now);
     if (addresses.length === 0) return;
-    const next = { addresses, order: line?.order ?? this.#nextOrder, holder: stays ? line.holder : holder, target };
+    const order = line?.order ?? this.#nextOrder++;
+    const next = { name, addresses, order, holder: stays ? line.holder : holder, target };
     this.#lines.set(name, next);
     if (line === undefined || line.holder !== next.holder || !sameAddresses(line.addresses, addresses)) {
       this.#changed.add(name);
@@ -85,28 +83,19 @@ export class PublishedNames {
     if (this.#guard.mayRemove(this.#leaving.size, this.#lines.size, now)) this.#removeDue(now);
     const changed = this.#changed;
     this.#changed = new Set();
-    if (changed.size > 0) this.#nextOrder += 1;
     return changed;
-  }
-
-  /** Executes a held removal at once, if `id` is that of the current hold. */
-  confirm(id: string): Reason | undefined {
-    const refusal = this.#guard.confirm(id);
-    if (refusal !== undefined) return refusal;
-    for (const name of this.#leaving.keys()) this.#end(name);
-    return undefined;
   }
 
   /** The line of a name, or undefined if it is not published. */
   lineOf(name: string): PublishedLine | undefined {
-    return this.#lines.get(name);
+    return name === this.#passing ? undefined : this.#lines.get(name);
   }
 
   get size(): number {
     return this.#lines.size;
   }
 
-  /** The published names with their lines. */
+  /** The published names with their lines, in the order of their first publication. */
   get lines(): ReadonlyMap<string, PublishedLine> {
     return this.#lines;
   }
@@ -154,13 +143,15 @@ export class PublishedNames {
     if (line === undefined) return;
     this.#changed.add(name);
     // The heir is found as if nobody had the name.
-    this.#lines.delete(name);
+    this.#passing = name;
     const { addresses = [], holder, target } = this.#heirOf(name) ?? {};
+    this.#passing = undefined;
     const known = addresses.length === 0 && target !== undefined && target === line.target ? line.addresses : addresses;
     if (known.length > 0) {
       this.#leaving.delete(name);
-      this.#lines.set(name, { addresses: known, order: line.order, holder, target });
+      this.#lines.set(name, { ...line, addresses: known, holder, target });
     } else if (this.#leaving.has(name)) this.#lines.set(name, { ...line, holder: undefined, target: undefined });
+    else this.#lines.delete(name);
   }
 }
 

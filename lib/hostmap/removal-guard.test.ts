@@ -18,7 +18,7 @@ test("a removal of more than half of at least guardNames is held, but not of hal
 });
 
 test("a hold has its start, its end and the numbers of its names", () => {
-  const hold = { id: "rs", since: START, until: START + 300, names: 6, of: 10 };
+  const hold = { since: START, until: START + 300, names: 6, of: 10 };
   assert.deepEqual(holding().describe(6, 10), hold);
   assert.deepEqual(holding().until, START + 300);
   assert.deepEqual([new RemovalGuard(RULES).describe(6, 10), new RemovalGuard(RULES).until], [undefined, undefined]);
@@ -31,7 +31,7 @@ test("a hold keeps its start while removals stay suspicious, and ends when enoug
   assert.equal(guard.mayRemove(5, 10, START + 60), true);
   assert.equal(guard.describe(5, 10), undefined);
   assert.equal(guard.mayRemove(6, 10, START + 70), false);
-  assert.deepEqual(guard.describe(6, 10), { id: "tq", since: START + 70, until: START + 370, names: 6, of: 10 });
+  assert.deepEqual(guard.describe(6, 10), { since: START + 70, until: START + 370, names: 6, of: 10 });
 });
 
 test("a hold ends when its time is over, not before, and never before its names are due", () => {
@@ -42,13 +42,4 @@ test("a hold ends when its time is over, not before, and never before its names 
   const slow = holding({ ...RULES, vanishMs: 400 });
   assert.equal(slow.until, START + 400);
   assert.deepEqual([slow.expire(START + 399), slow.expire(START + 400)], [false, true]);
-});
-
-test("only its id confirms a hold, and only once", () => {
-  const guard = holding();
-  assert.deepEqual(guard.confirm("other"), { code: "other-hold", text: "the current hold is rs, not other" });
-  assert.equal(guard.until, START + 300);
-  assert.equal(guard.confirm("rs"), undefined);
-  assert.equal(guard.until, undefined);
-  assert.deepEqual(guard.confirm("rs"), { code: "nothing-held", text: "no removal is held" });
 });

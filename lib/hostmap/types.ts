@@ -69,6 +69,18 @@ export type ClaimDecision =
   | { readonly mapped: true; readonly target: string }
   | { readonly mapped: false; readonly reason: Reason };
 
+/** A claim for the status: the name (as written, if invalid) and the decision. */
+export interface ReportedClaim {
+  readonly name: string;
+  readonly wildcard: boolean;
+  readonly from: ObjectRef;
+  /** creationTimestamp of the object. */
+  readonly since: string;
+  readonly decision: ClaimDecision;
+  /** A problem of a mapped name: a Service with that name was created later, or its target lacks something. */
+  readonly warning?: Reason | undefined;
+}
+
 /**
  * The addresses to which the names of a target map: the ClusterIPs of the front Service, or with protocol `none`
  * those of the ingress controller.
@@ -85,24 +97,22 @@ export interface HostAlias {
   hostnames: string[];
 }
 
+/** A name and its addresses (one, or two when dual-stack). */
+export interface HostLine {
+  readonly name: string;
+  readonly addresses: readonly string[];
+  /** The namespace that has the name. Missing: unknown. */
+  readonly holder?: string | undefined;
+}
+
 /** The published map as its consumers (webhook, agent, `inject`) read it: each name with its addresses. */
 export interface PublishedMap {
   /** Short hash. Equal revisions mean equal content. */
   readonly revision: string;
-  /** Names in code-unit order, each once. Built on first use, in time proportional to the number of names. */
+  /** Names without wildcards, each once. Names that were published first come first. */
   readonly names: readonly string[];
-  /** `names.length`, in constant time. */
-  readonly size: number;
-  /**
-   * Returns the `count` names that were published first, in name order. Takes time proportional to `count` times its
-   * logarithm.
-   */
-  readonly first: (count: number) => readonly string[];
-  /**
-   * Returns when the name was first published, as a sequence number that survives restarts. 0: before orders were
-   * stored, or unknown.
-   */
-  readonly orderOf: (name: string) => number;
+  /** All names in the same order, with wildcards. */
+  readonly lines: ReadonlyMap<string, HostLine>;
   /** Returns the addresses of a name: one or two, in a shared array. */
   readonly addressesOf: (name: string) => readonly string[] | undefined;
 }

@@ -4,7 +4,7 @@ import { printable } from "#lib/errors/printable.ts";
 import { type Logger, silentLogger } from "#lib/telemetry/log.ts";
 import type { KubeClient } from "./client.ts";
 import { EventBudget } from "./event-budget.ts";
-import { microTime } from "./lease-record.ts";
+import { microTime } from "./lease.ts";
 import { resourcePath } from "./paths.ts";
 import { steadyNow } from "./time.ts";
 

@@ -157,11 +157,12 @@ describe("a leader that cannot renew", () => {
     const leases = new FakeLeases();
     let now = 0;
     const a = contend(leases, "a", { now: () => now });
-    await settle();
+    a.delayAnswers(1_000);
+    await pass(4.5);
+    assert.equal(leases.writes.length, 2, "the renewal is on its way");
     now = 10_500;
-    await pass(2);
-    assert.equal(leases.writes.length, 2, "the renewal was accepted");
-    assert.deepEqual(a.log, ["started@0", "aborted@2", "renew-deadline@2"]);
+    await pass(0.5);
+    assert.deepEqual(a.log, ["started@2", "aborted@5", "renew-deadline@5"]);
   });
 
   it("survives a short outage, and leads again after a long one", async () => {
@@ -211,6 +212,19 @@ describe("a Lease that others write to", () => {
     await pass(1.1);
     assert.deepEqual(a.log, ["started@0", "aborted@2", "lease-lost@2"]);
     assert.equal(a.election.holder, "thief");
+  });
+
+  it("ends the term at the next renewal, if another replica has held and released it", async () => {
+    const leases = new FakeLeases();
+    const a = contend(leases, "a");
+    await pass(1);
+    const { spec, metadata } = leases.lease!;
+    leases.lease = {
+      metadata: { ...metadata, resourceVersion: "x" },
+      spec: { ...spec, holderIdentity: "", leaseTransitions: 2 },
+    };
+    await pass(1.1);
+    assert.deepEqual(a.log, ["started@0", "aborted@2", "lease-lost@2"]);
   });
 
   it("stays held and keeps the annotation, if a user annotates it", async () => {

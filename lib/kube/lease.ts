@@ -1,7 +1,60 @@
-import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
-import { createLeaseStore, type Lease, microTime } from "./lease-record.ts";
-import { type ElectionContext, type ElectionOptions, runTerm, type Term } from "./lease-term.ts";
-import { pause, steadyNow } from "./time.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { describeError, hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import type { KubeClient } from "./client.ts";
+import { resourcePath } from "./paths.ts";
+import { pause, steadyNow, unlessAborted } from "./time.ts";
+import type { CallOptions, ObjectMeta } from "./types.ts";
+
+// Leader election by a Lease, as in client-go (tools/leaderelection/leaderelection.go): contenders compare and swap one
+// Lease, and each measures times with its own monotonic clock, because clocks of nodes differ.
+
+/** A coordination.k8s.io/v1 Lease. Times are RFC 3339 with microseconds. */
+export interface Lease {
+  apiVersion?: string;
+  kind?: string;
+  metadata: ObjectMeta;
+  spec?: {
+    holderIdentity?: string;
+    leaseDurationSeconds?: number;
+    acquireTime?: string;
+    renewTime?: string;
+    leaseTransitions?: number;
+  };
+}
+
+export interface ElectionOptions {
+  client: Pick<KubeClient, "get" | "apply" | "replace">;
+  namespace: string;
+  /** Name of the Lease. */
+  name: string;
+  /**
+   * Unique to this process: the pod name and a random part. A process that finds its identity in the Lease considers
+   * itself the holder.
+   */
+  identity: string;
+  /** Seconds after the last observed renewal until another replica may take over. */
+  leaseSeconds: number;
+  /**
+   * Seconds after its last renewal until a leader stops. Must be less than `leaseSeconds`. The difference is the
+   * margin for clock drift.
+   */
+  renewDeadlineSeconds: number;
+  /** Time between renewals, and between attempts to acquire the Lease. */
+  retrySeconds: number;
+  /**
+   * The leader's work. It must end soon after `signal` fires, because from then on another replica may lead. This
+   * process does not contend again before the returned promise has settled. A rejection ends the term, but an early
+   * return does not.
+   */
+  onStartedLeading: (signal: AbortSignal) => void | Promise<void>;
+  /** Called after the signal has fired. Codes: `renew-deadline`, `lease-lost`, `work-failed`, `stopped`. */
+  onStoppedLeading?: (reason: Reason) => void;
+  log: Logger;
+  /** A monotonic clock, milliseconds. Only differences are used. */
+  now?: () => number;
+  random?: () => number;
+}
 
 export interface Election {
   /**
@@ -18,123 +71,289 @@ export interface Election {
   stop(): Promise<void>;
 }
 
-/** The Lease as last observed, and when its holder's fields last changed. */
-interface Observation {
-  mark: string;
-  at: number;
-  holder: string | undefined;
-}
-
 /** Contends for the Lease until `stop`. Throws `config-invalid` if the times do not leave a margin. */
 export function runElection(options: ElectionOptions): Election {
-  const stop = new AbortController();
-  const context = contextOf(options, stop.signal);
-  const seen: Observation = { mark: "", at: 0, holder: undefined };
-  let term: Term | undefined;
+  return new Contender(options);
+}
 
-  async function run(): Promise<void> {
+/** A term of leadership, from acquiring the Lease to losing it. */
+interface Term {
+  /** The Lease as this process last wrote it. */
+  lease: Lease;
+  /** When the last successful renewal was sent. Others observe it later, so they wait longer than this process. */
+  renewedAt: number;
+  readonly control: AbortController;
+  /** The reason why it ended. */
+  ended: Reason | undefined;
+}
+
+class Contender implements Election {
+  readonly #options: ElectionOptions;
+  readonly #path: string;
+  readonly #leaseMs: number;
+  readonly #deadlineMs: number;
+  readonly #retryMs: number;
+  readonly #now: () => number;
+  readonly #random: () => number;
+  readonly #stop = new AbortController();
+  /** The Lease as last observed, and when its holder's fields last changed. */
+  readonly #seen = { mark: "", at: 0, holder: undefined as string | undefined };
+  readonly #loop: Promise<void>;
+  #term: Term | undefined;
+
+  constructor(options: ElectionOptions) {
+    const { namespace, name, leaseSeconds, renewDeadlineSeconds, retrySeconds } = options;
+    if (!(leaseSeconds > renewDeadlineSeconds && renewDeadlineSeconds > retrySeconds * 1.2 && retrySeconds > 0)) {
+      throw new SwitchbackError(
+        "config-invalid",
+        `leader election: leaseSeconds (${leaseSeconds}) must be greater than renewDeadlineSeconds ` +
+          `(${renewDeadlineSeconds}), and that greater than 1.2 times retrySeconds (${retrySeconds})`,
+      );
+    }
+    this.#options = options;
+    this.#path = resourcePath({ group: "coordination.k8s.io", version: "v1", namespace, resource: "leases", name });
+    [this.#leaseMs, this.#deadlineMs] = [leaseSeconds * 1000, renewDeadlineSeconds * 1000];
+    this.#retryMs = retrySeconds * 1000;
+    this.#now = options.now ?? steadyNow;
+    this.#random = options.random ?? Math.random;
+    this.#loop = this.#run();
+  }
+
+  get leading(): boolean {
+    return this.#term !== undefined && this.#term.ended === undefined && this.#leftMs(this.#term) > 0;
+  }
+
+  get holder(): string | undefined {
+    return this.#term === undefined || this.#term.ended ? this.#seen.holder : this.#options.identity;
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#loop;
+  }
+
+  async #run(): Promise<void> {
+    const { log } = this.#options;
     let failing = false;
-    while (!stop.signal.aborted) {
-      const attempt = await contend(context, seen).catch((error: unknown) => {
-        if (!failing)
-          options.log.warn({ error: describeError(error) }, "leader election: no response, will be retried");
-        failing = true;
-        return undefined;
-      });
-      if (attempt) {
+    while (!this.#stop.signal.aborted) {
+      try {
+        const term = await this.#acquire();
         failing = false;
-        term = attempt;
-        await runTerm(context, attempt);
-        term = undefined;
-        seen.holder = attempt.ended?.code === "lease-lost" ? attempt.lease.spec?.holderIdentity : undefined;
+        if (term !== undefined) await this.#lead(term);
+      } catch (error) {
+        if (!failing) log.warn({ error: describeError(error) }, "leader election: no response, will be retried");
+        failing = true;
       }
-      await pause(context.retryMs * (1 + 0.2 * context.random()), stop.signal);
+      await pause(this.#retryMs * (1 + 0.2 * this.#random()), this.#stop.signal);
     }
   }
 
-  const loop = run();
-  return {
-    get leading() {
-      return term !== undefined && term.ended === undefined && context.now() < term.renewedAt + context.deadlineMs;
-    },
-    get holder() {
-      return term === undefined || term.ended ? seen.holder : options.identity;
-    },
-    async stop() {
-      stop.abort();
-      await loop;
-    },
-  };
-}
-
-/** Tries once to acquire the Lease. Returns a term on success. */
-async function contend(context: ElectionContext, seen: Observation): Promise<Term | undefined> {
-  const { options, store, now, callMs, stopped } = context;
-  const lease = await store.read({ timeoutMs: callMs, signal: stopped });
-  observe(context, seen, lease);
-  if (!mayAcquire(context, seen, lease)) return undefined;
-  // Use the time of sending. Other replicas observe the renewal later, so they wait longer than this process assumes.
-  const sentAt = now();
-  // `stopped` does not abort this call: if it acquires the Lease, the Lease must be released.
-  const taken = await store.swap(lease, acquiredSpec(context, lease), { timeoutMs: callMs });
-  if (taken === undefined) return undefined;
-  seen.holder = options.identity;
-  return { lease: taken, renewedAt: sentAt, ended: undefined };
-}
-
-function observe({ options, now }: ElectionContext, seen: Observation, lease: Lease): void {
-  const { holderIdentity, renewTime, leaseTransitions } = lease.spec ?? {};
-  const mark = JSON.stringify([lease.metadata.uid, holderIdentity, renewTime, leaseTransitions]);
-  if (holderIdentity !== seen.holder && holderIdentity) {
-    options.log.info({ leader: holderIdentity }, "leader election: new leader observed");
+  /** Tries once to acquire the Lease. Returns a term on success. */
+  async #acquire(): Promise<Term | undefined> {
+    const timeoutMs = this.#callMs;
+    const lease = await this.#read({ timeoutMs, signal: this.#stop.signal });
+    this.#observe(lease);
+    if (!this.#mayAcquire(lease)) return undefined;
+    const renewedAt = this.#now();
+    // `stop` does not abort this call: if it acquires the Lease, the Lease must be released.
+    const taken = await this.#swap(lease, this.#acquiredSpec(lease), { timeoutMs });
+    if (taken === undefined) return undefined;
+    this.#seen.holder = this.#options.identity;
+    return { lease: taken, renewedAt, control: new AbortController(), ended: undefined };
   }
-  seen.holder = holderIdentity;
-  if (mark === seen.mark) return;
-  seen.mark = mark;
-  seen.at = now();
+
+  #observe({ metadata, spec = {} }: Lease): void {
+    const { holderIdentity, renewTime, leaseTransitions } = spec;
+    const mark = JSON.stringify([metadata.uid, holderIdentity, renewTime, leaseTransitions]);
+    if (holderIdentity !== this.#seen.holder && holderIdentity) {
+      this.#options.log.info({ leader: holderIdentity }, "leader election: new leader observed");
+    }
+    this.#seen.holder = holderIdentity;
+    if (mark === this.#seen.mark) return;
+    this.#seen.mark = mark;
+    this.#seen.at = this.#now();
+  }
+
+  /** Whether the Lease is free, held by this process, or expired. */
+  #mayAcquire({ spec }: Lease): boolean {
+    if (!spec?.holderIdentity || spec.holderIdentity === this.#options.identity) return true;
+    const seconds = spec.leaseDurationSeconds ?? 0;
+    return this.#now() - this.#seen.at >= (seconds > 0 ? seconds * 1000 : this.#leaseMs);
+  }
+
+  #acquiredSpec({ spec }: Lease): Lease["spec"] {
+    const time = microTime(Date.now());
+    const same = spec?.holderIdentity === this.#options.identity;
+    return {
+      holderIdentity: this.#options.identity,
+      // The API requires whole seconds. Rounding up is safe.
+      leaseDurationSeconds: Math.ceil(this.#leaseMs / 1000),
+      acquireTime: (same ? spec?.acquireTime : undefined) ?? time,
+      renewTime: time,
+      leaseTransitions: (spec?.leaseTransitions ?? 0) + (same ? 0 : 1),
+    };
+  }
+
+  /** Does the work and renews the Lease until the term ends. Then waits for the work, and may release the Lease. */
+  async #lead(term: Term): Promise<void> {
+    const { identity, log } = this.#options;
+    const { control } = term;
+    // The Lease may have expired before the response arrived.
+    if (this.#leftMs(term) <= 0) return;
+    const stopped = this.#stop.signal;
+    const stop = () => this.#end(term, { code: "stopped", text: "this process is stopping" });
+    if (stopped.aborted) return await this.#release();
+    this.#term = term;
+    stopped.addEventListener("abort", stop, { once: true });
+    log.info({ identity }, "leader election: leading");
+    const work = this.#work(term);
+    while (term.ended === undefined) {
+      await pause(Math.min(this.#retryMs, this.#leftMs(term)), control.signal);
+      if (term.ended === undefined && this.#leftMs(term) > 0) await this.#renew(term);
+      if (this.#leftMs(term) > 0) continue;
+      const text = `the Lease could not be renewed for ${this.#deadlineMs / 1000} s`;
+      this.#end(term, { code: "renew-deadline", text });
+    }
+    stopped.removeEventListener("abort", stop);
+    const done = new AbortController();
+    void work.then(() => done.abort());
+    await pause(Math.max(0, this.#leftMs(term)), done.signal);
+    // Release only while this process certainly holds the Lease, and only after the work has ended.
+    const isOurs = term.ended?.code === "stopped" || term.ended?.code === "work-failed";
+    if (isOurs && done.signal.aborted && this.#leftMs(term) > 0) await this.#release();
+    if (!done.signal.aborted && !stopped.aborted) {
+      log.warn({}, "leader election: the work of the last term has not ended; the next election waits for it");
+      await unlessAborted(work, stopped).catch(() => {});
+    }
+    this.#term = undefined;
+    // If the work fails immediately, do not acquire the Lease again immediately.
+    if (term.ended?.code === "work-failed") await pause(this.#leaseMs, stopped);
+  }
+
+  async #work(term: Term): Promise<void> {
+    const { signal } = term.control;
+    try {
+      await this.#options.onStartedLeading(signal);
+    } catch (error) {
+      // After the end of the term, an error only shows how the work stopped.
+      if (signal.aborted) return;
+      const reason = describeError(error);
+      this.#options.log.error({ error: reason }, "leader election: the leader's work failed");
+      this.#end(term, { code: "work-failed", text: `the leader's work failed: ${reason}` });
+    }
+  }
+
+  #end(term: Term, reason: Reason): void {
+    if (term.ended !== undefined) return;
+    term.ended = reason;
+    const { log, onStoppedLeading } = this.#options;
+    term.control.abort(new Error(`no longer the leader: ${reason.text}`));
+    log.info({ code: reason.code, reason: reason.text }, "leader election: no longer leading");
+    try {
+      onStoppedLeading?.(reason);
+    } catch (error) {
+      log.error({ error: describeError(error) }, "leader election: onStoppedLeading failed");
+    }
+  }
+
+  /** Renews the Lease once. A failure does not end the term. If failures continue, the deadline ends it. */
+  async #renew(term: Term): Promise<void> {
+    const { identity, log } = this.#options;
+    const limits = { timeoutMs: Math.min(this.#callMs, this.#leftMs(term)), signal: term.control.signal };
+    try {
+      const sentAt = this.#now();
+      const spec = { ...term.lease.spec, holderIdentity: identity, renewTime: microTime(Date.now()) };
+      const next = await this.#swap(term.lease, spec, limits);
+      if (next !== undefined) {
+        term.lease = next;
+        // A response after the deadline does not restore the term.
+        if (this.#leftMs(term) > 0) term.renewedAt = sentAt;
+        return;
+      }
+      const current = await this.#read(limits);
+      // This applies even without a holder: another process may have led and released the Lease since.
+      if (isSameTerm(term.lease, current)) term.lease = current;
+      else {
+        this.#seen.holder = current.spec?.holderIdentity;
+        this.#end(term, { code: "lease-lost", text: "another process has taken the Lease" });
+      }
+    } catch (error) {
+      if (term.ended === undefined) log.warn({ error: describeError(error) }, "leader election: renewal failed");
+    }
+  }
+
+  /** Releases the Lease, so that another replica does not have to wait for its expiry. */
+  async #release(): Promise<void> {
+    const limits = { timeoutMs: this.#callMs };
+    try {
+      // A renewal that was in flight at the end of the term may have changed the version.
+      const lease = await this.#read(limits);
+      if (lease.spec?.holderIdentity !== this.#options.identity) return;
+      const time = microTime(Date.now());
+      await this.#swap(lease, { ...lease.spec, holderIdentity: "", leaseDurationSeconds: 1, renewTime: time }, limits);
+      this.#seen.holder = "";
+    } catch (error) {
+      this.#options.log.warn({ error: describeError(error) }, "leader election: the Lease could not be released");
+    }
+  }
+
+  /** Reads the Lease. Creates it without a holder if it does not exist. */
+  async #read(options: CallOptions): Promise<Lease> {
+    const { client } = this.#options;
+    try {
+      return await client.get<Lease>(this.#path, {}, options);
+    } catch (error) {
+      if (statusOf(error) !== 404) throw error;
+      // Server-side apply instead of POST, so that RBAC can restrict creation to this name. It has no fields of the
+      // spec, so it does not change a Lease that another replica has acquired meanwhile.
+      return await client.apply<Lease>(
+        this.#path,
+        { ...this.#head, metadata: { name: this.#options.name, namespace: this.#options.namespace }, spec: {} },
+        { ...options, fieldManager: "switchback-election" },
+      );
+    }
+  }
+
+  /** Updates the Lease if it is as it was read. Returns undefined if it has changed or was deleted. */
+  async #swap({ metadata }: Lease, spec: Lease["spec"], options: CallOptions): Promise<Lease | undefined> {
+    if (!metadata.resourceVersion)
+      throw new SwitchbackError("data-corrupt", `GET ${this.#path}: a Lease without resourceVersion`);
+    try {
+      // The metadata includes the uid: a recreated Lease is a different object.
+      return await this.#options.client.replace<Lease>(this.#path, { ...this.#head, metadata, spec }, options);
+    } catch (error) {
+      if (hasCode(error, "kube-status") && (error.status === 409 || error.status === 404)) return undefined;
+      throw error;
+    }
+  }
+
+  get #head() {
+    return { apiVersion: "coordination.k8s.io/v1", kind: "Lease" };
+  }
+
+  /** Timeout of one call: half the renew deadline. So there is time for another call after one that hangs. */
+  get #callMs(): number {
+    return this.#deadlineMs / 2;
+  }
+
+  /** Milliseconds until the term ends without a renewal. */
+  #leftMs({ renewedAt }: Term): number {
+    return renewedAt + this.#deadlineMs - this.#now();
+  }
+}
+
+/** Whether both belong to the same term. `leaseTransitions` counts each acquisition by another process. */
+function isSameTerm(one: Lease, other: Lease): boolean {
+  return (
+    one.metadata.uid === other.metadata.uid &&
+    one.spec?.holderIdentity === other.spec?.holderIdentity &&
+    one.spec?.leaseTransitions === other.spec?.leaseTransitions
+  );
 }
 
 /**
- * Whether the Lease is free, held by this process, or expired. The local clock measures expiry, because clocks of
- * nodes differ.
+ * Formats a MicroTime. The API server requires six fractional digits and rejects three. `epochMs` is wall-clock time.
  */
-function mayAcquire({ options, leaseMs, now }: ElectionContext, seen: Observation, { spec }: Lease): boolean {
-  if (!spec?.holderIdentity || spec.holderIdentity === options.identity) return true;
-  const holderSeconds = spec.leaseDurationSeconds;
-  return now() - seen.at >= (holderSeconds !== undefined && holderSeconds > 0 ? holderSeconds * 1000 : leaseMs);
-}
-
-function acquiredSpec({ options, leaseMs }: ElectionContext, { spec }: Lease): Lease["spec"] {
-  const time = microTime(Date.now());
-  const same = spec?.holderIdentity === options.identity;
-  return {
-    holderIdentity: options.identity,
-    // The API requires whole seconds. Rounding up is safe.
-    leaseDurationSeconds: Math.ceil(leaseMs / 1000),
-    acquireTime: (same ? spec?.acquireTime : undefined) ?? time,
-    renewTime: time,
-    leaseTransitions: (spec?.leaseTransitions ?? 0) + (same ? 0 : 1),
-  };
-}
-
-function contextOf(options: ElectionOptions, stopped: AbortSignal): ElectionContext {
-  const { leaseSeconds, renewDeadlineSeconds, retrySeconds } = options;
-  if (!(leaseSeconds > renewDeadlineSeconds && renewDeadlineSeconds > retrySeconds * 1.2 && retrySeconds > 0)) {
-    throw new SwitchbackError(
-      "config-invalid",
-      `leader election: leaseSeconds (${leaseSeconds}) must be greater than renewDeadlineSeconds ` +
-        `(${renewDeadlineSeconds}), and that greater than 1.2 times retrySeconds (${retrySeconds})`,
-    );
-  }
-  return {
-    options,
-    store: createLeaseStore(options.client, options.namespace, options.name),
-    leaseMs: leaseSeconds * 1000,
-    deadlineMs: renewDeadlineSeconds * 1000,
-    retryMs: retrySeconds * 1000,
-    callMs: (renewDeadlineSeconds * 1000) / 2,
-    now: options.now ?? steadyNow,
-    random: options.random ?? Math.random,
-    stopped,
-  };
+export function microTime(epochMs: number): string {
+  return new Date(epochMs).toISOString().replace("Z", "000Z");
 }

@@ -48,9 +48,6 @@ const NO_CODES: ReadonlyMap<string, string> = new Map([
   ["switchback-system", "the default of a setting"],
 ]);
 
-/** Codes that the sources build with a template, by the constant end of the template. */
-const COMPOSED: ReadonlyMap<string, readonly string[]> = new Map([["-broken", ["ca-broken", "next-broken"]]]);
-
 /** Every code of the sources, with the files that have it. */
 function codesOfSources(): Map<string, Set<string>> {
   const found = new Map<string, Set<string>>();
@@ -61,9 +58,6 @@ function codesOfSources(): Map<string, Set<string>> {
       for (const [, captured = ""] of text.matchAll(pattern)) {
         for (const [, word = ""] of captured.matchAll(new RegExp(`"(${WORD})"`, "g"))) add(word, file);
       }
-    }
-    for (const [template, end = ""] of text.matchAll(/\bcode: `\$\{\w+\}([a-z-]*)`/g)) {
-      for (const code of COMPOSED.get(end) ?? [template]) add(code, file);
     }
     // If several files use a code, the code is a constant.
     for (const [, name = ""] of text.matchAll(/\bcode: ([A-Z][A-Z_]+)\b/g)) {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, mock } from "node:test";
+import type { ElectionOptions } from "#lib/kube/lease.ts";
 import { type Election, runElection } from "#lib/kube/lease.ts";
-import type { ElectionOptions } from "#lib/kube/lease-term.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import type { FakeLeases } from "./leases.ts";
 import { turns } from "./stopped-time.ts";
@@ -12,7 +12,7 @@ let origin: number;
 let contenders: Contender[] = [];
 
 /** Seconds since the test began. */
-export const seconds = () => (Date.now() - origin) / 1000;
+const seconds = () => (Date.now() - origin) / 1000;
 
 /** Stops time for each test of the file. After each test, all contenders stop. */
 export function useContenders(): void {

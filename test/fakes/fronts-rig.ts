@@ -9,7 +9,6 @@ import { LineLog } from "./clock.ts";
 import { stopClock } from "./loop-rig.ts";
 import { MemoryKube } from "./memory-kube.ts";
 import { mockSteadyTime, turns } from "./stopped-time.ts";
-import { endlessTerm } from "./term.ts";
 
 export const NAMESPACE = "/api/v1/namespaces/switchback-system";
 export const DOCUMENT = `${NAMESPACE}/configmaps/${OBJECTS.targets}`;
@@ -38,7 +37,7 @@ export function frontPath(name: string): string {
 }
 
 /** Found targets that the test controls. */
-export class TestCatalog {
+class TestCatalog {
   config: readonly TargetConfig[] = [];
   readonly discovers = true;
   readonly others = new Map<string, FoundTarget>();
@@ -105,7 +104,6 @@ export async function frontsRig(t: TestContext, setting: Setting = {}) {
   });
   await pass(200);
   const term = new AbortController();
-  fronts.fenceBy(endlessTerm(kube.client));
   return { fronts, kube, catalog, log, notes, bound, state, term, pass };
 }
 
@@ -147,7 +145,7 @@ export function proxyAt({ kube }: Pick<FrontsRig, "kube">, address: string): voi
 /** Starts to lead while names lead to these targets, and waits until the resulting objects are written. */
 export async function lead({ fronts, term, pass }: FrontsRig, ...names: readonly string[]): Promise<void> {
   fronts.use(new Set(names));
-  fronts.lead([], term.signal);
+  fronts.lead(new Set(), term.signal);
   await pass(100);
 }
 

@@ -95,12 +95,6 @@ function clientFor(url: URL): KubeClient {
   return createClient(createTransport(credentials, "test"));
 }
 
-/** The n-th responder answers the n-th call. The last responder answers all later calls. */
-export function inTurn(...responders: Responder[]): Responder {
-  let count = 0;
-  return (call) => responders[Math.min(count++, responders.length - 1)]?.(call);
-}
-
 /** `list` answers lists and `watch` answers watches. */
 export function collection(list: Responder, watch: Responder): Responder {
   return (call) => (call.query.get("watch") === "true" ? watch(call) : list(call));

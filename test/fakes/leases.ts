@@ -1,5 +1,5 @@
 import type { KubeClient } from "#lib/kube/client.ts";
-import type { Lease } from "#lib/kube/lease-record.ts";
+import type { Lease } from "#lib/kube/lease.ts";
 import { KubeStatusError } from "#lib/kube/status.ts";
 
 /** The Lease of an election in memory, with the API server's rules for get, apply and replace, and without delay. */

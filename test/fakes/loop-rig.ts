@@ -1,93 +1,59 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
-import { MapReconciler } from "#controller/map-reconciler.ts";
+import { MapReconciler, type Publication } from "#controller/map-reconciler.ts";
 import { type PaceRules, PublishPacer } from "#controller/publish-pacer.ts";
 import type { ClaimSink } from "#controller/sources/types.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
+import { shortHash } from "#hostmap/hash.ts";
+import { parseHosts } from "#hostmap/hosts-text.ts";
+import { HOLD_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import { Plan } from "#hostmap/plan.ts";
-import type { RemovalRules } from "#hostmap/removal-guard.ts";
+import type { RemovalHold, RemovalRules } from "#hostmap/removal-guard.ts";
 import type { TargetAddress } from "#hostmap/types.ts";
-import { parseIndex } from "#lib/documents/map-format.ts";
-import type { PublishedState } from "#lib/documents/map-store.ts";
-import { MemoryMapStore } from "#lib/documents/map-store-memory.ts";
-import type { Publication } from "#lib/documents/map-writer.ts";
+import type { RenderedMap } from "#lib/documents/map-format.ts";
+import { MemoryMap } from "#lib/documents/map-memory.ts";
+import type { MapWriter } from "#lib/documents/map-writer.ts";
 import { claimOf } from "../arbitraries.ts";
 
-/** A store that counts its writes. Writes can fail or be interrupted. */
-export class TestStore extends MemoryMapStore {
+/** A map that counts its writes. Writes can fail or be interrupted. */
+export class TestStore extends MemoryMap {
+  /** The revisions that were written. */
   readonly writes: string[] = [];
   /** Called before each write. If it throws, the error is the API server's answer. */
-  onWrite: (name: string) => void = () => {};
+  onWrite: () => void = () => {};
   isSynced = true;
-  #indexGone = false;
 
   override get synced(): boolean {
     return this.isSynced;
   }
 
-  override index(): string | undefined {
-    return this.#indexGone ? undefined : super.index();
+  override async write(map: RenderedMap, hold: RemovalHold | undefined): Promise<void> {
+    this.onWrite();
+    this.writes.push(map.revision);
+    await super.write(map, hold);
   }
 
-  override state(): PublishedState | undefined {
-    return this.#indexGone ? undefined : super.state();
+  /** Simulates another client that writes this text, or deletes the map. */
+  edit(hosts: string | undefined): void {
+    const { metadata = { name: "switchback-map" } } = this.current ?? {};
+    this.current = hosts === undefined ? undefined : { metadata, data: { hosts } };
   }
 
-  override async writeShard(name: string, text: string): Promise<void> {
-    this.#write(name);
-    await super.writeShard(name, text);
-  }
-
-  override async writeIndex(text: string): Promise<void> {
-    this.#write("index");
-    this.#indexGone = false;
-    await super.writeIndex(text);
-  }
-
-  override async writeState(text: string, hold: string | undefined): Promise<void> {
-    this.#write("state");
-    await super.writeState(text, hold);
-  }
-
-  override async removeShard(name: string): Promise<void> {
-    this.#write(`remove ${name}`);
-    await super.removeShard(name);
-  }
-
-  /** The names of the shards that form the map. */
-  named(): string[] {
-    const index = parseIndex(this.index() ?? "");
-    return "code" in index ? [] : index.shards.map(({ name }) => name);
-  }
-
-  /** Simulates another client that edits a shard, deletes it, or deletes the index and the state. */
-  async edit(name: string, text: string | undefined): Promise<void> {
-    if (text === undefined) await super.removeShard(name);
-    else await super.writeShard(name, text);
-  }
-
-  async loseIndex(): Promise<void> {
-    this.#indexGone = true;
-    await super.removeShard("none of ours");
-  }
-
-  #write(name: string): void {
-    this.onWrite(name);
-    this.writes.push(name);
+  /** The published hold, as JSON. */
+  get hold(): string | undefined {
+    return this.current?.metadata.annotations?.[HOLD_KEY];
   }
 }
 
 /** The map in the store, as a webhook reads it. If a webhook would not accept it, the reason as a text. */
-export function published(store: TestStore): Record<string, string> | string {
-  if (store.index() === undefined) return "no index";
-  const map = store.read();
-  if ("code" in map) return map.code;
-  return Object.fromEntries(map.names.map((name) => [name, (map.addressesOf(name) ?? []).join()]));
+export function published({ current }: TestStore): Record<string, string> | string {
+  const text = current?.data?.hosts;
+  if (text === undefined) return "no map";
+  if (current?.metadata.annotations?.[MAP_REVISION_KEY] !== shortHash(text)) return "edited";
+  return Object.fromEntries([...parseHosts(text)].sort().map(([name, addresses]) => [name, addresses.join()]));
 }
 
 export const IP = "198.51.100.9";
-/** The signal of a term that does not end. */
-export const TERM: AbortSignal = new AbortController().signal;
 const START = 1_700_000_000_000;
 
 /** A source that the test controls. */
@@ -119,7 +85,9 @@ class TestSource {
 class TestAddresses {
   list: readonly TargetAddress[] = [{ name: "ingress-nginx", clusterIPs: [IP] }];
   synced = true;
-  remembered: readonly TargetAddress[] | undefined;
+  /** What an earlier leader published. */
+  earlier: readonly TargetAddress[] = [];
+  inUse: ReadonlySet<string> | undefined;
   /** The sets of targets that were reported as used, without repetitions. */
   readonly used: string[] = [];
   #onChange = () => {};
@@ -137,8 +105,12 @@ class TestAddresses {
     if (this.used.at(-1) !== told) this.used.push(told);
   }
 
-  lead(remembered: readonly TargetAddress[]): void {
-    this.remembered = remembered;
+  published(): readonly TargetAddress[] {
+    return this.earlier;
+  }
+
+  lead(inUse: ReadonlySet<string>): void {
+    this.inUse = inUse;
   }
 
   async stop(): Promise<void> {}
@@ -168,9 +140,13 @@ interface RigRules {
 }
 
 /** A loop whose source, addresses and store the test controls. Several loops can share one store. */
-export function loopRig(store = new TestStore(), { removal, pace }: RigRules = {}) {
+export function loopRig<S extends MapWriter = TestStore>(
+  store: S | TestStore = new TestStore(),
+  { removal, pace }: RigRules = {},
+) {
   const source = new TestSource();
   const addresses = new TestAddresses();
+  if (store.current !== undefined) addresses.earlier = addresses.list;
   const plan = new Plan(
     createClaimPolicy(
       { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 5_000 },
@@ -197,7 +173,7 @@ export function loopRig(store = new TestStore(), { removal, pace }: RigRules = {
     onHeld: (names, of, until) => holds.push([names, of, until - START]),
   });
   const leadership = new AbortController();
-  return { loop, source, addresses, plan, store, publications, failures, holds, logged, leadership };
+  return { loop, source, addresses, plan, store: store as S, publications, failures, holds, logged, leadership };
 }
 
 /** Returns `n0.example.com`, `n1.example.com`, ... */

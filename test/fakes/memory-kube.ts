@@ -47,8 +47,6 @@ const AT_ONCE: Deliver = (send) => send();
  */
 export class MemoryKube {
   readonly writes: Write[] = [];
-  /** Paths of objects to which a leader's term gave only a new version. These are not in `writes`. */
-  readonly touched: string[] = [];
   /** Called before each write. If it throws, the error is the answer. The write waits for a returned promise. */
   onWrite: (write: Write) => void | Promise<void> = () => {};
   /** Paths of objects and collections that clients have read, in order. */
@@ -78,7 +76,6 @@ export class MemoryKube {
       return { items, resourceVersion: metadata.resourceVersion ?? "" };
     },
     apply: async <T>(path: string, object: object, options?: WriteOptions) => {
-      if (options?.fieldManager === "switchback-term") return this.#touch(path, object) as T;
       await this.#begin("APPLY", path, object, options);
       this.#check(path, (object as KubeObject).metadata);
       return this.#write(path, object) as T;
@@ -194,12 +191,6 @@ export class MemoryKube {
       (parent as Record<string, unknown>)[last] = value;
     }
     return object;
-  }
-
-  #touch(path: string, object: object): KubeObject {
-    this.#check(path, (object as KubeObject).metadata);
-    if (this.touched.at(-1) !== path) this.touched.push(path);
-    return this.#write(path, this.#read(path));
   }
 
   /** Deletes an object as another client would. */

@@ -11,7 +11,6 @@ import type { EventRecord } from "#lib/kube/events.ts";
 import { mapObjects, OBJECTS, publishedIn } from "../published.ts";
 import { LineLog } from "./clock.ts";
 import { MemoryKube } from "./memory-kube.ts";
-import { endlessTerm } from "./term.ts";
 
 /** Start time of the tests, in milliseconds since 1970. */
 export const RIG_START = Date.parse("2026-01-01T00:00:00Z");
@@ -57,7 +56,6 @@ export function runningRig(
           forbidden: count("forbidden"),
           outcome: (outcome) => void counted.push(outcome),
         },
-        fence: endlessTerm(api.client),
         now: () => {
           clock.reads += 1;
           return Date.now();
@@ -114,6 +112,7 @@ function objectsOf(api: MemoryKube) {
     publish(...names: string[]): string {
       const objects = mapObjects(Object.fromEntries(names.map((name) => [name, ["198.51.100.9"]])));
       for (const object of objects) put(api, `${CONFIG}/${object.metadata.name}`, object);
+      put(api, `${CONFIG}/${OBJECTS.reachable}`, {});
       return publishedIn(objects).revision ?? "";
     },
     /** Adds a Deployment that is rolled out, with its ReplicaSet. */

@@ -10,10 +10,12 @@ interface Setting {
   readonly mode?: "auto" | "warn" | "enforce";
   /** The known addresses. A test may change them later. */
   readonly addresses?: Parameters<typeof fakeAddressBook>[0];
+  /** The namespace that claims a name. */
+  readonly claimantOf?: (name: string) => string;
 }
 
 /** A verifier whose DNS and clock the test controls. */
-export function verifierRig(t: TestContext, { mode = "warn", addresses = {} }: Setting = {}) {
+export function verifierRig(t: TestContext, { mode = "warn", addresses = {}, claimantOf = () => "" }: Setting = {}) {
   t.mock.timers.enable({ apis: ["setInterval"] });
   const records = new Map<string, readonly string[] | Error>();
   const asked: string[] = [];
@@ -36,7 +38,7 @@ export function verifierRig(t: TestContext, { mode = "warn", addresses = {} }: S
     while (state.slow) await new Promise((resolve) => setImmediate(resolve));
     state.open -= 1;
     if (found instanceof Error) throw found;
-    return { addresses: found, ttl: state.ttl };
+    return { addresses: found.slice(0, 64), omitted: Math.max(0, found.length - 64), ttl: state.ttl };
   };
   const verifier = new DnsVerifier({
     lookup,
@@ -46,7 +48,10 @@ export function verifierRig(t: TestContext, { mode = "warn", addresses = {} }: S
     now: () => state.now,
     log,
   });
-  verifier.start((name) => reported.push(name));
+  verifier.start(
+    (name) => reported.push(name),
+    (name) => [claimantOf(name)],
+  );
   t.after(() => {
     state.slow = false;
     verifier.stop();

@@ -15,10 +15,10 @@ import type { Raw } from "#controller/sources/raw-object.ts";
 import type { UnresolvedClaim } from "#controller/sources/types.ts";
 import { targetOfService, viewService } from "#controller/targets/service-view.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
+import { parseHosts } from "#hostmap/hosts-text.ts";
 import { Plan } from "#hostmap/plan.ts";
 import type { PresetName } from "#lib/config/sources.ts";
-import { parseIndex, parseState } from "#lib/documents/map-format.ts";
-import { parseShard, publishedMapOf } from "#lib/documents/published-map.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { listenersOfPublished, parseTargets } from "#lib/documents/targets-format.ts";
 import { hasCode } from "#lib/errors/errors.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
@@ -228,19 +228,13 @@ export const SURFACES: readonly Surface[] = [
     feed: tolerant((raw) => void workloadState("Deployment", raw)),
   },
   text(
-    "the map's state",
-    [`{"version":1,"targets":[{"name":"a","clusterIPs":["${ADDRESS}"]}]}`],
-    (it) => void parseState(it),
-  ),
-  text("the map's index", ['{"version":1,"revision":"r","shards":"AAANI4RoADFhmMJe"}'], (it) => void parseIndex(it)),
-  text(
-    "the map's shards",
+    "the map's text",
     [
       NAMES.slice(0, 20)
-        .map((name) => `${ADDRESS} ${name}\n`)
+        .map((name) => `${ADDRESS} ${name} # shop\n`)
         .join(""),
     ],
-    (it) => void parseShard(it),
+    (it) => void parseHosts(it),
   ),
   text(
     "the targets document",

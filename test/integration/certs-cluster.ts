@@ -7,17 +7,15 @@ import { json } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { parseAllDocuments } from "yaml";
-import { KubeBundleWriter } from "#certs/ca-bundle-kube.ts";
-import { type CertManager, runCertManager } from "#certs/manager.ts";
-import type { SecretName } from "#certs/secret-store.ts";
-import { KubeSecretStore } from "#certs/secret-store-kube.ts";
+import { servingNames } from "#certs/issue.ts";
+import { CertManager, type CertStatus } from "#certs/manager.ts";
+import type { SecretName } from "#certs/objects.ts";
 import { type ServingWatch, watchServingCertificate } from "#certs/serving.ts";
-import { secretSource } from "#certs/serving-secret.ts";
+import { secretSource } from "#certs/serving-sources.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { type ConnectedClient, connect } from "#lib/kube/connect.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
-import { endlessTerm } from "../fakes/term.ts";
 
 // install.yaml on a real API server. Certificate managers and webhook replicas have the rights of their
 // ServiceAccounts. The creation of a pod FAILS when the API server cannot call the webhook, so that no failed
@@ -86,16 +84,14 @@ export class CertsCluster {
   }
 
   /** Starts a leader's certificate manager, as the controller does. */
-  async manage(certs: object = {}): Promise<CertManager & { stop(): Promise<void> }> {
+  async manage(certs: object = {}): Promise<{ status(): CertStatus; stop(): Promise<void> }> {
     const client = await this.clientOf("controller");
     const stop = new AbortController();
-    const manager = runCertManager({
+    const manager = new CertManager({
       config: parseConfig({ certs }).certs,
       namespace: NAMESPACE,
-      serviceName: "switchback-webhook",
-      clusterDomain: "cluster.local",
-      store: new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger, fence: endlessTerm(client) }),
-      bundleWriter: new KubeBundleWriter({ client, log: silentLogger, fence: endlessTerm(client) }),
+      names: servingNames("switchback-webhook", NAMESPACE, "cluster.local"),
+      client,
       now: Date.now,
       log: silentLogger,
       signal: stop.signal,
@@ -105,7 +101,7 @@ export class CertsCluster {
       await manager.done;
     };
     this.#stops.push(end);
-    return { ...manager, stop: end };
+    return { status: () => manager.status(), stop: end };
   }
 
   /** Starts a webhook replica that allows everything. Only its certificate handling is the product's. */
@@ -124,7 +120,7 @@ export class CertsCluster {
     server.keepAliveTimeout = 1;
     server.on("request", (_, response) => response.setHeader("connection", "close"));
     const client = await this.clientOf("webhook");
-    const source = secretSource({ client, namespace: NAMESPACE, log: silentLogger });
+    const source = secretSource(client, NAMESPACE, silentLogger);
     const watch = watchServingCertificate(source, (pair) => server.setSecureContext(pair), {
       now: Date.now,
       log: silentLogger,

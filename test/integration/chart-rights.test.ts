@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { WEBHOOK_CONFIGURATION } from "#certs/ca-bundle.ts";
+import { WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
 import { PRESETS } from "#controller/sources/custom/presets.ts";
 import { ISTIO_KINDS } from "#controller/sources/istio.ts";
 import { INJECT_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
 import { decideOptIn } from "#hostmap/opt-in.ts";
 import { optInRules } from "#lib/config/opt-in.ts";
 import { frontName } from "#lib/documents/listeners.ts";
-import { DELETABLE, OBJECTS, WRITTEN } from "../published.ts";
+import { OBJECTS, WRITTEN } from "../published.ts";
 import { configOf, direct, NAMESPACE, named, type Rendered, relayed, render, runHelm } from "./rendered.ts";
 
 const NAME_LABEL = "kubernetes.io/metadata.name";
@@ -58,7 +58,7 @@ describe("the MutatingWebhookConfiguration", () => {
     namespaceSelector: { matchExpressions: [{ key: NAME_LABEL, operator: "In", values: [NAMESPACE] }] },
     matchConditions: [
       {
-        name: "dry-run-of-the-index",
+        name: "dry-run-of-the-targets",
         expression: `request.name == '${OBJECTS.reachable}' && has(request.dryRun) && request.dryRun`,
       },
     ],
@@ -194,7 +194,8 @@ describe("RBAC names the objects that the program writes", () => {
   it("every ConfigMap that the controller may write or delete, and the Secrets", () => {
     assert.deepEqual(names(controller({}), "configmaps"), WRITTEN);
     assert.deepEqual(names(named(render(), "Role", "switchback-proxy"), "configmaps"), [OBJECTS.targets]);
-    assert.deepEqual(names(controller({}), "configmaps", "delete"), DELETABLE);
+    assert.deepEqual(names(controller({}), "configmaps", "delete"), []);
+    assert.deepEqual(names(named(render(), "Role", "switchback-webhook"), "configmaps"), [OBJECTS.map]);
     assert.deepEqual(names(controller({}), "secrets"), [OBJECTS.ca, OBJECTS.serving, OBJECTS.statusKey]);
     assert.deepEqual(names(named(render(), "Role", "switchback-webhook"), "secrets"), [OBJECTS.serving]);
     assert.deepEqual(names(clusterRole({}), "mutatingwebhookconfigurations"), [WEBHOOK_CONFIGURATION]);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { parseAllDocuments } from "yaml";
-import { DELETABLE, firstLike, OBJECTS, strays, WRITTEN } from "../published.ts";
+import { firstLike, OBJECTS, strays, WRITTEN } from "../published.ts";
 import {
   applyAs,
   bundles,
@@ -116,8 +116,9 @@ describe("rights", () => {
   const events = { group: "events.k8s.io", resource: "events" };
 
   const TARGETS = each("list watch", { resource: "configmaps", name: OBJECTS.targets });
-  /** Of many ConfigMaps for one purpose, the first and the last one. */
-  const CONFIG_MAPS = WRITTEN.filter((name) => firstLike(name) === name || name === DELETABLE.at(-1));
+  const MAP = each("list watch", { resource: "configmaps", name: OBJECTS.map });
+  /** Of many ConfigMaps for one purpose, the first one. */
+  const CONFIG_MAPS = WRITTEN.filter((name) => firstLike(name) === name);
   const RECORDS = WRITTEN.filter((name) => firstLike(name) === OBJECTS.records);
   const FOREIGN = strays("").foreign.map(({ metadata }) => metadata.name);
 
@@ -134,11 +135,10 @@ describe("rights", () => {
       ...RECORDS.flatMap((name) => each("get create patch", { resource: "configmaps", name })),
       ...each("create", { ...events, namespace: "default" }),
       ...each("get list watch patch", { ...configuration, name: "switchback-webhook" }),
-      ...each("list watch", { resource: "configmaps" }),
+      ...MAP,
       ...TARGETS,
-      ...CONFIG_MAPS.flatMap((name) =>
-        each(DELETABLE.includes(name) ? "create patch delete" : "create patch", { resource: "configmaps", name }),
-      ),
+      ...CONFIG_MAPS.flatMap((name) => each("create patch", { resource: "configmaps", name })),
+      ...each("update", { resource: "configmaps", name: OBJECTS.map }),
       ...each("list watch", { resource: "services" }),
       ...each("create patch delete", { resource: "services" }),
       ...each("list watch", { resource: "services", namespace: "" }),
@@ -148,11 +148,7 @@ describe("rights", () => {
       ...each("get create update patch", { ...leases, name: OBJECTS.lease }),
       ...each("create", events),
     ],
-    webhook: [
-      ...each("list watch", { resource: "configmaps" }),
-      ...TARGETS,
-      ...each("list watch", { resource: "secrets", name: OBJECTS.serving }),
-    ],
+    webhook: [...MAP, ...each("list watch", { resource: "secrets", name: OBJECTS.serving })],
     proxy: TARGETS,
   };
 
@@ -166,9 +162,9 @@ describe("rights", () => {
     ...each("list watch", { resource: "configmaps", namespace: "" }),
     ...each("get list", { resource: "configmaps", namespace: "kube-system" }),
     ...each("create", { resource: "configmaps" }),
-    ...CONFIG_MAPS.flatMap((name) =>
-      each(DELETABLE.includes(name) ? "update" : "update delete", { resource: "configmaps", name }),
-    ),
+    ...each("list watch", { resource: "configmaps" }),
+    ...CONFIG_MAPS.flatMap((name) => each("delete", { resource: "configmaps", name })),
+    ...each("update", { resource: "configmaps", name: OBJECTS.targets }),
     ...each("create patch update delete", { resource: "configmaps", name: CONFIG_NAME }),
     ...FOREIGN.flatMap((name) => each("create patch delete", { resource: "configmaps", name })),
     ...each("update", { resource: "services" }),

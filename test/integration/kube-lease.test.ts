@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, describe, it } from "node:test";
 import { type ConnectedClient, connect } from "#lib/kube/connect.ts";
-import type { Lease } from "#lib/kube/lease-record.ts";
+import type { Lease } from "#lib/kube/lease.ts";
 import { corePath, resourcePath } from "#lib/kube/paths.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import { until } from "../fakes/kube-api.ts";

@@ -122,7 +122,7 @@ describe("eight names of twelve that vanish at once", () => {
     await system.end(old, "SIGTERM");
     await until("a hold of the new leader", async () => {
       const hold = await publishedHold();
-      return hold !== undefined && hold.id !== before?.id && hold.names === DROPPED.length + 1;
+      return hold !== undefined && hold.since !== before?.since && hold.names === DROPPED.length + 1;
     });
     for (const { hosts } of await editions()) assert.ok(DROPPED.every((name) => hosts.has(name)));
   });

@@ -35,7 +35,7 @@ export class MapFollower {
     this.#subscription = reader.start((offer) => {
       if (!("revision" in offer)) return;
       const at = performance.now();
-      this.#size = offer.size;
+      this.#size = offer.names.length;
       if (this.#sizeAwaited !== undefined && this.#size >= this.#sizeAwaited.names) this.#sizeAwaited.resolve(at);
       for (const [name, { resolve, reject }] of this.#awaited) {
         const [address] = offer.addressesOf(name) ?? [];

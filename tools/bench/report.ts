@@ -7,7 +7,7 @@ export interface Reporter {
   figure(name: string, value: number, unit: string): void;
 }
 
-/** Prints each figure at once: a row of a table, or with `json` an object on a line of its own. */
+/** Prints each figure at once: a row of a table, or with `json` one JSON object a line. */
 export function createReporter(bench: string, json: boolean): Reporter {
   let current: Section = {};
   return {

@@ -260,7 +260,7 @@ function sampleOf(all: readonly Mutant[], size: number, seed: string, sources: T
 const ROOT = process.cwd();
 const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "switchback", "mutants");
 const AROUND = /\.test\.ts$|^(test|tools\/release|examples|manifests)\/|\/(?:bench|conformance|integration|e2e)\//;
-/** Milliseconds that a test file may take without a mutant; with one, at least, and as a multiple of its own time. */
+/** Milliseconds that a test file may take without a mutant; with one: at least, and as a multiple of that time. */
 const [BASELINE_MS, MIN_TIMEOUT_MS, TIMEOUT_FACTOR] = [300_000, 30_000, 8];
 /** Texts by the path of a file: its source, or its hash in git. */
 type Texts = ReadonlyMap<string, string>;
@@ -316,10 +316,8 @@ function clone(tree: string): string {
   return tree;
 }
 
-type TestRun = { readonly isGreen: boolean; readonly ms: number; readonly detail: string };
-
 /** Runs one test file in its own process group, which has ended when this returns. The first failed test ends it. */
-async function runTest(file: string, tree: string, timeout: number, coverage?: string): Promise<TestRun> {
+async function runTest(file: string, tree: string, timeout: number, coverage?: string) {
   const started = performance.now();
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   // A mutant that allocates forever fails before it affects the machine.
@@ -353,9 +351,13 @@ type Covered = { readonly url: string; readonly functions: readonly { readonly r
 function readCoverage(folder: string, tree: string): Baseline["ran"] {
   const painted = new Map<string, Uint8Array>();
   const size = ({ startOffset, endOffset }: Range) => endOffset - startOffset;
-  const texts = fs.readdirSync(folder).map((name) => fs.readFileSync(join(folder, name), "utf8"));
-  // A killed process may have left an empty file.
-  const covered: Covered[] = texts.filter(Boolean).flatMap((text) => JSON.parse(text).result);
+  const covered = fs.readdirSync(folder).flatMap((name): Covered[] => {
+    try {
+      return JSON.parse(fs.readFileSync(join(folder, name), "utf8")).result;
+    } catch {
+      return []; // A killed process has left a part of its file.
+    }
+  });
   for (const { url, functions } of covered.filter((each) => each.url.startsWith(`file://${tree}/`))) {
     // Ranges are nested, and the innermost range has the count of an offset.
     const ranges = functions.flatMap((each) => each.ranges).sort((a, b) => size(b) - size(a));

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { NAMESPACE, named, notesOf, type Rendered, render } from "#test/integration/rendered.ts";
+import { OBJECTS } from "#test/published.ts";
 
 // What the chart renders for the agents: nothing by default, and no more rights than docs/running-pods.md says.
 
@@ -94,7 +95,7 @@ describe("the agents", () => {
         "ClusterRoleBinding daemonsets,deployments,replicasets,statefulsets get",
         "ClusterRoleBinding namespaces get,list,watch",
         "ClusterRoleBinding pods list,watch",
-        `${NAMESPACE} configmaps list,watch`,
+        `${NAMESPACE} configmaps list,watch ${OBJECTS.map}`,
         `${AGENTS} daemonsets get switchback-agent`,
         `${AGENTS} leases create,patch,delete`,
       ].toSorted(),

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { microTime } from "#lib/kube/lease-record.ts";
+import { microTime } from "#lib/kube/lease.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { type FakeCall, fakeApi, json, page, refuse, until } from "#test/fakes/kube-api.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";

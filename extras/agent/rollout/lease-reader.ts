@@ -1,6 +1,6 @@
 import type { ObservedUpdater, UpdaterOfPod } from "#controller/rollout/pod-updater.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import type { Lease } from "#lib/kube/lease-record.ts";
+import type { Lease } from "#lib/kube/lease.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { PodFacts } from "#lib/workloads/pods.ts";

@@ -61,7 +61,7 @@ function pageOf(facts: ClusterFacts): FeedMessage[] {
   const { deployments, status: read } = facts.install;
   const components: Components = { deployments, agents: known([]), upstreams: facts.endpoints, publishers: known([]) };
   const { leader, synced, hold, warnings } = read.known ? read.value : assert.fail();
-  const held = hold && { id: "x", since: 0, ...hold };
+  const held = hold && { since: 0, ...hold };
   const full = fullStatus({ leader, synced, hold: held, warnings: [...warnings], names: [NAME] });
   return [{ type: "components", components }, ...new StatusChanges().take(full, 1), examined(facts)];
 }

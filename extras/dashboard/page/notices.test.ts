@@ -61,8 +61,8 @@ test("each reason why parts cannot be read is one notice, because they may be br
 });
 
 test("certificates that are not maintained are a notice", () => {
-  const measured = known({ certificates: {}, upstreams: [], rotation: "leaf-due", rotationFails: true });
-  assert.match(texts({ ...viewOf(), measured }).join(), /^Certificates are not maintained \(leaf-due\)/);
+  const measured = known({ certificates: {}, upstreams: [], rotation: "issued", rotationFails: true });
+  assert.match(texts({ ...viewOf(), measured }).join(), /^Certificates are not maintained \(issued\)/);
 });
 
 test("a stuck workload is a notice only while some of its pods lack names", () => {
@@ -106,7 +106,7 @@ test("a component that is missing or scaled to 0 is urgent, as in the doctor", (
 
 test("what the controller does not know, holds back or warns about is a notice", () => {
   const sources = [{ name: "s", synced: false, problems: [{ place: "p", code: "c", text: "t" }] }];
-  const hold = { id: "x", since: 0, until: NOW, names: 3, of: 4 };
+  const hold = { since: 0, until: NOW, names: 3, of: 4 };
   const found = texts(
     viewOf(
       { leader: false, revision: undefined, hold, sources, warnings: [{ code: "w", text: "x" }] },
@@ -140,7 +140,7 @@ test("a new leader that has not published a map yet is a notice, but not urgent"
 });
 
 test("urgent notices come first: failing connections, and names that are about to go", () => {
-  const hold = { id: "x", since: 0, until: NOW, names: 3, of: 4 };
+  const hold = { since: 0, until: NOW, names: 3, of: 4 };
   const report = { name: "coredns", place: "kube-system", names: 3, leftOut: 1, behindSince: undefined };
   const publishers = known([
     { ...report, problem: { code: "taken-back", text: "by kubectl" } },

@@ -69,12 +69,12 @@ test("the state: expiry and rotation of certificates, and how many replicas reac
   const ok = (value: number) => `switchback_proxy_upstream_ok{target="edge",port="443"} ${value}`;
   const state = measuredState([
     pod("a", ok(1), 'switchback_certificate_expiry_timestamp_seconds{certificate="ca"} 1900000000'),
-    pod("b", ok(0), 'switchback_certificates_state{code="leaf-due"} 1', "switchback_certificates_failing 1"),
+    pod("b", ok(0), 'switchback_certificates_state{code="issued"} 1', "switchback_certificates_failing 1"),
     pod("c", ok(1)),
   ]);
   assert.deepEqual(state, {
     certificates: { ca: 1_900_000_000 },
-    rotation: "leaf-due",
+    rotation: "issued",
     rotationFails: true,
     upstreams: [{ target: "edge", port: "443", good: 2, failing: 1 }],
   });

@@ -1,6 +1,6 @@
-import { renderHosts } from "#hostmap/hosts-text.ts";
 import type { NameProtection } from "#hostmap/protected-names.ts";
-import { type DnsMap, dnsMapForm } from "../dns-map.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
+import { type DnsMap, toDnsMap } from "../dns-map.ts";
 
 /** The sidecar's map of these entries. */
 export function dnsMapOf(
@@ -8,7 +8,5 @@ export function dnsMapOf(
   entries: ReadonlyMap<string, readonly string[]>,
   protect: NameProtection = () => undefined,
 ): DnsMap {
-  const { parse, assemble } = dnsMapForm(protect);
-  const lines = [...entries].map(([name, addresses]) => ({ name, addresses }));
-  return assemble(revision, [parse(renderHosts(lines))]);
+  return toDnsMap(publishedMapOf(revision, entries), protect);
 }

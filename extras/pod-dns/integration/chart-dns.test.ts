@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { NAMESPACE, named, type Rendered, render, runHelm } from "#test/integration/rendered.ts";
+import { OBJECTS } from "#test/published.ts";
 
 // What the chart renders for the resolvers: nothing by default, two that can fail independently, and the right to
 // read the map.
@@ -141,7 +142,7 @@ describe("the resolvers", () => {
     assert.deepEqual([spec.hostNetwork, spec.dnsPolicy], [undefined, undefined]);
   });
 
-  it("may read the ConfigMaps of their namespace, and nothing else", () => {
+  it("may read the map, and nothing else", () => {
     const objects = enabled();
     const bindings = objects.filter(
       ({ kind, subjects }) =>
@@ -152,7 +153,9 @@ describe("the resolvers", () => {
       [["RoleBinding", NAMESPACE, "Role", "switchback-dns"]],
     );
     const { rules } = named(objects, "Role", "switchback-dns");
-    assert.deepEqual(rules, [{ apiGroups: [""], resources: ["configmaps"], verbs: ["list", "watch"] }]);
+    assert.deepEqual(rules, [
+      { apiGroups: [""], resources: ["configmaps"], resourceNames: [OBJECTS.map], verbs: ["list", "watch"] },
+    ]);
   });
 
   it("need an image and their own account", () => {

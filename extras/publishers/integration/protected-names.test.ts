@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { renderHosts } from "#hostmap/hosts-text.ts";
 import { type NameProtection, protectNames } from "#hostmap/protected-names.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { type CoreDns, CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
 import { query } from "#test/integration/dns-message.ts";
 import { parseCorefile } from "../corefile.ts";
-import { publisherMapForm } from "../publisher-map.ts";
+import { toPublisherMap } from "../publisher-map.ts";
 import { renderServerBlocks } from "../server-blocks.ts";
 import { serverZones } from "../server-zones.ts";
 
@@ -34,8 +34,7 @@ const corefile = (port: number, ready: string) => `.:${port} {
 
 /** A CoreDNS whose Corefile has a publisher's blocks, with the names that a protection leaves in the map. */
 async function serverWith(name: string, protect: NameProtection): Promise<CoreDns> {
-  const form = publisherMapForm(protect);
-  const map = form.assemble("r1", [form.parse(renderHosts(NAMES.map((each) => ({ name: each, addresses: [RELAY] }))))]);
+  const map = toPublisherMap(publishedMapOf("r1", new Map(NAMES.map((each) => [each, [RELAY]]))), protect);
   return await bed.server(name, (port, ready) => {
     const rest = corefile(port, ready);
     const parsed = parseCorefile(rest);

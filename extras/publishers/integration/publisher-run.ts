@@ -4,7 +4,7 @@ import { configSections } from "#cli/extras.ts";
 import { protectNames } from "#hostmap/protected-names.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { settingsOf } from "#lib/config/sections.ts";
-import { kubeReaderOf } from "#lib/documents/map-reader.ts";
+import { kubeMapReader, readAs } from "#lib/documents/map-reader.ts";
 import { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { connect } from "#lib/kube/connect.ts";
@@ -13,7 +13,7 @@ import { NAMESPACE, type System, until } from "#test/integration/system.ts";
 import { PUBLISHERS_SECTION, type PublishersSettings } from "../config.ts";
 import { createPublisher } from "../create.ts";
 import type { Publisher } from "../publisher.ts";
-import { publisherMapForm } from "../publisher-map.ts";
+import { toPublisherMap } from "../publisher-map.ts";
 import { runPublisher } from "../run.ts";
 
 /** A publisher in this process. */
@@ -50,11 +50,9 @@ export async function startPublisher(
   let steps = 0;
   const running = await runPublisher(local, {
     publisher,
-    maps: kubeReaderOf(publisherMapForm(protectNames("cluster.local")), {
-      client,
-      namespace: NAMESPACE,
-      log: silentLogger,
-    }),
+    maps: readAs(kubeMapReader({ client, namespace: NAMESPACE, log: silentLogger }), (map) =>
+      toPublisherMap(map, protectNames("cluster.local")),
+    ),
     store: {
       async read() {
         steps += 1;

@@ -25,7 +25,7 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
     state === "healthy" ? ["names?name=shop-7.example.com", "works"] : [`names?name=${REFUSED.name}`, "broken here"],
     ["workloads?of=cert-manager/Deployment/cert-manager", "pods have the current names"],
     ["traffic", "99th percentile"],
-    ["components", state === "healthy" ? "steady" : "leaf-due"],
+    ["components", state === "healthy" ? "steady" : "issued"],
     ["doctor", "Run the doctor"],
   ];
   for (const [size, viewport] of Object.entries(SIZES)) {

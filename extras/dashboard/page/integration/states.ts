@@ -35,7 +35,7 @@ export const BROKEN = fullStatus(
         warning: { code: "dns-elsewhere", text: "it resolves to 203.0.113.9" },
       },
     ],
-    hold: { id: "x", since: 0, until: 1_900_000_000_000, names: 30, of: 40 },
+    hold: { since: 0, until: 1_900_000_000_000, names: 30, of: 40 },
     warnings: [{ code: "many-names", text: "a pod without a selection gets all 400 names" }],
     sources: [
       { name: "HTTPRoute", synced: false, problems: [{ place: "a.yaml", code: "yaml-invalid", text: "line 3" }] },
@@ -165,7 +165,7 @@ export function measuredAfter(scrapes: number, failing: boolean): PodMetrics {
     `switchback_webhook_admissions_total{code="injected",opt_in="pod"} ${scrapes * 3}`,
     `switchback_certificate_expiry_timestamp_seconds{certificate="ca"} ${inDays(300)}`,
     `switchback_certificate_expiry_timestamp_seconds{certificate="serving"} ${inDays(failing ? 0.5 : 20)}`,
-    `switchback_certificates_state{code="${failing ? "leaf-due" : "steady"}"} 1`,
+    `switchback_certificates_state{code="${failing ? "issued" : "steady"}"} 1`,
     `switchback_certificates_failing ${Number(failing)}`,
   ];
   return { pod: "a:1", series: seriesIn(lines.join("\n"), isShown) };
