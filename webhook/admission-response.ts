@@ -5,7 +5,7 @@ import type { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { type AdmissionRequest, encodeAnswer } from "./admission-review.ts";
 import type { InjectionCache } from "./injection-cache.ts";
 import { decideInjection, type InjectionDecision, type OptIn, type PodsVia } from "./injection-decision.ts";
-import { encodePatch } from "./json-patch.ts";
+import { patchOperations } from "./json-patch.ts";
 import type { WebhookMetrics } from "./metrics.ts";
 
 export interface AnswerOptions {
@@ -57,7 +57,7 @@ function decide(request: AdmissionRequest, { optIn, via: namespace }: Path, opti
   try {
     const decision = decideInjection(request, optIn, options.map(), options.via && { ...options.via, namespace });
     if (!decision.inject) return { decision };
-    return { decision, patch: encodePatch(decision.pod, decision.injection, decision.changes) };
+    return { decision, patch: patchOperations(decision.pod, decision.injection, decision.changes) };
   } catch (error) {
     options.log.error({ code: FAULT.code, optIn, error: describeError(error) }, "the decision about a pod failed");
     return { decision: FAULT };

@@ -13,7 +13,7 @@ export interface AppOptions extends Omit<AnswerOptions, "throttle"> {
   readonly maxBodyBytes: number;
 }
 
-/** A request as the router and `bodyReader` complete it. */
+/** A request as the router and the reader of its body complete it. */
 interface Posted extends IncomingMessage {
   readonly params: { readonly via?: string };
   body?: Buffer;
@@ -69,82 +69,63 @@ export function createApp(appOptions: AppOptions): RequestListener {
 }
 
 /**
- * Reads bodies of at most `maxBytes` into `req.body`. Unlike express.raw, it limits the total of the bodies that are
- * not complete: any client that reaches the port could otherwise exhaust the memory.
+ * Reads bodies of at most `maxBytes` into `req.body`. It limits the total of those that are not complete, unlike
+ * express.raw: any client that reaches the port could otherwise exhaust the memory. Beyond it, the connection of the
+ * oldest one is closed. An API server sends a body at once, so it is not the oldest.
  */
 function bodyReader(maxBytes: number): Handler {
   const budgetBytes = Math.max(2 * maxBytes, BUDGET_BYTES);
-  /** The bytes of each body in flight, oldest first. An API server sends a body at once, so it is not the oldest. */
-  const held = new Map<(error: Error) => void, number>();
+  /** The bytes of each unfinished body, oldest first. */
+  const held = new Map<Posted, number>();
   let total = 0;
+  const release = (req: Posted): void => {
+    total -= held.get(req) ?? 0;
+    held.delete(req);
+  };
   return (req, _res, next) => {
-    const announced = Number(req.headers["content-length"]);
-    const refusal = refusalOf(req, announced > maxBytes ? tooLarge(maxBytes) : undefined);
-    if (refusal !== undefined) {
-      next(refusal);
-      return;
-    }
-    let chunks: Buffer[] = [];
-    let size = 0;
-    let isOver = false;
-    const end = (): Buffer => {
-      const body = chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
-      isOver = true;
-      // The listeners stay as long as the client is connected, and would keep the chunks in memory.
-      chunks = [];
-      total -= held.get(fail) ?? 0;
-      held.delete(fail);
-      return body;
-    };
-    const fail = (error: Error): void => {
-      end();
-      next(error);
-    };
-    const charge = (bytes: number): void => {
-      held.set(fail, (held.get(fail) ?? 0) + bytes);
+    const refusal = refusalOf(req, maxBytes);
+    if (refusal !== undefined) return next(refusal);
+    const chunks: Buffer[] = [];
+    const append = (chunk: Buffer): void => {
+      chunks.push(chunk);
+      const bytes = chunk.length + CHUNK_BYTES;
+      held.set(req, (held.get(req) ?? 0) + bytes);
       total += bytes;
       for (const oldest of held.keys()) {
         if (total <= budgetBytes) break;
-        oldest(BUSY);
+        release(oldest);
+        oldest.destroy();
       }
     };
+    const end = (): void => {
+      release(req);
+      req.body = Buffer.concat(chunks);
+      next();
+    };
     req
-      .on("data", (chunk: Buffer) => {
-        if (isOver) return;
-        chunks.push(chunk);
-        size += chunk.length;
-        if (size > maxBytes) fail(tooLarge(maxBytes));
-        // A complete body is not charged, because its end follows at once.
-        else if (size !== announced) charge(chunk.length + CHUNK_BYTES);
-      })
-      .on("end", () => {
-        if (isOver) return;
-        req.body = end();
-        next();
-      })
-      .on("close", end);
+      .on("data", append)
+      .on("end", end)
+      .on("close", () => release(req));
   };
 }
 
-const NOT_FOUND = refusal(404, "POST /mutate/namespace or /mutate/pod");
-const BUSY = refusal(503, "too many request bodies in progress, and this one is the oldest");
-
-/** Refuses a request by its headers alone. */
-function refusalOf({ headers }: IncomingMessage, tooLarge: SwitchbackError | undefined): SwitchbackError | undefined {
+/** Refuses a request by its headers alone. API servers send the length of each body (client-go, rest.Request). */
+function refusalOf({ headers }: IncomingMessage, maxBytes: number): SwitchbackError | undefined {
   if (!/^application\/json *(;|$)/i.test(headers["content-type"] ?? ""))
     return refusal(415, "the body must be application/json");
   if ((headers["content-encoding"] ?? "identity") !== "identity")
     return refusal(415, "the body must not be compressed");
-  return tooLarge;
-}
-
-function tooLarge(maxBytes: number): SwitchbackError {
-  return refusal(413, `the body is larger than ${maxBytes} bytes (webhook.maxBodyBytes)`);
+  if (headers["content-length"] === undefined) return refusal(411, "the request has no content-length");
+  if (Number(headers["content-length"]) > maxBytes)
+    return refusal(413, `the body is larger than ${maxBytes} bytes (webhook.maxBodyBytes)`);
+  return undefined;
 }
 
 function refusal(status: number, text: string): SwitchbackError {
   return new SwitchbackError("input-invalid", text, { status });
 }
+
+const NOT_FOUND = refusal(404, "POST /mutate/namespace or /mutate/pod");
 
 /**
  * Returns a function that answers requests that are no review, and errors of the router (a path that does not decode)

@@ -1,17 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { buildManagedAliases } from "#hostmap/inject.ts";
-import { packWindowsLines } from "#hostmap/pack.ts";
 import { createSelector, type SelectedHosts } from "#hostmap/pod-selection.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
-import { createInjectionCache, type Selection } from "./injection-cache.ts";
+import { createInjectionCache } from "./injection-cache.ts";
 
 const names = Array.from({ length: 1_000 }, (_, index) => `host-${index}.team-${index % 7}.example.com`);
 const map = publishedMapOf("r1", new Map(names.map((name) => [name, ["198.51.100.9"]])));
 
 /** Removes the functions, which are never equal. */
-function plain(selected: SelectedHosts & Partial<Selection>): object {
-  const { has: _has, addressesOf: _addressesOf, byAddress: _byAddress, build: _build, ...rest } = selected;
+function plain(selected: SelectedHosts): object {
+  const { has: _has, addressesOf: _addressesOf, byAddress: _byAddress, ...rest } = selected;
   return rest;
 }
 
@@ -28,20 +26,14 @@ test("cached results equal computed ones", () => {
   ]) {
     const selected = loaded.select(annotation);
     assert.deepEqual(plain(selected), plain(selectHosts(annotation)));
-    for (const userNames of [[], selected.names.slice(0, 1), selected.names]) {
-      assert.deepEqual(selected.build(selected, userNames), buildManagedAliases(selected, userNames));
-    }
   }
 });
 
-test("equal annotations share a selection, and pods whose user maps none of its names share the aliases", () => {
+test("equal annotations share a selection", () => {
   const loaded = createInjectionCache(map, 500);
   for (const annotation of ["*.team-3.example.com", "*", undefined]) {
     const selected = loaded.select(annotation);
     assert.equal(loaded.select(annotation), selected);
-    assert.equal(selected.build(selected, []), selected.build(selected, []));
-    assert.notEqual(selected.build(selected, []), selected.build(selected, [names[0] ?? ""]));
-    assert.notEqual(selected.build(selected, []), selected.build(selected, [], packWindowsLines));
   }
   assert.notEqual(loaded.select("*"), loaded.select("*.com"));
 });

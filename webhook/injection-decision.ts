@@ -153,7 +153,7 @@ function inject(request: AdmissionRequest, pod: AdmittedPod, map: InjectionCache
   if (given !== undefined) return { inject: true, pod, warnings: problems, changes, ...given };
   if (dns.problem !== undefined) problems.push(dns.problem);
   const selection = map.select(pod.annotations[HOSTS_KEY]);
-  const injection = planInjection(pod, selection, selection.build);
+  const injection = planInjection(pod, selection);
   const code = injection.managed.aliases.length > 0 ? "injected" : "nothing-chosen";
   return { inject: true, code, pod, warnings: [...problems, ...selection.warnings], injection, changes };
 }
