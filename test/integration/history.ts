@@ -28,11 +28,6 @@ export interface LeaseSpec {
   readonly leaseTransitions?: number;
 }
 
-/** The map after one write. */
-export interface Edition {
-  readonly hosts: ReadonlyMap<string, readonly string[]>;
-}
-
 /** The objects of a path, and their version. */
 export async function list<T = RawObject>(system: System, path: string): Promise<{ version: string; items: T[] }> {
   const { body } = await system.cluster.call({ path });
@@ -51,25 +46,21 @@ export async function replay<T = RawObject>(system: System, path: string, from: 
 }
 
 /**
- * Starts to record the map. The returned function gives it as it was at first, and after every write to a ConfigMap of
- * Switchback's namespace since then.
+ * Starts to record the map. The returned function gives the addresses by name as they were at first, and after every
+ * write to a ConfigMap of Switchback's namespace since then.
  */
-export async function recordMap(system: System): Promise<() => Promise<Edition[]>> {
+export async function recordMap(system: System): Promise<() => Promise<ReadonlyMap<string, readonly string[]>[]>> {
   const { version, items } = await list(system, CONFIG_MAPS);
   return async () => {
     const objects = new Map(items.map((item) => [item.metadata.name, item]));
-    const editions = [editionOf(objects)];
+    const editions = [publishedIn(items).hosts];
     for (const { type, object } of await replay(system, CONFIG_MAPS, version)) {
       if (type === "DELETED") objects.delete(object.metadata.name);
       else objects.set(object.metadata.name, object);
-      editions.push(editionOf(objects));
+      editions.push(publishedIn([...objects.values()]).hosts);
     }
     return editions;
   };
-}
-
-function editionOf(objects: ReadonlyMap<string, RawObject>): Edition {
-  return { hosts: publishedIn([...objects.values()]).hosts };
 }
 
 /** Starts to record the controllers' Lease. The returned function gives its contents since then, in order. */

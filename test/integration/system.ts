@@ -237,16 +237,9 @@ export class System extends Installation {
    * health servers. Before that, the cluster sees no ready replica, and nothing is restarted.
    */
   async showWebhooks(): Promise<void> {
-    const oldestFirst = "--sort-by=.metadata.creationTimestamp";
-    const component = `app.kubernetes.io/component=${this.process("webhook")}`;
-    const select = ["-n", NAMESPACE, "get", "pods", "-l", component, oldestFirst, "-o", "name"];
-    await until("the webhook's pods", async () => (await this.kubectl(...select)).includes("pod/"));
-    const pods = (await this.kubectl(...select)).trim().split("\n").toReversed();
-    for (const [index, { healthPort }] of this.webhooks.entries()) {
-      const address = `198.18.0.${index + 1}`;
-      const pod = `${NAMESPACE}/${pods[index]?.replace("pod/", "")}`;
-      await this.cluster.runPod(pod, address, { [HEALTH_PORT]: healthPort });
-    }
+    const pods = await this.#podsOf("webhook");
+    for (const [index, { healthPort }] of this.webhooks.entries())
+      await this.cluster.runPod(pods[index] ?? "", `198.18.0.${index + 1}`, { [HEALTH_PORT]: healthPort });
     const slices = ["-n", NAMESPACE, "get", "endpointslices", "-l", "kubernetes.io/service-name=switchback-webhook"];
     const ready = "jsonpath={.items[*].endpoints[?(@.conditions.ready==true)].addresses[0]}";
     const count = async () => (await this.kubectl(...slices, "-o", ready)).split(" ").filter(Boolean).length;
@@ -255,12 +248,18 @@ export class System extends Installation {
 
   /** Makes the leader answer behind the controller's Service. The API server's proxy finds it through a ready pod. */
   async showController(): Promise<void> {
-    const component = `app.kubernetes.io/component=${this.process("controller")}`;
-    const select = ["-n", NAMESPACE, "get", "pods", "-l", component, "-o", "name"];
-    await until("the controller's pods", async () => (await this.kubectl(...select)).includes("pod/"));
-    const [pod = ""] = (await this.kubectl(...select)).split("\n");
+    const [pod = ""] = await this.#podsOf("controller");
     const { healthPort } = await this.leader();
-    await this.cluster.runPod(`${NAMESPACE}/${pod.replace("pod/", "")}`, "203.0.113.250", { 8080: healthPort });
+    await this.cluster.runPod(pod, "203.0.113.250", { 8080: healthPort });
+  }
+
+  /** The pods of a component's Deployment as `namespace/name`, once there are some. The newest is first. */
+  async #podsOf(component: "controller" | "webhook"): Promise<string[]> {
+    const label = `app.kubernetes.io/component=${this.process(component)}`;
+    const select = ["-n", NAMESPACE, "get", "pods", "-l", label, "--sort-by=.metadata.creationTimestamp", "-o", "name"];
+    await until(`the pods of the ${component}`, async () => (await this.kubectl(...select)).includes("pod/"));
+    const names = (await this.kubectl(...select)).trim().split("\n").toReversed();
+    return names.map((name) => name.replace("pod", NAMESPACE));
   }
 
   /** Waits until any object that is created next is younger than this one. Ages are known to the second. */
