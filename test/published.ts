@@ -1,8 +1,9 @@
 import { gunzipSync } from "node:zlib";
 import { CA_SECRET, TLS_SECRET } from "#certs/objects.ts";
+import { STATE_KEY } from "#extras/publishers/publisher-state.ts";
 import { shortHash } from "#hostmap/hash.ts";
 import { HostsParser, renderHosts } from "#hostmap/hosts-text.ts";
-import { HOLD_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
+import { HOLD_KEY, MAP_LOST_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import type { RemovalHold } from "#hostmap/published-names.ts";
 import type { TargetAddress } from "#hostmap/types.ts";
 import { GZIP_KEY, MAP_NAME, type MapObject, mapAnnotations, TEXT_KEY } from "#lib/documents/map-format.ts";
@@ -25,14 +26,16 @@ export const OBJECTS = {
   serving: TLS_SECRET,
   statusKey: STATUS_SECRET,
   lease: "switchback-controller",
+  /** The key of a publisher's state in its ConfigMap. */
+  publisherState: STATE_KEY,
 } as const;
 
 /** The ConfigMaps that the controller writes, in the order of its Role. It deletes none. */
 export const WRITTEN: readonly string[] = [MAP_NAME, TARGETS_NAME];
 
 /**
- * Reads the map: the addresses and the namespace of each name, and the removal that is held. The revision is missing
- * while the map is missing or broken.
+ * Reads the map: the addresses and the namespace of each name, the removal that is held, and when the map was lost.
+ * The revision is missing while the map is missing or broken.
  */
 export function publishedIn(configMaps: readonly object[]) {
   const { metadata, data, binaryData } = mapIn(configMaps) ?? {};
@@ -40,12 +43,13 @@ export function publishedIn(configMaps: readonly object[]) {
   const text = zipped === undefined ? data?.[TEXT_KEY] : gunzipSync(Buffer.from(zipped, "base64")).toString();
   const parser = new HostsParser();
   for (const line of text?.split("\n") ?? []) parser.read(line);
-  const { [HOLD_KEY]: hold, [MAP_REVISION_KEY]: revision } = metadata?.annotations ?? {};
+  const { [HOLD_KEY]: hold, [MAP_LOST_KEY]: lost, [MAP_REVISION_KEY]: revision } = metadata?.annotations ?? {};
   const lines = [...parser.lines.values()];
   return {
     revision: text !== undefined && shortHash(text) === revision ? revision : undefined,
     hosts: new Map(lines.map(({ name, addresses }) => [name, addresses])),
     holders: new Map(lines.flatMap(({ name, holder }) => (holder === undefined ? [] : [[name, holder]]))),
+    lost,
     hold: hold === undefined ? undefined : (JSON.parse(hold) as RemovalHold),
   };
 }

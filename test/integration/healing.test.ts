@@ -87,13 +87,7 @@ describe("the map", () => {
       await until("the map to be whole", mapIsWhole);
     });
     assertInjected(pods);
-    const lost = await own(
-      "get",
-      "cm",
-      OBJECTS.map,
-      "-o",
-      "jsonpath={.metadata.annotations.switchback\\.dev/map-lost}",
-    );
+    const { lost = "" } = await system.map();
     assert.ok(Date.now() - Date.parse(lost) < 600_000, lost);
   });
 

@@ -9,7 +9,6 @@ import { NODE } from "../cluster/kubelet.ts";
 import { type MemoryGroup, memoryGroup } from "../cluster/memory-group.ts";
 import { freePorts } from "../cluster/ports.ts";
 import { type Component, Processes, until as untilRuns } from "../cluster/processes.ts";
-import type { TcpProxy } from "../fakes/tcp-proxy.ts";
 import { AuditLog, credentialOf } from "./audit.ts";
 import { containerOf, Installation } from "./installation.ts";
 import { INGRESS_CONTROLLER, type Status } from "./objects.ts";
@@ -71,10 +70,10 @@ export class System extends Installation {
     this.#profile = values.profile ?? "default";
   }
 
-  /** Starts one more replica of a component, which reaches the API server through `proxy` if that is given. */
-  async start(component: "controller" | "webhook", proxy?: TcpProxy): Promise<Replica> {
+  /** Starts one more replica of a component. */
+  async start(component: "controller" | "webhook"): Promise<Replica> {
     const ports = component === "controller" ? ["controller.port=0"] : ["webhook.port=0", "webhook.healthPort=0"];
-    const { name, child, token } = await this.#run(component, [...ports, `${component}.address=127.0.0.1`], proxy);
+    const { name, child, token } = await this.#run(component, [...ports, `${component}.address=127.0.0.1`]);
     const said = await listening(child, join(this.folder, `${name}.log`), component);
     const replica = this.#replica(name, child, said, token);
     (component === "controller" ? this.controllers : this.webhooks).push(replica);
@@ -154,7 +153,7 @@ export class System extends Installation {
   }
 
   /** Starts a component's program as its pod would. */
-  async #run(component: ComponentName, settings: readonly string[], proxy?: TcpProxy) {
+  async #run(component: ComponentName, settings: readonly string[]) {
     this.#started += 1;
     const name = `switchback-${component}-${this.#started}`;
     const namespace = component === "agent" ? AGENTS : NAMESPACE;
@@ -163,7 +162,7 @@ export class System extends Installation {
     // An agent may write only the Lease of the node that its token names.
     const node = component === "agent" ? NODE : undefined;
     const token = await this.cluster.tokenFor(`${namespace}/switchback-${component}`, node);
-    const kubeconfig = await this.cluster.kubeconfigFor({ token }, proxy && `https://127.0.0.1:${proxy.port}`);
+    const kubeconfig = await this.cluster.kubeconfigFor({ token });
     const env = { ...this.cluster.podNetwork, KUBECONFIG: kubeconfig, POD_NAME: name };
     const sets = settings.flatMap((set) => ["--set", set]);
     const program = [join(TOP, "cli/main.ts"), component, "--config", config, ...sets];
