@@ -119,6 +119,7 @@ test("the pod's label selects pod DNS or hostAliases, then its namespace's, then
     const decision = decideInjection(creation({}, { labels }), "namespace", map, via);
     const changes = code === "given" ? [ADD] : [REMOVE];
     assert.deepEqual([decision.code, changesIn(decision), decision.warnings], [code, changes, []]);
+    assert.equal(JSON.stringify(decision.patch).includes('{"given":"all"}'), code === "given");
   }
 });
 
