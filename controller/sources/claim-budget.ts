@@ -4,8 +4,7 @@ import { compareNames, foldCase } from "#hostmap/hostnames.ts";
 import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { ObjectRef, Reason } from "#hostmap/types.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
-import type { Entry, Limit } from "./kind-limit.ts";
-import type { Published } from "./types.ts";
+import type { Published, View, ViewSink } from "./types.ts";
 
 /** Claims that a namespace may have for each name of its quota: several objects may claim a name. */
 const CLAIMS_PER_NAME = 4;
@@ -26,6 +25,30 @@ interface BudgetOptions {
   readonly total?: number;
   /** The object whose claim has the name now. Undefined: the name is not mapped. */
   readonly holderOf: (name: string) => ObjectRef | undefined;
+}
+
+/** The names of an object, or the claims that it has beyond them, as the budget counts them. */
+export interface Entry {
+  /** The object in calls of the sink. */
+  readonly object: string;
+  readonly from: ObjectRef;
+  readonly created: string;
+  readonly limit: Limit;
+  /** What is kept. An object without names has one empty name. */
+  names: readonly string[];
+  /** All claims of the object, if `names` are those that it has beyond its own names. */
+  views?: readonly View[];
+  /** Whether something is left out. */
+  isPartial: boolean;
+}
+
+/** The objects of one kind, without the type of what is kept of them. */
+export interface Limit {
+  readonly sink: ViewSink;
+  /** Leaves out the names at these places, which were counted before. */
+  cut(entry: Entry, places: ReadonlySet<number>): void;
+  /** Reads a namespace again, because there is room for more. */
+  refresh(namespace: string): void;
 }
 
 interface Account {

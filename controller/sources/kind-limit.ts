@@ -1,6 +1,6 @@
 import type { ObjectRef } from "#hostmap/types.ts";
 import { type Informer, type WatchOptions, watchObjects } from "#lib/kube/watch.ts";
-import type { ClaimBudget } from "./claim-budget.ts";
+import type { ClaimBudget, Entry, Limit } from "./claim-budget.ts";
 import type { ObjectOrigin } from "./raw-object.ts";
 import type { View, ViewSink } from "./types.ts";
 
@@ -12,30 +12,6 @@ export type Kept = Pick<ObjectOrigin, "ref" | "created">;
  * their order.
  */
 export type PickNames<V> = (view: V, keeps: (name: string) => boolean) => V;
-
-/** The names of an object, or the claims that it has beyond them, as the budget counts them. */
-export interface Entry {
-  /** The object in calls of the sink. */
-  readonly object: string;
-  readonly from: ObjectRef;
-  readonly created: string;
-  readonly limit: Limit;
-  /** What is kept. An object without names has one empty name. */
-  names: readonly string[];
-  /** All claims of the object, if `names` are those that it has beyond its own names. */
-  views?: readonly View[];
-  /** Whether something is left out. */
-  isPartial: boolean;
-}
-
-/** The objects of one kind, without the type of what is kept of them. */
-export interface Limit {
-  readonly sink: ViewSink;
-  /** Leaves out the names at these places, which were counted before. */
-  cut(entry: Entry, places: ReadonlySet<number>): void;
-  /** Reads a namespace again, because there is room for more. */
-  refresh(namespace: string): void;
-}
 
 interface KindOptions<V> {
   readonly budget: ClaimBudget;
@@ -91,7 +67,10 @@ export class KindLimit<V extends Kept> implements Limit {
     this.#remove(this.#derived, key);
     const own = this.#entries.get(key);
     const surplus = own === undefined ? [] : views.slice(own.names.length);
-    if (own === undefined || surplus.length === 0) return this.sink(this.#options.prefix + key, views);
+    if (own === undefined || surplus.length === 0) {
+      this.sink(this.#options.prefix + key, views);
+      return;
+    }
     const entry: Entry = { ...own, names: surplus.map(({ hostname }) => hostname), views, isPartial: false };
     this.#derived.set(key, entry);
     this.cut(entry, this.#options.budget.enter(entry));

@@ -213,7 +213,10 @@ class FollowedKind<V extends Kept> {
     const offers = served.resources.get(this.wanted.resource) ?? [];
     const [found] = this.wanted.versions.flatMap((version) => offers.find((offer) => offer.version === version) ?? []);
     this.problem = this.#mismatchWith(served);
-    if (found === undefined) return this.#missing();
+    if (found === undefined) {
+      this.#missing();
+      return;
+    }
     this.#removedAt = undefined;
     if (found.version !== this.#found?.version) this.#watch(found);
     this.#confirmDeletions(begunAt);
@@ -233,7 +236,8 @@ class FollowedKind<V extends Kept> {
     this.#removedAt ??= performance.now();
     const keptMs = this.#deps.config.removedKindSeconds * 1000;
     if (this.#reported.size > 0 && performance.now() < this.#removedAt + keptMs) {
-      const text = `no longer served; its ${this.#reported.size} last known objects are kept for ${keptMs / 60_000} min`;
+      const { size } = this.#reported;
+      const text = `no longer served; its ${size} last known objects are kept for ${keptMs / 60_000} min`;
       this.problem = { code: "kind-removed", text };
       return;
     }
