@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { EXPERIMENTAL_GROUP, GATEWAY_GROUP } from "#controller/sources/gateway/view.ts";
-import { CONFIRM_MS } from "#controller/sources/optional-informer.ts";
+import { CONFIRM_MS } from "#controller/sources/optional-kinds.ts";
 import { foundName } from "#controller/targets/service-view.ts";
 import {
   ACCEPTED,
