@@ -100,7 +100,7 @@ async function mappedNames(t: TestContext, given: Case, objects: readonly Item[]
     for (const name of given.notMapped ?? []) assert.match(found[name] ?? "", /^not mapped/);
     const isSettled =
       status.names.every(({ reason }) => reason?.code !== "dns-not-verified") &&
-      questionsIn(configMaps(kube)).every(({ known }) => known !== undefined);
+      questionsIn(configMaps(kube)).every(({ answer }) => answer !== undefined);
     if ((isSettled && isDeepStrictEqual(found, right)) || tries > 250) return found;
     await setTimeout(20);
   }
@@ -149,7 +149,7 @@ function put(kube: MemoryKube, { apiVersion, kind, metadata, ...rest }: Item): v
   const [group = "", version] = apiVersion.split("/");
   if (version !== undefined) kube.documents.set(`/apis/${group}`, { versions: [{ version }] });
   const { resources = [] } = (kube.documents.get(collection) ?? {}) as { resources?: object[] };
-  kube.documents.set(collection, { resources: [...resources, { name: resource, kind, verbs: ["list", "watch"] }] });
+  kube.documents.set(collection, { resources: [...resources, { name: resource, kind, verbs: ["create", "list", "watch"] }] });
 }
 
 function sorted(entries: readonly (readonly [string, string])[]): Record<string, string> {
