@@ -1,4 +1,4 @@
-import { promisify } from "node:util";
+import { isDeepStrictEqual, promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
 import { shortHash } from "#hostmap/hash.ts";
 import { HostsParser, renderHosts } from "#hostmap/hosts-text.ts";
@@ -7,7 +7,7 @@ import type { RemovalHold } from "#hostmap/published-names.ts";
 import type { HostLine, PublishedMap, Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { timeSlices } from "#lib/kube/time.ts";
-import type { ObjectMeta } from "#lib/kube/types.ts";
+import type { ConfigMap } from "./config-map.ts";
 import { mapOfLines } from "./published-map.ts";
 
 /**
@@ -33,15 +33,8 @@ const MAX_TEXT_BYTES = 32 * 1024 * 1024;
  */
 const VERSION = "1";
 
-/** The ConfigMap of the map, as the API server returns it. */
-export interface MapObject {
-  readonly metadata: Pick<ObjectMeta, "name" | "namespace" | "uid" | "resourceVersion"> & {
-    readonly annotations?: Readonly<Record<string, string>>;
-  };
-  readonly data?: Readonly<Record<string, string>>;
-  /** Values in base64. */
-  readonly binaryData?: Readonly<Record<string, string>>;
-}
+/** The ConfigMap of the map. */
+export type MapObject = ConfigMap;
 
 /** What a leader publishes beside the text, for the next leader and for people. */
 export interface MapNotes {
@@ -161,11 +154,9 @@ export function isPublished(object: MapObject | undefined, map: RenderedMap, not
   if (object === undefined) return false;
   const { annotations = {} } = object.metadata;
   const wanted = mapAnnotations(map.revision, notes, annotations[MAP_TIME_KEY] ?? "", annotations);
-  return isEqual(annotations, wanted) && isEqual(object.data, map.data) && isEqual(object.binaryData, map.binaryData);
-}
-
-function isEqual(a: MapObject["data"] = {}, b: MapObject["data"] = {}): boolean {
-  return Object.keys(a).length === Object.keys(b).length && Object.entries(a).every(([key, text]) => b[key] === text);
+  const { data = {}, binaryData = {} } = object;
+  const found = [annotations, data, binaryData];
+  return isDeepStrictEqual(found, [wanted, map.data ?? {}, map.binaryData ?? {}]);
 }
 
 /** Codes of Reasons for a map that cannot be used. */

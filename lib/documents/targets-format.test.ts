@@ -69,14 +69,14 @@ const BAD: ReadonlyArray<readonly [what: string, text: string, said: RegExp]> = 
   ["no object", "null", /\(top\)/],
   ["another version", document({ version: 2 }), /version/],
   ["no list of targets", document({ targets: {} }), /targets/],
-  ["a name that no target can have", document({}, { ...TARGET, name: "A b" }), /targets\.0\.name/],
-  ["an upstream with a space", document({}, { ...TARGET, upstream: "a b" }), /targets\.0\.upstream/],
+  ["a name that no target can have", document({}, { ...TARGET, name: "A b" }), /targets\[0\]: name/],
+  ["an upstream with a space", document({}, { ...TARGET, upstream: "a b" }), /targets\[0\]: upstream/],
   ["a port that is none", document({}, { ...TARGET, ports: [{ ...TARGET.ports[0], listenPort: 0 }] }), /listenPort/],
-  ["a server name with a space", document({}, { ...TARGET, ask: [{ ...ASK, name: "a b" }] }), /ask\.0\.name/],
-  ["an answer that is none", document({}, { ...TARGET, ask: [{ ...ASK, answer: "yes" }] }), /ask\.0\.answer/],
+  ["a server name with a space", document({}, { ...TARGET, ask: [{ ...ASK, name: "a b" }] }), /ask\[0\]\.name/],
+  ["an answer that is none", document({}, { ...TARGET, ask: [{ ...ASK, answer: "yes" }] }), /ask\[0\]\.answer/],
   ["an address that is none", document({}, { ...TARGET, clusterIPs: ["x"] }), /clusterIPs/],
   ["an upstream address that is a name", document({}, { ...TARGET, upstreamIPs: ["lb.edge"] }), /upstreamIPs/],
-  ["too much of it", " ".repeat(1_000_001), /bytes/],
+  ["too much of it", " ".repeat(1_000_001), /at most 1000000 characters/],
 ];
 for (const [what, text, said] of BAD) {
   test(`refused: ${what}`, () => {
@@ -89,12 +89,12 @@ for (const [what, text, said] of BAD) {
 const many = (count: number) =>
   Array.from({ length: count }, (_, index) => ({ ...TARGET.ports[0], port: index + 1, listenPort: 20_000 + index }));
 const COSTS_ITSELF: ReadonlyArray<readonly [what: string, bad: unknown, said: RegExp]> = [
-  ["no object", null, /targets\.1/],
-  ["201 ports", { ...TARGET, name: "b", ports: many(201) }, /targets\.1\.ports/],
-  ["an upstream with a space", { ...TARGET, name: "b", upstream: "a b", ports: many(1) }, /targets\.1\.upstream/],
-  ["a listen port of an earlier target", { ...TARGET, name: "b" }, /targets\.1\.two listeners have one port/],
+  ["no object", null, /targets\[1\]/],
+  ["201 ports", { ...TARGET, name: "b", ports: many(201) }, /targets\[1\]: ports/],
+  ["an upstream with a space", { ...TARGET, name: "b", upstream: "a b", ports: many(1) }, /targets\[1\]: upstream/],
+  ["a listen port of an earlier target", { ...TARGET, name: "b" }, /targets\[1\]: two listeners have one port/],
   ["one listen port twice", { ...TARGET, name: "b", ports: [...many(1), ...many(1)] }, /two listeners have one port/],
-  ["the name of an earlier target", { ...OTHER, name: TARGET.name }, /targets\.1\.two targets have one name/],
+  ["the name of an earlier target", { ...OTHER, name: TARGET.name }, /targets\[1\]: two targets have one name/],
 ];
 for (const [what, bad, said] of COSTS_ITSELF) {
   test(`an invalid target is left out, and the others are read: ${what}`, () => {
