@@ -101,9 +101,8 @@ for (const [what, bad, said] of COSTS_ITSELF) {
     const parsed = parseTargets(document({ targets: [TARGET, bad, OTHER] }));
     assert.ok(!("code" in parsed));
     assert.deepEqual(parsed.targets, [TARGET, OTHER]);
-    assert.equal(parsed.refused?.length, 1);
-    assert.equal(parsed.refused?.[0]?.code, "targets-malformed");
-    assert.match(parsed.refused?.[0]?.text ?? "", said);
+    assert.equal(parsed.refused?.code, "targets-malformed");
+    assert.match(parsed.refused?.text ?? "", said);
   });
 }
 
@@ -120,7 +119,7 @@ test("a target that became invalid stays unchanged, unless another one has its l
   );
 });
 
-test("of thousands of invalid targets a few are described, and 2,000 targets are read", () => {
+test("of thousands of invalid targets one is described, and 2,000 targets are read", () => {
   const targets = Array.from({ length: 2_001 }, (_, index) => ({
     ...TARGET,
     name: `t-${index}`,
@@ -130,8 +129,8 @@ test("of thousands of invalid targets a few are described, and 2,000 targets are
     JSON.stringify({ version: 1, revision: "r", targets: [...targets, ...Array(5_000).fill(null)] }),
   );
   assert.ok(!("code" in parsed));
-  assert.deepEqual([parsed.targets.length, parsed.refused?.length], [2_000, 6]);
-  assert.match(parsed.refused?.at(-1)?.text ?? "", /4996 more/);
+  assert.equal(parsed.targets.length, 2_000);
+  assert.match(parsed.refused?.text ?? "", /5000 more/);
 });
 
 test("property: no text makes the reader throw", () => {

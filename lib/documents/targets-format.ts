@@ -90,16 +90,13 @@ export const documentSchema = object({
 const textSchema = v.pipe(v.string(), v.maxLength(MAX_BYTES), v.parseJson({}, "is not JSON"), documentSchema);
 /** Maximum number of targets that are read. */
 const MAX_TARGETS = 2_000;
-/** Maximum number of refused targets that are described. The others are counted. */
-const MAX_DESCRIBED = 5;
-
 export interface PublishedTargets {
   readonly revision: string;
   readonly targets: readonly PublishedTarget[];
   /** The number of ready proxies. They share the limits of what they ask. */
   readonly proxies?: number | undefined;
   /** Why targets of the document were left out or kept their earlier state. */
-  readonly refused?: readonly Reason[];
+  readonly refused?: Reason;
 }
 
 /** Returns the text of `targets.json`, and its revision. Equal targets and numbers of proxies give equal texts. */
@@ -123,15 +120,17 @@ export function parseTargets(text: string, last?: Pick<PublishedTargets, "target
   const { value, flaw } = attempt(textSchema, text);
   if (flaw !== undefined) return malformed(renderFlaw(flaw));
   const { targets, refused } = readEach(value.targets, last?.targets ?? []);
-  const [first] = refused;
+  const [first, ...others] = refused;
   if (first === undefined) return { ...value, targets };
-  return targets.length === 0 ? first : { ...value, targets, refused: describedOnly(refused) };
+  const rest = others.length === 0 ? "" : `, and ${others.length} more targets are not valid`;
+  const problem = malformed(`${first}${rest}`);
+  return targets.length === 0 ? problem : { ...value, targets, refused: problem };
 }
 
 /** Parses the targets in order. Of two targets with the same name or listen port, the first one stays. */
 function readEach(items: readonly unknown[], last: readonly PublishedTarget[]) {
   const targets: PublishedTarget[] = [];
-  const refused: Reason[] = [];
+  const refused: string[] = [];
   const names = new Set<string>();
   const ports = new Set<number>();
   const take = (target: PublishedTarget): string | undefined => {
@@ -151,7 +150,7 @@ function readEach(items: readonly unknown[], last: readonly PublishedTarget[]) {
     const problem = flaw === undefined ? take(value) : renderFlaw(flaw);
     if (problem === undefined) continue;
     bad.push(item);
-    refused.push(malformed(`targets[${index}]: ${problem}`));
+    refused.push(`targets[${index}]: ${problem}`);
   }
   const lastByName = new Map(last.map((target) => [target.name, target]));
   for (const item of bad) {
@@ -159,11 +158,6 @@ function readEach(items: readonly unknown[], last: readonly PublishedTarget[]) {
     if (before !== undefined) take(before);
   }
   return { targets, refused };
-}
-
-function describedOnly(refused: readonly Reason[]): readonly Reason[] {
-  const rest = refused.length - MAX_DESCRIBED;
-  return rest <= 0 ? refused : [...refused.slice(0, MAX_DESCRIBED), malformed(`${rest} more targets like that`)];
 }
 
 function nameOf(item: unknown): string {

@@ -72,7 +72,7 @@ function read(text: string, log: Logger, last: PublishedTargets | undefined): Pu
     log.error({ code: targets.code }, `${targets.text}; the last good targets stay`);
     return undefined;
   }
-  for (const { code, text: problem } of targets.refused ?? [])
-    log.error({ code }, `${problem}; the other targets are used`);
+  const { refused } = targets;
+  if (refused !== undefined) log.error({ code: refused.code }, `${refused.text}; the other targets are used`);
   return targets;
 }

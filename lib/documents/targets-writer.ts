@@ -59,8 +59,7 @@ export class TargetsWriter extends ConfigMapWriter {
     this.#text = text;
     const parsed = parseTargets(text, this.#good);
     if (!("code" in parsed)) this.#good = parsed;
-    for (const { code, text: problem } of "code" in parsed ? [parsed] : (parsed.refused ?? [])) {
-      this.#log.warn({ code }, problem);
-    }
+    const refused = "code" in parsed ? parsed : parsed.refused;
+    if (refused !== undefined) this.#log.warn({ code: refused.code }, refused.text);
   }
 }
