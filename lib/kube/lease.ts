@@ -82,187 +82,227 @@ interface Term {
 
 /** Contends for the Lease until `stop`. The configuration has checked that the times leave a margin. */
 export function runElection(options: ElectionOptions): Election {
-  const { client, namespace, name, identity, log, now = steadyNow, random = Math.random } = options;
-  const [leaseMs, deadlineMs] = [options.leaseSeconds * 1000, options.renewDeadlineSeconds * 1000];
-  const retryMs = options.retrySeconds * 1000;
-  /** Half the renew deadline, so that there is time for another call after one that hangs. */
-  const timeoutMs = deadlineMs / 2;
-  const path = resourcePath({ group: "coordination.k8s.io", version: "v1", namespace, resource: "leases", name });
-  const head = { apiVersion: "coordination.k8s.io/v1", kind: "Lease" };
-  const stopping = new AbortController();
-  const stopped = stopping.signal;
+  return new Contender(options);
+}
+
+class Contender implements Election {
+  readonly #options: ElectionOptions;
+  readonly #path: string;
+  readonly #leaseMs: number;
+  readonly #deadlineMs: number;
+  readonly #retryMs: number;
+  readonly #now: () => number;
+  readonly #random: () => number;
+  readonly #stop = new AbortController();
+  readonly #stopped = this.#stop.signal;
   /** The Lease as last observed, and when its holder's fields last changed. */
-  const seen = { mark: "", at: 0, holder: undefined as string | undefined };
-  let current: Term | undefined;
+  readonly #seen = { mark: "", at: 0, holder: undefined as string | undefined };
+  readonly #contending: Promise<void>;
+  #term: Term | undefined;
 
-  /** Milliseconds until the term ends without a renewal. */
-  const leftMs = ({ renewedAt }: Term): number => renewedAt + deadlineMs - now();
+  constructor(options: ElectionOptions) {
+    const { namespace, name, leaseSeconds, renewDeadlineSeconds, retrySeconds } = options;
+    this.#options = options;
+    this.#path = resourcePath({ group: "coordination.k8s.io", version: "v1", namespace, resource: "leases", name });
+    [this.#leaseMs, this.#deadlineMs] = [leaseSeconds * 1000, renewDeadlineSeconds * 1000];
+    this.#retryMs = retrySeconds * 1000;
+    this.#now = options.now ?? steadyNow;
+    this.#random = options.random ?? Math.random;
+    this.#contending = this.#contend();
+  }
 
-  function end(term: Term, reason: Reason): void {
+  get leading(): boolean {
+    return this.#term !== undefined && this.#term.ended === undefined && this.#leftMs(this.#term) > 0;
+  }
+
+  get holder(): string | undefined {
+    return this.#term === undefined || this.#term.ended ? this.#seen.holder : this.#options.identity;
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#contending;
+  }
+
+  async #contend(): Promise<void> {
+    let isFailing = false;
+    while (!this.#stopped.aborted) {
+      try {
+        const term = await this.#acquire();
+        isFailing = false;
+        if (term !== undefined) await this.#lead(term);
+      } catch (error) {
+        if (!isFailing)
+          this.#options.log.warn({ error: describeError(error) }, "leader election: no response, will be retried");
+        isFailing = true;
+      }
+      await pause(this.#retryMs * (1 + 0.2 * this.#random()), this.#stopped);
+    }
+  }
+
+  /** Tries once to acquire the Lease. Returns a term on success. */
+  async #acquire(): Promise<Term | undefined> {
+    const lease = await this.#read({ timeoutMs: this.#callMs, signal: this.#stopped });
+    if (!this.#mayAcquire(lease)) return undefined;
+    const { identity } = this.#options;
+    const { holderIdentity, acquireTime, leaseTransitions = 0 } = lease.spec ?? {};
+    const renewedAt = this.#now();
+    const time = microTime(Date.now());
+    const isOwn = holderIdentity === identity;
+    const spec = {
+      holderIdentity: identity,
+      // The API requires whole seconds. Rounding up is safe.
+      leaseDurationSeconds: Math.ceil(this.#leaseMs / 1000),
+      acquireTime: (isOwn ? acquireTime : undefined) ?? time,
+      renewTime: time,
+      leaseTransitions: leaseTransitions + (isOwn ? 0 : 1),
+    };
+    // `stop` does not abort this call: if it acquires the Lease, the Lease must be released.
+    const taken = await this.#swap(lease, spec, { timeoutMs: this.#callMs });
+    if (taken === undefined) return undefined;
+    this.#seen.holder = this.#options.identity;
+    return { lease: taken, renewedAt, control: new AbortController(), ended: undefined };
+  }
+
+  /** Does the work and renews the Lease until the term ends. Then waits for the work, and may release the Lease. */
+  async #lead(term: Term): Promise<void> {
+    // The Lease may have expired before the response arrived.
+    if (this.#leftMs(term) <= 0) return;
+    if (this.#stopped.aborted) return await this.#release();
+    const stop = () => this.#end(term, { code: "stopped", text: "this process is stopping" });
+    this.#stopped.addEventListener("abort", stop, { once: true });
+    this.#term = term;
+    this.#options.log.info({ identity: this.#options.identity }, "leader election: leading");
+    const done = new AbortController();
+    const working = this.#work(term).then(() => done.abort());
+    while (term.ended === undefined) {
+      await pause(Math.min(this.#retryMs, this.#leftMs(term)), term.control.signal);
+      if (term.ended === undefined && this.#leftMs(term) > 0) await this.#renew(term);
+      const text = `the Lease could not be renewed for ${this.#deadlineMs / 1000} s`;
+      if (this.#leftMs(term) <= 0) this.#end(term, { code: "renew-deadline", text });
+    }
+    this.#stopped.removeEventListener("abort", stop);
+    await pause(Math.max(0, this.#leftMs(term)), done.signal);
+    // Release only while this process certainly holds the Lease, and only after the work has ended.
+    const isOurs = term.ended?.code === "stopped" || term.ended?.code === "work-failed";
+    if (isOurs && done.signal.aborted && this.#leftMs(term) > 0) await this.#release();
+    await unlessAborted(working, this.#stopped).catch(() => {});
+    this.#term = undefined;
+  }
+
+  /** Whether the Lease is free, held by this process, or has not changed for its duration. */
+  #mayAcquire({ metadata, spec = {} }: Lease): boolean {
+    const { holderIdentity, renewTime, leaseTransitions, leaseDurationSeconds } = spec;
+    if (holderIdentity !== this.#seen.holder && holderIdentity) {
+      this.#options.log.info({ leader: holderIdentity }, "leader election: new leader observed");
+    }
+    this.#seen.holder = holderIdentity;
+    const mark = JSON.stringify([metadata.uid, holderIdentity, renewTime, leaseTransitions]);
+    if (mark !== this.#seen.mark) Object.assign(this.#seen, { mark, at: this.#now() });
+    if (!holderIdentity || holderIdentity === this.#options.identity) return true;
+    return this.#now() - this.#seen.at >= (leaseDurationSeconds ? leaseDurationSeconds * 1000 : this.#leaseMs);
+  }
+
+  /** Renews the Lease once. A failure does not end the term. If failures continue, the deadline ends it. */
+  async #renew(term: Term): Promise<void> {
+    const call = { timeoutMs: Math.min(this.#callMs, this.#leftMs(term)), signal: term.control.signal };
+    try {
+      const sentAt = this.#now();
+      const next = await this.#swap(term.lease, { ...term.lease.spec, renewTime: microTime(Date.now()) }, call);
+      if (next !== undefined) {
+        term.lease = next;
+        // A response after the deadline does not restore the term.
+        if (this.#leftMs(term) > 0) term.renewedAt = sentAt;
+        return;
+      }
+      const found = await this.#read(call);
+      // This applies even without a holder: another process may have led and released the Lease since.
+      if (found.spec?.holderIdentity === this.#options.identity) term.lease = found;
+      else {
+        this.#seen.holder = found.spec?.holderIdentity;
+        this.#end(term, { code: "lease-lost", text: "another process has taken the Lease" });
+      }
+    } catch (error) {
+      if (term.ended === undefined)
+        this.#options.log.warn({ error: describeError(error) }, "leader election: renewal failed");
+    }
+  }
+
+  async #work(term: Term): Promise<void> {
+    const { signal } = term.control;
+    try {
+      await this.#options.onStartedLeading(signal);
+    } catch (error) {
+      // After the end of the term, an error only shows how the work this.#stopped.
+      if (signal.aborted) return;
+      const reason = describeError(error);
+      this.#options.log.error({ error: reason }, "leader election: the leader's work failed");
+      this.#end(term, { code: "work-failed", text: `the leader's work failed: ${reason}` });
+    }
+  }
+
+  #end(term: Term, reason: Reason): void {
     if (term.ended !== undefined) return;
     term.ended = reason;
     term.control.abort(new Error(`no longer the leader: ${reason.text}`));
-    log.info({ code: reason.code, reason: reason.text }, "leader election: no longer leading");
+    this.#options.log.info({ code: reason.code, reason: reason.text }, "leader election: no longer leading");
+  }
+
+  /** Releases the Lease, so that another replica does not have to wait for its expiry. */
+  async #release(): Promise<void> {
+    try {
+      // A renewal that was in flight at the end of the term may have changed the version.
+      const lease = await this.#read({ timeoutMs: this.#callMs });
+      if (lease.spec?.holderIdentity !== this.#options.identity) return;
+      const time = microTime(Date.now());
+      await this.#swap(
+        lease,
+        { ...lease.spec, holderIdentity: "", leaseDurationSeconds: 1, renewTime: time },
+        { timeoutMs: this.#callMs },
+      );
+      this.#seen.holder = "";
+    } catch (error) {
+      this.#options.log.warn({ error: describeError(error) }, "leader election: the Lease could not be released");
+    }
   }
 
   /** Reads the Lease. Creates it without a holder if it does not exist. */
-  async function read(call: CallOptions): Promise<Lease> {
-    const found = await ifFound(client.get<Lease>(path, {}, call));
+  async #read(call: CallOptions): Promise<Lease> {
+    const found = await ifFound(this.#options.client.get<Lease>(this.#path, {}, call));
     // Server-side apply instead of POST, so that RBAC can restrict creation to this name. It has no fields of the
     // spec, so it does not change a Lease that another replica has acquired meanwhile.
-    const empty = { ...head, metadata: { name, namespace }, spec: {} };
-    return found ?? (await client.apply<Lease>(path, empty, { ...call, fieldManager: "switchback-election" }));
+    const empty = { ...HEAD, metadata: { name: this.#options.name, namespace: this.#options.namespace }, spec: {} };
+    return (
+      found ??
+      (await this.#options.client.apply<Lease>(this.#path, empty, { ...call, fieldManager: "switchback-election" }))
+    );
   }
 
   /** Updates the Lease if it is as it was read. Returns undefined if it has changed or was deleted. */
-  async function swap({ metadata }: Lease, spec: Lease["spec"], call: CallOptions): Promise<Lease | undefined> {
+  async #swap({ metadata }: Lease, spec: Lease["spec"], call: CallOptions): Promise<Lease | undefined> {
     if (!metadata.resourceVersion)
-      throw new SwitchbackError("data-corrupt", `GET ${path}: a Lease without resourceVersion`);
+      throw new SwitchbackError("data-corrupt", `GET ${this.#path}: a Lease without resourceVersion`);
     try {
       // The metadata includes the uid: a recreated Lease is a different object.
-      return await client.replace<Lease>(path, { ...head, metadata, spec }, call);
+      return await this.#options.client.replace<Lease>(this.#path, { ...HEAD, metadata, spec }, call);
     } catch (error) {
       if (statusOf(error) === 409 || statusOf(error) === 404) return undefined;
       throw error;
     }
   }
 
-  /** Tries once to acquire the Lease: if it is free, held by this process, or expired. Returns a term on success. */
-  async function acquire(): Promise<Term | undefined> {
-    const lease = await read({ timeoutMs, signal: stopped });
-    const { holderIdentity, renewTime, acquireTime, leaseTransitions = 0, leaseDurationSeconds } = lease.spec ?? {};
-    if (holderIdentity !== seen.holder && holderIdentity) {
-      log.info({ leader: holderIdentity }, "leader election: new leader observed");
-    }
-    seen.holder = holderIdentity;
-    const mark = JSON.stringify([lease.metadata.uid, holderIdentity, renewTime, leaseTransitions]);
-    if (mark !== seen.mark) Object.assign(seen, { mark, at: now() });
-    const isOwn = holderIdentity === identity;
-    const heldMs = leaseDurationSeconds ? leaseDurationSeconds * 1000 : leaseMs;
-    if (holderIdentity && !isOwn && now() - seen.at < heldMs) return undefined;
-    const renewedAt = now();
-    const time = microTime(Date.now());
-    const spec = {
-      holderIdentity: identity,
-      // The API requires whole seconds. Rounding up is safe.
-      leaseDurationSeconds: Math.ceil(leaseMs / 1000),
-      acquireTime: (isOwn ? acquireTime : undefined) ?? time,
-      renewTime: time,
-      leaseTransitions: leaseTransitions + (isOwn ? 0 : 1),
-    };
-    // `stop` does not abort this call: if it acquires the Lease, the Lease must be released.
-    const taken = await swap(lease, spec, { timeoutMs });
-    if (taken === undefined) return undefined;
-    seen.holder = identity;
-    return { lease: taken, renewedAt, control: new AbortController(), ended: undefined };
+  /** Half the renew deadline, so that there is time for another call after one that hangs. */
+  get #callMs(): number {
+    return this.#deadlineMs / 2;
   }
 
-  /** Renews the Lease once. A failure does not end the term. If failures continue, the deadline ends it. */
-  async function renew(term: Term): Promise<void> {
-    const call = { timeoutMs: Math.min(timeoutMs, leftMs(term)), signal: term.control.signal };
-    try {
-      const sentAt = now();
-      const next = await swap(term.lease, { ...term.lease.spec, renewTime: microTime(Date.now()) }, call);
-      if (next !== undefined) {
-        term.lease = next;
-        // A response after the deadline does not restore the term.
-        if (leftMs(term) > 0) term.renewedAt = sentAt;
-        return;
-      }
-      const found = await read(call);
-      // This applies even without a holder: another process may have led and released the Lease since.
-      if (found.spec?.holderIdentity === identity) term.lease = found;
-      else {
-        seen.holder = found.spec?.holderIdentity;
-        end(term, { code: "lease-lost", text: "another process has taken the Lease" });
-      }
-    } catch (error) {
-      if (term.ended === undefined) log.warn({ error: describeError(error) }, "leader election: renewal failed");
-    }
+  /** Milliseconds until the term ends without a renewal. */
+  #leftMs({ renewedAt }: Term): number {
+    return renewedAt + this.#deadlineMs - this.#now();
   }
-
-  async function work(term: Term): Promise<void> {
-    const { signal } = term.control;
-    try {
-      await options.onStartedLeading(signal);
-    } catch (error) {
-      // After the end of the term, an error only shows how the work stopped.
-      if (signal.aborted) return;
-      const reason = describeError(error);
-      log.error({ error: reason }, "leader election: the leader's work failed");
-      end(term, { code: "work-failed", text: `the leader's work failed: ${reason}` });
-    }
-  }
-
-  /** Releases the Lease, so that another replica does not have to wait for its expiry. */
-  async function release(): Promise<void> {
-    try {
-      // A renewal that was in flight at the end of the term may have changed the version.
-      const lease = await read({ timeoutMs });
-      if (lease.spec?.holderIdentity !== identity) return;
-      const time = microTime(Date.now());
-      await swap(lease, { ...lease.spec, holderIdentity: "", leaseDurationSeconds: 1, renewTime: time }, { timeoutMs });
-      seen.holder = "";
-    } catch (error) {
-      log.warn({ error: describeError(error) }, "leader election: the Lease could not be released");
-    }
-  }
-
-  /** Does the work and renews the Lease until the term ends. Then waits for the work, and may release the Lease. */
-  async function lead(term: Term): Promise<void> {
-    // The Lease may have expired before the response arrived.
-    if (leftMs(term) <= 0) return;
-    if (stopped.aborted) return await release();
-    const stop = () => end(term, { code: "stopped", text: "this process is stopping" });
-    stopped.addEventListener("abort", stop, { once: true });
-    current = term;
-    log.info({ identity }, "leader election: leading");
-    const done = new AbortController();
-    const working = work(term).then(() => done.abort());
-    while (term.ended === undefined) {
-      await pause(Math.min(retryMs, leftMs(term)), term.control.signal);
-      if (term.ended === undefined && leftMs(term) > 0) await renew(term);
-      const text = `the Lease could not be renewed for ${deadlineMs / 1000} s`;
-      if (leftMs(term) <= 0) end(term, { code: "renew-deadline", text });
-    }
-    stopped.removeEventListener("abort", stop);
-    await pause(Math.max(0, leftMs(term)), done.signal);
-    // Release only while this process certainly holds the Lease, and only after the work has ended.
-    const isOurs = term.ended?.code === "stopped" || term.ended?.code === "work-failed";
-    if (isOurs && done.signal.aborted && leftMs(term) > 0) await release();
-    await unlessAborted(working, stopped).catch(() => {});
-    current = undefined;
-  }
-
-  async function contend(): Promise<void> {
-    let isFailing = false;
-    while (!stopped.aborted) {
-      try {
-        const term = await acquire();
-        isFailing = false;
-        if (term !== undefined) await lead(term);
-      } catch (error) {
-        if (!isFailing) log.warn({ error: describeError(error) }, "leader election: no response, will be retried");
-        isFailing = true;
-      }
-      await pause(retryMs * (1 + 0.2 * random()), stopped);
-    }
-  }
-
-  const contending = contend();
-  return {
-    get leading() {
-      return current !== undefined && current.ended === undefined && leftMs(current) > 0;
-    },
-    get holder() {
-      return current === undefined || current.ended ? seen.holder : identity;
-    },
-    async stop() {
-      stopping.abort();
-      await contending;
-    },
-  };
 }
+
+const HEAD = { apiVersion: "coordination.k8s.io/v1", kind: "Lease" };
 
 /**
  * Formats a MicroTime. The API server requires six fractional digits and rejects three. `epochMs` is wall-clock time.
