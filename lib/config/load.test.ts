@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { fc } from "#test/property.ts";
-import type { ConfigInput } from "./document.ts";
+import type { ConfigInput } from "./load.ts";
 import { loadConfig } from "./load.ts";
 import { parseConfig } from "./parse.ts";
 

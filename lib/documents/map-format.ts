@@ -61,7 +61,7 @@ export async function renderMap(lines: readonly HostLine[], maxBytes = MAX_MAP_B
   let kept = lines;
   let { size, value } = await rendered(renderHosts(lines));
   const sizes = size <= maxBytes ? [] : lines.map((line) => renderHosts([line]).length);
-  let roomBytes = sumOf(sizes);
+  let roomBytes = sizes.reduce((sum, each) => sum + each, 0);
   while (size > maxBytes) {
     // A little less than in proportion, so that a few rounds are enough.
     roomBytes *= (0.97 * maxBytes) / size;
@@ -98,17 +98,13 @@ async function rendered(text: string): Promise<Rendered> {
  */
 function keptLines(lines: readonly HostLine[], sizes: readonly number[], roomBytes: number): HostLine[] {
   const totals = new Map<string, number>();
-  const ends = lines.map((line, at) => {
-    const end = (totals.get(holderOf(line)) ?? 0) + (sizes[at] ?? 0);
-    totals.set(holderOf(line), end);
+  const ends = lines.map(({ holder = "" }, at) => {
+    const end = (totals.get(holder) ?? 0) + (sizes[at] ?? 0);
+    totals.set(holder, end);
     return end;
   });
   const share = shareOf([...totals.values()], roomBytes);
   return lines.filter((_, at) => (ends[at] ?? 0) <= share);
-}
-
-function sumOf(sizes: readonly number[]): number {
-  return sizes.reduce((sum, size) => sum + size, 0);
 }
 
 /** The largest share for which the sum of `min(size, share)` is at most `room`. */
@@ -120,10 +116,6 @@ function shareOf(sizes: readonly number[], room: number): number {
     left -= size;
   }
   return room;
-}
-
-function holderOf({ holder = "" }: HostLine): string {
-  return holder;
 }
 
 /** Annotations that only some publications have. */
