@@ -6,7 +6,7 @@ import { HOLD_KEY, MAP_LOST_KEY, MAP_REVISION_KEY, MAP_TIME_KEY, MAP_VERSION_KEY
 import type { RemovalHold } from "#hostmap/published-names.ts";
 import type { HostLine, PublishedMap, Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
-import { timeSlices } from "#lib/kube/time.ts";
+import { timeSlices, yieldToLoop } from "#lib/kube/time.ts";
 import type { ConfigMap } from "./config-map.ts";
 import { mapOfLines } from "./published-map.ts";
 
@@ -221,10 +221,14 @@ export async function parseLines(
   text: string,
   known?: ReadonlyMap<string, HostLine>,
 ): Promise<ReadonlyMap<string, HostLine>> {
-  const parser = new HostsParser(known);
+  // The caller has hashed the text.
+  await yieldToLoop();
   const pause = timeSlices();
-  for (const [index, line] of text.split("\n").entries()) {
-    parser.read(line);
+  const parser = new HostsParser(known);
+  for (let start = 0, index = 0; start < text.length; index += 1) {
+    const end = text.indexOf("\n", start);
+    parser.read(text.slice(start, end === -1 ? text.length : end));
+    start = end === -1 ? text.length : end + 1;
     if (index % STEP === 0) await pause();
   }
   return parser.lines;
