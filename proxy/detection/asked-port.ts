@@ -97,10 +97,10 @@ export class AskedPort {
     return this.#header ?? headerOf(this.#known ?? "unknown", undefined);
   }
 
-  /** Takes the result of a round. Returns whether the answer has changed. */
-  conclude(round: Round, now: number): boolean {
+  /** Takes the result of a round. Undefined: there was no address. Returns whether the answer has changed. */
+  conclude(round: Round | undefined, now: number): boolean {
     const before = this.#answer;
-    if (round.answer === "unknown" || !round.reachable) {
+    if (round === undefined || round.answer === "unknown" || !round.reachable) {
       this.#failures += 1;
       this.#answer ??= "unknown";
       this.#needsRound = true;
@@ -115,16 +115,10 @@ export class AskedPort {
 
   /** Takes the result of a recheck. If the port did not answer, a round follows at once. */
   recheck(isAnswered: boolean, now: number): void {
-    if (isAnswered && this.#known !== undefined) this.#saw(this.#known, now);
-    else this.askNow(now);
-  }
-
-  /** Whether the port contradicts the published answer. */
-  get contradicts(): boolean {
-    return this.#contradictsSince !== undefined;
-  }
-
-  askNow(now: number): void {
+    if (isAnswered && this.#known !== undefined) {
+      this.#saw(this.#known, now);
+      return;
+    }
     this.#needsRound = true;
     this.#backoff.reset();
     this.dueAt = now;
