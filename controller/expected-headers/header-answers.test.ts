@@ -21,7 +21,7 @@ function rig(published?: HeaderAnswer) {
     /** A proxy has asked the port again. Returns whether that has changed the answer. */
     saw(second: number, answer: HeaderAnswer, proxy = "one"): boolean {
       count += 1;
-      return answers.take(proxy, [{ target: "a", port: 443, answer, count }], second * SECOND);
+      return answers.take(new Map([[proxy, [{ target: "a", port: 443, answer, count }]]]), second * SECOND);
     },
     get decided() {
       return answers.answerOf("a", 443);
@@ -34,7 +34,7 @@ test("the first clear answer counts at once, but only for a published port", () 
   assert.deepEqual([port.saw(0, "unknown"), port.decided, port.answers.isWaiting], [false, undefined, true]);
   assert.deepEqual([port.saw(1, "optional"), port.decided, port.answers.isWaiting], [true, "optional", false]);
   const report = { target: "b", port: 443, answer: "optional", count: 1 } as const;
-  assert.equal(port.answers.take("one", [report, { ...report, target: "a", port: 80 }], 0), false);
+  assert.equal(port.answers.take(new Map([["one", [report, { ...report, target: "a", port: 80 }]]]), 0), false);
   assert.deepEqual([port.answers.answerOf("b", 443), port.answers.answerOf("a", 80)], [undefined, undefined]);
 });
 
@@ -102,7 +102,7 @@ for (const [what, counts, ...series] of SERIES) {
 test("a page that is read again has no new answers", () => {
   const { answers, decided } = rig("optional");
   const page = [{ target: "a", port: 443, answer: REFUSES, count: 7 } as const];
-  for (const second of [0, 12, 24, 36, 48]) answers.take("one", page, second * SECOND);
+  for (const second of [0, 12, 24, 36, 48]) answers.take(new Map([["one", page]]), second * SECOND);
   assert.equal(decided, "optional");
 });
 
@@ -134,16 +134,22 @@ test("a leader starts with the published answer and then decides itself; other r
 });
 
 test("an answer stays when all proxies are gone; what they reported goes", () => {
-  const port = rig();
-  port.saw(0, "optional", "one");
-  port.saw(1, REFUSES, "two");
-  const seen = () => [...port.answers.seenAt("a", 443)];
+  const { answers, decided } = rig("optional");
+  const page = (answer: HeaderAnswer) => [{ target: "a", port: 443, answer, count: 1 }];
+  const seen = () => [...answers.seenAt("a", 443)];
+  answers.take(
+    new Map([
+      ["one", page("optional")],
+      ["two", page(REFUSES)],
+    ]),
+    0,
+  );
   assert.deepEqual(seen(), [
     ["optional", ["one"]],
     [REFUSES, ["two"]],
   ]);
-  port.answers.keep(["one"]);
-  assert.deepEqual(seen(), [["optional", ["one"]]]);
-  port.answers.keep([]);
-  assert.deepEqual([port.decided, seen()], ["optional", []]);
+  answers.take(new Map([["one", undefined]]), 0);
+  assert.deepEqual(seen(), [["optional", ["one"]]], "a proxy that does not send its page is still there");
+  answers.take(new Map(), 0);
+  assert.deepEqual([decided, seen()], ["optional", []]);
 });
