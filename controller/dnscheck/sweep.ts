@@ -15,7 +15,7 @@ import {
   overallDecision,
   type VerifyMode,
 } from "./dns-decision.ts";
-import { askedFor, type DnsAnswer, type DnsLookup, toolAddresses } from "./lookup.ts";
+import { askedFor, type DnsLookup, toolAddresses } from "./lookup.ts";
 import { type Decide, NameAnswer } from "./name-answer.ts";
 
 /** By name or wildcard: all addresses that DNS has for the name. */
@@ -50,7 +50,7 @@ const PER_NAMESPACE = 2;
 /** How much longer a look-up counts as running than it does, milliseconds. So at most 160 begin in a second. */
 const REST_MS = 50;
 /**
- * The same for each address that was left out of the answer. `node:dns` takes 5 µs of CPU for each address, so a tenant
+ * How much longer a look-up takes for each address that was left out of its answer, milliseconds. `node:dns` takes 5 µs of CPU for each address, so a tenant
  * with large answers gets a sixth of a core.
  */
 const REST_PER_ADDRESS_MS = 0.04;
@@ -259,42 +259,37 @@ export class DnsSweep {
     }
   }
 
+  /** A name that fails waits for the next sweep. */
   async #ask(name: string, answer: NameAnswer, namespace: string): Promise<void> {
+    const isKnown = () => this.#timer !== undefined && this.#names.get(name) === answer;
+    let changed = false;
     answer.asking = true;
-    const omitted = await this.#learn(name, answer);
+    try {
+      const addresses = await this.#lookUp(name, answer);
+      this.#answeredAt = this.#deps.now();
+      changed = isKnown() && answer.learn(addresses, this.#deciderOf(name));
+    } catch (error) {
+      this.#deps.log.debug({ name }, `not looked up: ${describeError(error)}`);
+    }
     answer.asking = false;
-    await pause(REST_MS + omitted * REST_PER_ADDRESS_MS);
+    if (isKnown() && !this.#endWait(name, answer) && changed) this.#onChange(name);
+    await pause(REST_MS);
     const left = (this.#running.get(namespace) ?? 1) - 1;
     if (left === 0) this.#running.delete(namespace);
     else this.#running.set(namespace, left);
     this.#lookUpDue();
   }
 
-  /** Returns the number of addresses that were left out of the answer. A name that fails waits for the next sweep. */
-  async #learn(name: string, answer: NameAnswer): Promise<number> {
-    let [changed, left] = [false, 0];
-    try {
-      const { addresses, omitted = 0 } = await this.#lookUp(name, answer);
-      left = omitted;
-      this.#answeredAt = this.#deps.now();
-      changed = this.#names.get(name) === answer && answer.learn(addresses, this.#deciderOf(name));
-    } catch (error) {
-      this.#deps.log.debug({ name }, `not looked up: ${describeError(error)}`);
-    }
-    if (this.#timer === undefined || this.#names.get(name) !== answer) return left;
-    if (!this.#endWait(name, answer) && changed) this.#onChange(name);
-    return left;
-  }
-
   /**
    * Looks a name up, in both families. One of them may fail, as with servers that do not know AAAA (RFC 4074). Then
    * the other one can confirm the mapping, but is no evidence against it. The addresses that can decide come first.
    */
-  async #lookUp(name: string, { claims }: NameAnswer): Promise<DnsAnswer> {
+  async #lookUp(name: string, { claims }: NameAnswer): Promise<readonly string[]> {
     const settled = await Promise.allSettled(([4, 6] as const).map((each) => this.#deps.lookup(askedFor(name), each)));
     const answers = settled.flatMap((one) => (one.status === "fulfilled" ? one.value : []));
     const addresses = [...new Set(answers.flatMap((one) => one.addresses.map(canonicalIp)))].sort();
     const omitted = answers.reduce((sum, one) => sum + (one.omitted ?? 0), 0);
+    if (omitted > 0) await pause(omitted * REST_PER_ADDRESS_MS);
     const failed = settled.find(({ status }) => status === "rejected");
     const decide = this.#deciderOf(name);
     const isConfirmed = () => claims.some((claim) => decide(claim, addresses) === "verified");
@@ -304,7 +299,7 @@ export class DnsSweep {
     const decides = (address: string) =>
       expected.has(address) || this.#isOwn(address) || locations.targetAt(address) !== undefined;
     const { true: first = [], false: others = [] } = Object.groupBy(addresses, (one) => `${decides(one)}`);
-    return { addresses: [...first, ...others], omitted };
+    return [...first, ...others];
   }
 
   #deciderOf(name: string): Decide {
