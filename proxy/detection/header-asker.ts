@@ -1,5 +1,4 @@
 import { isIP } from "node:net";
-import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import { portKey } from "#lib/documents/listeners.ts";
 import { MAX_ASKED, type ReportedAnswer } from "#lib/documents/proxy-page.ts";
 import type { HeaderQuestion } from "#lib/documents/targets-format.ts";
@@ -50,7 +49,6 @@ export class HeaderAsker {
   readonly #last = new Map<string, number>();
   #lastOfAll = Number.NEGATIVE_INFINITY;
   #proxies = 1;
-  readonly #rounds = new Map<HeaderAnswer, number>();
   /** Running lookups. Two lookups of one name share the answer, because each occupies one of libuv's few threads. */
   readonly #lookups = new Map<string, Promise<readonly string[]>>();
   readonly #abort = new AbortController();
@@ -81,11 +79,6 @@ export class HeaderAsker {
 
   answers(): ReportedAnswer[] {
     return [...this.#ports.values()].flatMap((port) => port.report() ?? []);
-  }
-
-  /** Number of completed rounds by answer. */
-  rounds(): ReadonlyMap<HeaderAnswer, number> {
-    return this.#rounds;
   }
 
   /** Ends the connections and asks nothing more. */
@@ -150,8 +143,6 @@ export class HeaderAsker {
   /** Without a round, nothing could be reached. */
   #conclude(port: AskedPort, round: Round | undefined): void {
     const { clock, log } = this.#deps;
-    const { answer } = round ?? { answer: "unknown" };
-    this.#rounds.set(answer, (this.#rounds.get(answer) ?? 0) + 1);
     if (!port.conclude(round, clock.now())) return;
     const seen = round && HEADERS.map((header) => `${header}: ${round.seen[header].kind}`).join(", ");
     log.info({ ...port.report(), seen: seen ?? "no address" }, "new answer of a port to a PROXY header");
