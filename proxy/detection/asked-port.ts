@@ -29,7 +29,8 @@ const SPREAD_MS = 1_000;
 
 /**
  * One port that this proxy asks: what the proxy saw there last, and the time of the next contact. A contact is a round,
- * or a recheck: a single connection that shows whether the known answer holds. Times are milliseconds.
+ * or a recheck: a single connection that shows whether the known answer holds. If it does not, a round follows at once.
+ * Times are milliseconds.
  */
 export class AskedPort {
   /** Time of the next contact. */
@@ -113,15 +114,9 @@ export class AskedPort {
     return this.#answer !== before;
   }
 
-  /** Takes the result of a recheck. If the port did not answer, a round follows at once. */
-  recheck(isAnswered: boolean, now: number): void {
-    if (isAnswered && this.#known !== undefined) {
-      this.#saw(this.#known, now);
-      return;
-    }
-    this.#needsRound = true;
-    this.#backoff.reset();
-    this.dueAt = now;
+  /** Call this if a recheck was answered: the known answer holds. */
+  confirm(now: number): void {
+    if (this.#known !== undefined) this.#saw(this.#known, now);
   }
 
   /** Undefined before the first contact. */

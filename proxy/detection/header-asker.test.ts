@@ -169,7 +169,7 @@ describe("an answer that contradicts the published one", () => {
     await rig.clock.pass(65 * SECOND);
     assert.deepEqual(
       rig.roundTimes().map((at) => at / SECOND),
-      [28, 40, 52, 64],
+      [25, 37, 49, 61],
     );
     assert.deepEqual(rig.asker.answers(), [{ target: "edge", port: 443, answer: "refuses-header", count: 5 }]);
   });

@@ -124,20 +124,24 @@ export class HeaderAsker {
   }
 
   async #contact(port: AskedPort, now: number): Promise<void> {
-    const { kind, question, header } = port;
-    const { ask, clock, dial } = this.#deps;
+    const { question } = port;
+    const { ask, clock } = this.#deps;
     this.#last.set(question.namespace, now);
     this.#lastOfAll = now;
     port.isBusy = true;
-    if (kind === "round") {
+    if (port.kind === "recheck" && (await this.#isAnswered(port))) port.confirm(clock.now());
+    else {
       const round = await this.#connect(port, (address) => ask(question, address, this.#signal));
       if (!this.#signal.aborted) this.#conclude(port, round);
-    } else {
-      const outcome = await this.#connect(port, (address) => dial(question, address, header, this.#signal));
-      port.recheck(outcome?.kind === "answered", clock.now());
     }
     port.isBusy = false;
     this.#startDue();
+  }
+
+  async #isAnswered(port: AskedPort): Promise<boolean> {
+    const { question, header } = port;
+    const outcome = await this.#connect(port, (address) => this.#deps.dial(question, address, header, this.#signal));
+    return outcome?.kind === "answered";
   }
 
   /** Without a round, nothing could be reached. */
