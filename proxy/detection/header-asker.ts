@@ -37,6 +37,8 @@ function askedOf({ upstreamPort, speaks, name }: HeaderQuestion, host: string): 
 const OWN_MS = 1_000;
 /** Minimum interval between two contacts of all proxies together for one namespace: 20 a minute. */
 const NAMESPACE_MS = 3_000;
+/** A contact that is so long ago limits nothing any more, and counts in no turn. Multiplied by the number of proxies. */
+const FORGET_MS = 60_000;
 
 /**
  * Asks ingress controllers whether they expect a PROXY header. Every proxy asks every port, at its fraction of the
@@ -73,7 +75,7 @@ export class HeaderAsker {
       else this.#ports.set(key, new AskedPort(question, this.#proxies, now, random));
     }
     // A new target must not renew the share of its namespace, so only old times are forgotten.
-    for (const [namespace, at] of this.#last) if (at + NAMESPACE_MS * this.#proxies < now) this.#last.delete(namespace);
+    for (const [namespace, at] of this.#last) if (at + FORGET_MS * this.#proxies < now) this.#last.delete(namespace);
     this.#startDue();
   }
 
