@@ -2,7 +2,7 @@ import { Resolver } from "node:dns/promises";
 import { isWildcard } from "#hostmap/wildcards.ts";
 
 /** The answer of DNS for a name. */
-export interface DnsAnswer {
+interface DnsAnswer {
   /** At most 64 IP literals; empty if the name does not exist, or has no address of that family. */
   readonly addresses: readonly string[];
   /** The number of addresses that were left out. */
