@@ -127,10 +127,10 @@ describe("releasePods", () => {
     await assert.rejects(done, { code: "still-held", message: /^1 pod holds addresses of Switchback: nothing more/ });
     assert.deepEqual(said, [
       WEBHOOK_GONE,
-      "shop/Deployment/paused: its rollouts are paused: resume it",
+      "shop/Deployment/paused: spec.paused: its rollout is paused",
       "shop/Deployment/web: restarted",
       "still held:",
-      "  shop/Deployment/paused (paused-old): its rollouts are paused: resume it",
+      "  shop/Deployment/paused (paused-old): spec.paused: its rollout is paused",
     ]);
     // The uninstall waits only for the restarted workload.
     assert.deepEqual(time.waits, [2_000, 2_000]);

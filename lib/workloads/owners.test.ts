@@ -20,8 +20,8 @@ const OF_WEB = () => ({ kind: "Deployment", name: "web" });
 const OF_NOBODY = () => "none" as const;
 
 const TABLE = [
-  ["no owner", pod(), UNREAD, "shop/Pod/p", "bare-pod"],
-  ["a Job", pod("batch/v1", "Job", "j"), UNREAD, "shop/Job/j", "job"],
+  ["no owner", pod(), UNREAD, "shop/Pod/p", "not-restartable"],
+  ["a Job", pod("batch/v1", "Job", "j"), UNREAD, "shop/Job/j", "not-restartable"],
   ["a StatefulSet", pod("apps/v1", "StatefulSet", "db"), UNREAD, "shop/StatefulSet/db", undefined],
   ["a DaemonSet", pod("apps/v1", "DaemonSet", "log"), UNREAD, "shop/DaemonSet/log", undefined],
   [
@@ -29,7 +29,7 @@ const TABLE = [
     pod("apps.kruise.io/v1", "StatefulSet", "db"),
     UNREAD,
     "shop/StatefulSet/db",
-    "unknown-owner",
+    "not-restartable",
   ],
   ["a ReplicaSet that was read", pod("apps/v1", "ReplicaSet", "web-1"), OF_WEB, "shop/Deployment/web", undefined],
   [
@@ -37,7 +37,7 @@ const TABLE = [
     pod("apps/v1", "ReplicaSet", "web-1", "1"),
     OF_NOBODY,
     "shop/ReplicaSet/web-1",
-    "unknown-owner",
+    "not-restartable",
   ],
   [
     "a ReplicaSet that cannot be read",
@@ -51,7 +51,7 @@ const TABLE = [
     pod("apps/v1", "ReplicaSet", "web-7d9"),
     UNREAD,
     "shop/ReplicaSet/web-7d9",
-    "unknown-owner",
+    "not-restartable",
   ],
 ] as const;
 
@@ -75,7 +75,7 @@ test("an owner is named in full, with the reason why it cannot be restarted", ()
     kind: "Farm",
     name: "f",
     key: "shop/Farm/f",
-    unrestartable: { code: "unknown-owner", text: "owned by a Farm, which Switchback cannot restart" },
+    unrestartable: { code: "not-restartable", text: "owned by a Farm, which Switchback cannot restart" },
   });
 });
 
@@ -147,5 +147,5 @@ test("an owner with an invalid name is reported as such, whatever its kind", () 
       unrestartable: { code: "owner-name-invalid", text: `the name of its owner is not a valid name of a ${kind}` },
     });
   }
-  assert.equal(ownerOf(pod("apps/v1", "ControllerRevision", "a/b"), OF_WEB).unrestartable?.code, "unknown-owner");
+  assert.equal(ownerOf(pod("apps/v1", "ControllerRevision", "a/b"), OF_WEB).unrestartable?.code, "not-restartable");
 });

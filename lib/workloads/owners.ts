@@ -49,14 +49,12 @@ export const inferFromNames: OwnerOfReplicaSet = () => undefined;
 export function ownerOf(pod: OwnedPod, ownerOfReplicaSet: OwnerOfReplicaSet): Owner {
   const { namespace, name, owner } = pod;
   if (owner === undefined) {
-    return newOwner(namespace, "Pod", name, {
-      code: "bare-pod",
-      text: "a pod without a controller: nothing recreates it once it is deleted",
-    });
+    const reason = notRestartable("a pod without a controller: nothing recreates it once it is deleted");
+    return newOwner(namespace, "Pod", name, reason);
   }
   if (owner.kind === "Job") {
-    const text = "a Job's pod: it ends by itself, and the next one is new";
-    return newOwner(namespace, "Job", owner.name, { code: "job", text });
+    const reason = notRestartable("a Job's pod: it ends by itself, and the next one is new");
+    return newOwner(namespace, "Job", owner.name, reason);
   }
   if (!isApps(owner)) return unknownOwner(namespace, owner.kind, owner.name);
   if (owner.kind !== REPLICA_SET || !WORKLOAD_NAME.test(owner.name))
@@ -124,8 +122,12 @@ function appsOwner(namespace: string, kind: string, name: string): Owner {
 }
 
 function unknownOwner(namespace: string, kind: string, name: string): Owner {
-  const text = `owned by a ${kind}, which Switchback cannot restart`;
-  return newOwner(namespace, kind, name, { code: "unknown-owner", text });
+  return newOwner(namespace, kind, name, notRestartable(`owned by a ${kind}, which Switchback cannot restart`));
+}
+
+/** The reason why a workload, or the owner of a pod, allows no restart. */
+export function notRestartable(text: string): Reason {
+  return { code: "not-restartable", text };
 }
 
 function newOwner(namespace: string, kind: string, name: string, unrestartable: Reason | undefined): Owner {

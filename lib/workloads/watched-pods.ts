@@ -1,9 +1,9 @@
 import { shortHash } from "#hostmap/hash.ts";
 import { INJECT_KEY, INJECTED_KEY } from "#hostmap/metadata-keys.ts";
-import type { Reason } from "#hostmap/types.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { Informer } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import { notRestartable } from "./owners.ts";
 import { type PodFacts, watchPods } from "./pods.ts";
 
 /** Three selections without a common pod, so that the API server sends each pod once. */
@@ -16,10 +16,7 @@ const NO_LABEL = `!${INJECT_KEY},!${INJECTED_KEY}`;
  * 30,000 pods are 480 MB.
  */
 const MAX_SELECTION = 1_024;
-const UNFOLLOWED: Reason = {
-  code: "selection-too-long",
-  text: `switchback.dev/hosts of its pods has more than ${MAX_SELECTION} characters: it is not followed`,
-};
+const UNFOLLOWED = notRestartable(`switchback.dev/hosts of its pods has more than ${MAX_SELECTION} characters`);
 /** Maximum number of texts that pods share. */
 const MAX_SHARED = 16_384;
 
@@ -30,8 +27,8 @@ interface WatchedPodsDeps {
   readonly withNodes: boolean;
   /** Namespaces whose pods are all watched. */
   readonly listed: readonly string[];
-  /** Called for each change of a pod, with its `namespace/name`. */
-  readonly onPod: (key: string) => void;
+  /** Called for each change of a pod. */
+  readonly onChange: () => void;
   /** Called when a part has been listed. */
   readonly onSynced: () => void;
 }
@@ -46,7 +43,7 @@ export class WatchedPods {
   readonly #byNamespace: ReadonlyMap<string, Informer<PodFacts>>;
   readonly #shared = new Map<string, string>();
 
-  constructor({ client, log, withNodes, listed, onPod, onSynced }: WatchedPodsDeps) {
+  constructor({ client, log, withNodes, listed, onChange, onSynced }: WatchedPodsDeps) {
     const watch = (labelSelector: string, namespace?: string) =>
       watchPods({
         client,
@@ -55,26 +52,27 @@ export class WatchedPods {
         withNodes,
         ...(namespace === undefined ? {} : { namespace }),
         keep: (facts) => this.#kept(facts),
-        onChange: ({ key }) => onPod(key),
+        onChange,
         onSynced,
       });
     this.#byLabel = [watch(INJECTED), watch(OWN_LABEL)];
     this.#byNamespace = new Map(listed.map((namespace) => [namespace, watch(NO_LABEL, namespace)]));
   }
 
-  /** The watches. While a label changes, two of them may hold the same pod. */
+  /** The watches, whose pods are all known once each has listed. */
   get informers(): readonly Informer<PodFacts>[] {
     return [...this.#byLabel, ...this.#byNamespace.values()];
   }
 
-  /** A pod by its `namespace/name`. The first watch that holds it counts. */
-  get(key: string): PodFacts | undefined {
-    const ofNamespace = this.#byNamespace.get(key.slice(0, key.indexOf("/")));
-    for (const informer of [...this.#byLabel, ofNamespace]) {
-      const pod = informer?.objects().get(key);
-      if (pod !== undefined) return pod;
+  /** All pods. While a label changes, two watches may hold the same pod: the first one counts. */
+  *all(): Iterable<PodFacts> {
+    const [injected, own] = this.#byLabel.map((informer) => informer.objects());
+    for (const informer of this.informers) {
+      const objects = informer.objects();
+      for (const [key, pod] of objects) {
+        if (objects === injected || (!injected?.has(key) && (objects === own || !own?.has(key)))) yield pod;
+      }
     }
-    return undefined;
   }
 
   /** Bounds what the owner of a pod decides about, and keeps equal texts once. */

@@ -35,7 +35,7 @@ export interface Edition {
 }
 
 /** The objects of a path, and their version. */
-export async function list<T = RawObject>(system: System, path: string): Promise<{ version: string; items: T[] }> {
+async function list<T = RawObject>(system: System, path: string): Promise<{ version: string; items: T[] }> {
   const { body } = await system.cluster.call({ path });
   const { metadata, items } = body as { metadata: { resourceVersion: string }; items: T[] };
   return { version: metadata.resourceVersion, items };
@@ -48,11 +48,7 @@ async function listAt(system: System, path: string, version: string): Promise<{ 
 }
 
 /** The events of a path from a version on, or `gone` if the API server's cache does not reach back so far. */
-export async function replay<T = RawObject>(
-  system: System,
-  path: string,
-  from: string,
-): Promise<WatchEvent<T>[] | "gone"> {
+async function replay<T = RawObject>(system: System, path: string, from: string): Promise<WatchEvent<T>[] | "gone"> {
   const query = `watch=true&resourceVersion=${from}&timeoutSeconds=1`;
   const text = await system.kubectl("get", "--raw", `${path}?${query}`);
   const events = text
