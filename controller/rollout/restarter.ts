@@ -17,10 +17,9 @@ import { describeError, ifFound, statusOf } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import { corePath, resourcePath } from "#lib/kube/paths.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
-import { pause } from "#lib/kube/time.ts";
 import type { Owner } from "#lib/workloads/owners.ts";
 import type { RawPod } from "#lib/workloads/pods.ts";
-import { restartWorkload } from "#lib/workloads/restart.ts";
+import { restartWorkload, waitForRestart } from "#lib/workloads/restart.ts";
 import { type WorkloadKind, workloadPath } from "#lib/workloads/workload-kinds.ts";
 import { type RawWorkload, type WorkloadState, workloadState } from "#lib/workloads/workload-state.ts";
 import {
@@ -228,31 +227,28 @@ export class Restarter {
    */
   async #follow(sent: Sent, to?: string): Promise<undefined> {
     const { owner, uid, restart } = sent;
+    const { now } = this.#deps;
     const lateAt = restart.begun + this.#deps.config.restart.rolloutSeconds * 1_000;
     this.#underWay = owner.key;
-    let state = await this.#poll(owner);
-    while (goesOn(state, sent) && this.#deps.now() < lateAt) {
-      this.#decide(owner, restarting(restart, "code" in state ? state.text : state.unsettled));
-      await pause(Math.max(POLL_MS, this.#pods.pauseMs), this.#signal);
-      this.#signal.throwIfAborted();
-      state = await this.#poll(owner);
-    }
+    let state = GONE as WorkloadState | Decision;
+    const look = async () => {
+      state = await this.#read(owner).catch((error) => waiting("not-available", describeError(error)));
+      await this.#pods.refresh();
+      return progressOf(state, sent);
+    };
+    const report = (missing: string) => this.#decide(owner, restarting(restart, missing));
+    const wait = { now, pollMs: POLL_MS, timeoutMs: lateAt - now(), report, signal: this.#signal };
+    await waitForRestart(look, wait);
     this.#underWay = undefined;
     this.#decide(owner, ITS_TURN);
     // Somebody else has restarted or changed it, or it is gone: that says nothing about our restart.
     if ("code" in state || !isOf(state, uid, restart)) return undefined;
-    const { to: now, stale = [] } = this.#pods.workloads.get(owner.key) ?? {};
-    const isInVain = now === to && stale.some(({ restartedAt }) => restartedAt === stamp(restart.at));
+    const { to: wanted, stale = [] } = this.#pods.workloads.get(owner.key) ?? {};
+    const isInVain = wanted === to && stale.some(({ restartedAt }) => restartedAt === stamp(restart.at));
     const isFailed = state.unsettled !== undefined;
-    this.#failures = isFailed || isInVain ? [...this.#failures, Math.min(this.#deps.now(), lateAt)] : [];
+    this.#failures = isFailed || isInVain ? [...this.#failures, Math.min(now(), lateAt)] : [];
     if (isFailed) this.#reporter.failed(owner.key);
     return undefined;
-  }
-
-  async #poll(owner: Owner): Promise<WorkloadState | Decision> {
-    const state = await this.#read(owner).catch((error) => waiting("not-available", describeError(error)));
-    await this.#pods.refresh();
-    return state;
   }
 
   #decide({ key }: Owner, decision: Decision): void {
@@ -347,10 +343,10 @@ function isOf(state: WorkloadState, uid: string, restart: Restart): boolean {
   return state.uid === uid && state.restartedAt === stamp(restart.at);
 }
 
-/** Whether a restart is in progress, as far as anybody knows. */
-function goesOn(state: WorkloadState | Decision, { uid, restart }: Sent): boolean {
-  if ("code" in state) return state !== GONE;
-  return isOf(state, uid, restart) && state.unsettled !== undefined && !state.failed;
+/** What a restart still waits for. Nothing, if the workload is gone, or somebody else has restarted it. */
+function progressOf(state: WorkloadState | Decision, { uid, restart }: Sent) {
+  if ("code" in state) return { missing: state === GONE ? undefined : state.text };
+  return isOf(state, uid, restart) ? { missing: state.unsettled, hasFailed: state.failed } : { missing: undefined };
 }
 
 /** The longest wait comes first. */
