@@ -10,9 +10,8 @@ import { isMap } from "#lib/documents/published-map.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { timeSlices } from "#lib/kube/time.ts";
 import type { Informer } from "#lib/kube/watch.ts";
-import { type NamespaceFacts, watchNamespaces } from "#lib/workloads/namespaces.ts";
-import { inferFromNames, type Owner, ownerOf } from "#lib/workloads/owners.ts";
-import { isOptedIn } from "#lib/workloads/pod-opt-in.ts";
+import { isOptedIn, type NamespaceFacts, watchNamespaces } from "#lib/workloads/namespaces.ts";
+import { type Owner, ownerOf } from "#lib/workloads/owners.ts";
 import type { PodFacts } from "#lib/workloads/pods.ts";
 import { WatchedPods } from "#lib/workloads/watched-pods.ts";
 import { checkFacts } from "./may-restart.ts";
@@ -177,7 +176,7 @@ export class StalePods {
   /** The owner of a pod that opted in. A terminating pod does not count: its replacement does. */
   #ownerOf(pod: PodFacts): Owner | undefined {
     const namespace = this.#namespaces.objects().get(pod.namespace);
-    return pod.terminating || !isOptedIn(pod, namespace, this.#rules) ? undefined : ownerOf(pod, inferFromNames);
+    return pod.terminating || !isOptedIn(pod, namespace, this.#rules) ? undefined : ownerOf(pod);
   }
 
   /** Whether a pod lacks what a new pod would get. A pod in mode `live` is current while its agent is alive. */

@@ -36,17 +36,11 @@ interface OwnedPod {
 /** A ReplicaSet's owner in the group apps, or "none". */
 export type ReplicaSetOwner = { readonly kind: string; readonly name: string } | "none";
 
-/** Looks up a ReplicaSet's owner. Undefined means unknown. The owner is then inferred from names. */
-export type OwnerOfReplicaSet = (namespace: string, name: string) => ReplicaSetOwner | undefined;
-
-/** For callers that do not read ReplicaSets. */
-export const inferFromNames: OwnerOfReplicaSet = () => undefined;
-
 /**
- * Returns the owner of a pod: its Deployment (through the ReplicaSet), StatefulSet, DaemonSet or other owner. If
- * `ownerOfReplicaSet` does not know a ReplicaSet's owner, it is inferred from names.
+ * Returns the owner of a pod: its Deployment, StatefulSet, DaemonSet or other owner. `parent` is the owner of its
+ * ReplicaSet; default: inferred from names.
  */
-export function ownerOf(pod: OwnedPod, ownerOfReplicaSet: OwnerOfReplicaSet): Owner {
+export function ownerOf(pod: OwnedPod, parent = inferDeployment(pod)): Owner {
   const { namespace, name, owner } = pod;
   if (owner === undefined) {
     const reason = notRestartable("a pod without a controller: nothing recreates it once it is deleted");
@@ -59,7 +53,6 @@ export function ownerOf(pod: OwnedPod, ownerOfReplicaSet: OwnerOfReplicaSet): Ow
   if (!isApps(owner)) return unknownOwner(namespace, owner.kind, owner.name);
   if (owner.kind !== REPLICA_SET || !WORKLOAD_NAME.test(owner.name))
     return appsOwner(namespace, owner.kind, owner.name);
-  const parent = ownerOfReplicaSet(namespace, owner.name) ?? inferDeployment(owner.name, pod.templateHash);
   return parent === "none"
     ? unknownOwner(namespace, owner.kind, owner.name)
     : appsOwner(namespace, parent.kind, parent.name);
@@ -105,10 +98,10 @@ function isApps({ apiVersion }: OwnerRef): boolean {
  * ReplicaSet `<deployment>-<pod-template-hash>` and labels its pods with the hash. Other owners of ReplicaSets use
  * other labels.
  */
-function inferDeployment(replicaSet: string, templateHash: string | undefined): ReplicaSetOwner {
+function inferDeployment({ owner, templateHash }: OwnedPod): ReplicaSetOwner {
   const suffix = `-${templateHash}`;
-  if (templateHash === undefined || !replicaSet.endsWith(suffix)) return "none";
-  return { kind: "Deployment", name: replicaSet.slice(0, -suffix.length) };
+  if (owner === undefined || templateHash === undefined || !owner.name.endsWith(suffix)) return "none";
+  return { kind: "Deployment", name: owner.name.slice(0, -suffix.length) };
 }
 
 function appsOwner(namespace: string, kind: string, name: string): Owner {

@@ -1,10 +1,8 @@
 import { shortHash } from "#hostmap/hash.ts";
 import { INJECT_KEY, INJECTED_KEY } from "#hostmap/metadata-keys.ts";
-import type { KubeClient } from "#lib/kube/client.ts";
 import type { Informer } from "#lib/kube/watch.ts";
-import type { Logger } from "#lib/telemetry/log.ts";
 import { notRestartable } from "./owners.ts";
-import { type PodFacts, watchPods } from "./pods.ts";
+import { type PodFacts, type PodsDeps, watchPods } from "./pods.ts";
 
 /** Three selections without a common pod, so that the API server sends each pod once. */
 const INJECTED = INJECTED_KEY;
@@ -20,17 +18,9 @@ const UNFOLLOWED = notRestartable(`switchback.dev/hosts of its pods has more tha
 /** Maximum number of texts that pods share. */
 const MAX_SHARED = 16_384;
 
-interface WatchedPodsDeps {
-  readonly client: Pick<KubeClient, "get" | "stream">;
-  readonly log: Logger;
-  /** Whether the pods' nodes matter. */
-  readonly withNodes: boolean;
+interface WatchedPodsDeps extends Omit<PodsDeps, "namespace" | "labelSelector" | "keep"> {
   /** Namespaces whose pods are all watched. */
   readonly listed: readonly string[];
-  /** Called for each change of a pod. */
-  readonly onChange: () => void;
-  /** Called when a part has been listed. */
-  readonly onSynced: () => void;
 }
 
 /**
@@ -40,28 +30,18 @@ interface WatchedPodsDeps {
  */
 export class WatchedPods {
   readonly #byLabel: readonly Informer<PodFacts>[];
-  readonly #byNamespace: ReadonlyMap<string, Informer<PodFacts>>;
+  readonly #byNamespace: readonly Informer<PodFacts>[];
   readonly #shared = new Map<string, string>();
 
-  constructor({ client, log, withNodes, listed, onChange, onSynced }: WatchedPodsDeps) {
-    const watch = (labelSelector: string, namespace?: string) =>
-      watchPods({
-        client,
-        log,
-        labelSelector,
-        withNodes,
-        ...(namespace === undefined ? {} : { namespace }),
-        keep: (facts) => this.#kept(facts),
-        onChange,
-        onSynced,
-      });
-    this.#byLabel = [watch(INJECTED), watch(OWN_LABEL)];
-    this.#byNamespace = new Map(listed.map((namespace) => [namespace, watch(NO_LABEL, namespace)]));
+  constructor({ listed, ...deps }: WatchedPodsDeps) {
+    const keep = (facts: PodFacts) => this.#kept(facts);
+    this.#byLabel = [INJECTED, OWN_LABEL].map((labelSelector) => watchPods({ ...deps, labelSelector, keep }));
+    this.#byNamespace = listed.map((namespace) => watchPods({ ...deps, labelSelector: NO_LABEL, namespace, keep }));
   }
 
   /** The watches, whose pods are all known once each has listed. */
   get informers(): readonly Informer<PodFacts>[] {
-    return [...this.#byLabel, ...this.#byNamespace.values()];
+    return [...this.#byLabel, ...this.#byNamespace];
   }
 
   /** All pods. While a label changes, two watches may hold the same pod: the first one counts. */
