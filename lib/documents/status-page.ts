@@ -9,8 +9,6 @@ import { pause } from "#lib/kube/time.ts";
  * `STATUS_SECRET`.
  */
 export const STATUS_PATH = "/status";
-/** Value of `after` for the first page of workloads: every key is greater. */
-export const FIRST_PAGE = "/";
 /** The Secret with the key, in Switchback's own namespace. The right to read it is the right to read the page. */
 export const STATUS_SECRET = "switchback-status";
 /**
