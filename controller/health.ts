@@ -1,5 +1,5 @@
 import type { Config } from "#lib/config/schema.ts";
-import { FIRST_PAGE, STATUS_PATH } from "#lib/documents/status-page.ts";
+import { STATUS_PATH } from "#lib/documents/status-page.ts";
 import { type HealthServer, livenessOf, type Probes, startHealthServer } from "#lib/http/listen.ts";
 import type { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import type { Term } from "./replica.ts";
@@ -11,7 +11,7 @@ interface HealthDeps {
   readonly registry: MetricsRegistry;
   /** Undefined: this replica does not lead. */
   readonly term: () => Term | undefined;
-  readonly status: (options: { readonly withNames: boolean }) => StatusDocument;
+  readonly status: () => StatusDocument;
   readonly statusKey: Pick<StatusKey, "refusal">;
   /**
    * Derives the server's probes from the controller's own. Needed if the server also answers for other parts of the
@@ -56,11 +56,9 @@ function probesOf({ term }: HealthDeps): Probes {
 }
 
 function fullStatus(query: URLSearchParams, { term, status }: HealthDeps) {
-  const workloads = workloadQuery(query);
   return {
-    // A client that requests a later page of workloads already has the names.
-    ...status({ withNames: (workloads.after ?? FIRST_PAGE) === FIRST_PAGE }),
+    ...status(),
     certificates: term()?.certificates.status(),
-    running: term()?.rollouts.status(workloads),
+    running: term()?.rollouts.status(workloadQuery(query)),
   };
 }

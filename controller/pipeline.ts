@@ -128,7 +128,6 @@ export class Pipeline implements ClaimSource {
     await this.#decideDue();
     if (!this.#areRead) return POLL_MS;
     if (this.#due.size === 0 && !this.#isAllDue) this.#isRead = true;
-    this.#deps.dns?.endStart();
     const next = this.#steady.nextDeadline();
     return next === undefined ? undefined : next - steadyNow();
   }

@@ -72,7 +72,7 @@ export interface Replica {
   readonly source: Pipeline;
   /** Claims that were left out since the start, because there are too many. */
   readonly leftOut: () => number;
-  readonly status: (options?: { readonly withNames: boolean }) => StatusDocument;
+  readonly status: () => StatusDocument;
 }
 
 /** What a leader does, from its election to the end of its term. */
@@ -116,7 +116,6 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
           ...{ locations, clusterDomain, mode, known: deps.answers, log },
           lookup: clusterLookup(policy.dnsServers),
           ownAddresses: () => addresses.ownAddresses(),
-          isReady: () => addresses.synced,
           now: () => performance.now(),
         });
   const sources = configuredSources(config.sources, { client, log, clusterDomain, budget, namespaces });
@@ -141,7 +140,7 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
   });
 
   const shown = { identity, source, plan, addresses, catalog, headers, verifier: dns, config, wildcardPods, map: loop };
-  const status: Replica["status"] = (options) => statusDocument({ ...shown, ...options });
+  const status = () => statusDocument(shown);
   return { loop, source, leftOut: () => budget.leftOut, status };
 }
 

@@ -15,10 +15,10 @@ import { serveHealth } from "./health.ts";
 import type { Loop } from "./loop.ts";
 import { addClaimCounter, addStatusGauges, type PublicationMetrics, publicationMetrics } from "./metrics.ts";
 import { askByHttp } from "./proxy-readiness.ts";
-import { createReplica, type HeaderTimes, type Replica, type Term } from "./replica.ts";
-import type { ObserveAgents } from "./rollout/live.ts";
+import { createReplica, type HeaderTimes, type Term } from "./replica.ts";
 import { addRolloutGauges, restartCounters } from "./rollout/report.ts";
 import { Restarter } from "./rollout/restarter.ts";
+import type { ObserveAgents } from "./rollout/workload.ts";
 import { followerStatus } from "./status.ts";
 import { StatusKey } from "./status-key.ts";
 
@@ -97,7 +97,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     replica.loop.start(signal);
     return { ...replica, certificates, rollouts };
   };
-  const status: Replica["status"] = (options) => term?.status(options) ?? followerStatus(identity);
+  const status = () => term?.status() ?? followerStatus(identity);
   addStatusGauges(registry, status);
   addClaimCounter(registry, () => term?.leftOut() ?? 0);
   registerCertMetrics(registry, () => term?.certificates.status());

@@ -10,7 +10,7 @@ import { isRelayed } from "#lib/documents/listeners.ts";
 import { listSome } from "#lib/errors/printable.ts";
 import { countDecisions } from "./dnscheck/dns-decision.ts";
 import type { NameDecisions } from "./dnscheck/sweep.ts";
-import { contradictionWarnings } from "./expected-headers/contradictions.ts";
+import { contradictionWarnings } from "./expected-headers/decide-protocols.ts";
 import type { HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import type { RolloutStatus } from "./rollout/report.ts";
 import type { ClaimSource, SourceState } from "./sources/types.ts";
@@ -74,8 +74,6 @@ export interface StatusDocument {
 export type FullStatus = StatusDocument & { readonly running?: RolloutStatus };
 
 export interface StatusDeps {
-  /** Default: true. The cost of names, and of warnings that depend on them, grows with the number of claims. */
-  readonly withNames?: boolean;
   readonly identity: string;
   readonly source: ClaimSource;
   readonly plan: Plan;
@@ -118,8 +116,7 @@ export function followerStatus(identity: string): StatusDocument {
 export function statusDocument(deps: StatusDeps): StatusDocument {
   const { synced, publishedNames: published, revision } = deps.map;
   const addresses = new Map(deps.addresses.targets().map(({ name, clusterIPs }) => [name, clusterIPs]));
-  const claims = deps.withNames === false ? [] : [...deps.plan.report()];
-  const names = claims.map((claim) => rowOf(claim, addresses, deps));
+  const names = Array.from(deps.plan.report(), (claim) => rowOf(claim, addresses, deps));
   const targets = targetNames(deps).map((name) => targetStatus(name, addresses.get(name) ?? [], deps));
   const asked = targets.flatMap(({ ports }) => ports.flatMap((port) => port.asked ?? []));
   return {

@@ -11,9 +11,9 @@ import { resourcePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
 import { type StartTimer, steadyNow, timeSlices } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { Turns } from "../dnscheck/turns.ts";
 import type { ClaimSource } from "../sources/types.ts";
 import { adviceOn } from "./advice.ts";
+import { Turns } from "./turns.ts";
 
 interface ClaimEventsDeps {
   readonly plan: Pick<Plan, "decisionsOf" | "planned">;

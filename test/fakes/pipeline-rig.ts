@@ -62,7 +62,7 @@ function locationsOf(addresses: Addresses): TargetLocations {
 export function pipelineRig(t: TestContext, setting: Setting = {}) {
   const { mode = "auto", addresses = {}, known, quota = 1_000, clusterDomain, before = {}, asksDns = true } = setting;
   t.mock.timers.enable({ apis: ["setInterval", "setTimeout"] });
-  const state = { now: 1_000, slow: false, open: 0, most: 0, isReady: true, fails: false };
+  const state = { now: 1_000, slow: false, open: 0, most: 0, fails: false };
   mockSteadyTime(t, () => state.now);
   const records = new Map<string, readonly string[] | Error>(Object.entries(before));
   const asked: string[] = [];
@@ -82,9 +82,9 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
   };
   const log = new LineLog();
   const locations = locationsOf(addresses);
-  const [isReady, now] = [() => state.isReady, () => state.now];
+  const now = () => state.now;
   const ownAddresses = () => new Set(addresses.own);
-  const dns = new DnsSweep({ lookup, locations, ownAddresses, isReady, clusterDomain, mode, known, now, log });
+  const dns = new DnsSweep({ lookup, locations, ownAddresses, clusterDomain, mode, known, now, log });
   const answers = new Map<string, string | Reason | LackingEvidence>();
   const resolved: RoutingHints[] = [];
   const likely: (string | undefined)[] = [];
