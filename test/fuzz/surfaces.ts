@@ -15,7 +15,6 @@ import { Plan } from "#hostmap/plan.ts";
 import type { PresetName } from "#lib/config/sources.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { listenersOfPublished, parseTargets } from "#lib/documents/targets-format.ts";
-import { hasCode } from "#lib/errors/errors.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { ownerOf } from "#lib/workloads/owners.ts";
@@ -94,11 +93,7 @@ function admission(): Surface {
     seeds: [review],
     prepare: (input) => Buffer.from(JSON.stringify(input) ?? "null"),
     feed(body) {
-      try {
-        answerReview(decodeReview(body as Buffer), { optIn: "namespace" }, options, performance.now());
-      } catch (error) {
-        if (!hasCode(error, "input-invalid")) throw error;
-      }
+      answerReview(decodeReview(body as Buffer), { optIn: "namespace" }, options, performance.now());
     },
   };
 }
@@ -207,7 +202,7 @@ export const SURFACES: readonly Surface[] = [
   {
     name: "pods and their owners",
     seeds: [POD],
-    feed: tolerant((raw) => void ownerOf(podFacts(raw) as never, () => undefined)),
+    feed: tolerant((raw) => void ownerOf(podFacts(raw))),
   },
   {
     name: "workloads",
