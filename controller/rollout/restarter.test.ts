@@ -190,6 +190,24 @@ describe("a workload waits, and says why,", () => {
     assert.deepEqual([rig.codeOf("web"), times(rig)], ["in-step", 2]);
   });
 
+  test("while its stale pods end, or are gone", async (t) => {
+    for (const metadata of [{ deletionTimestamp: "2026-01-01T00:00:00Z" }, undefined]) {
+      const rig = await inStep(t);
+      const { get } = rig.api.client;
+      // The watch is behind.
+      rig.api.client.get = async <T>(path: string, ...rest: []) => {
+        if (path !== `${podsPath()}/web-0`) return await get<T>(path, ...rest);
+        if (metadata === undefined) throw refusal(path, 404);
+        return { metadata } as T;
+      };
+      rig.publish(SECOND);
+      await rig.pass(10_000);
+      assert.deepEqual([rig.codeOf("web"), times(rig)], ["not-available", 0]);
+      await rig.end();
+      t.mock.timers.reset();
+    }
+  });
+
   test("while the API server cannot call the webhook, or its configuration is missing", async (t) => {
     const configuration = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook";
     const rig = await inStep(t);
