@@ -102,7 +102,7 @@ test("rejects a response that is not JSON", async () => {
   const raw = async () => ({ status: 200, contentType: "text/html", text: "<html>" });
   await assert.rejects(leaderStatus({ ...client, raw }, "ours"), {
     code: "data-corrupt",
-    message: `GET ${PATH}: the response is not JSON`,
+    message: `GET ${PATH}: the response is not JSON (text/html)`,
   });
 });
 

@@ -10,7 +10,7 @@ import type { Config } from "#lib/config/schema.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";
 import { countDecisions } from "./dnscheck/dns-decision.ts";
 import type { NameDecisions } from "./dnscheck/sweep.ts";
-import { contradictionWarnings } from "./expected-headers/contradictions.ts";
+import { contradictionWarnings } from "./expected-headers/decide-protocols.ts";
 import type { HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import type { RolloutStatus } from "./rollout/report.ts";
 import { IN_CLUSTER_NAME } from "./sources/in-cluster-names.ts";

@@ -12,7 +12,7 @@
 
 import { compareNames } from "#hostmap/hostnames.ts";
 import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
-import { TARGETS_NAME } from "#lib/documents/targets-name.ts";
+import { TARGETS_NAME } from "#lib/documents/targets-format.ts";
 import { describeError, ifFound, statusOf } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import { corePath, resourcePath } from "#lib/kube/paths.ts";
