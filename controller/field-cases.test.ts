@@ -150,7 +150,7 @@ function put(kube: MemoryKube, { apiVersion, kind, metadata, ...rest }: Item): v
   if (version !== undefined) kube.documents.set(`/apis/${group}`, { versions: [{ version }] });
   const { resources = [] } = (kube.documents.get(collection) ?? {}) as { resources?: object[] };
   kube.documents.set(collection, {
-    resources: [...resources, { name: resource, kind, verbs: ["create", "list", "watch"] }],
+    resources: [...resources, { name: resource, kind, verbs: ["list", "watch", "create"] }],
   });
 }
 

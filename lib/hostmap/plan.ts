@@ -308,8 +308,8 @@ export class Plan {
 
   /** Plans the wildcards above a name again, after a change of a claim that keeps others away from it. */
   #followGuard(indexed: IndexedClaim, change: "add" | "delete"): void {
-    const { name, wildcard } = indexed;
-    if (wildcard || !keepsAway(indexed)) return;
+    const { name, wildcard, claim } = indexed;
+    if (wildcard || !keepsAway(indexed) || claim.lacking !== undefined) return;
     this.#deciding.clear();
     for (const parent of parentsOf(name)) {
       const above = `*.${parent}`;
