@@ -122,15 +122,6 @@ test("creating and deleting the Service of the target without classes count as c
   assert.deepEqual([calls.changes, codeOf(NO_ADDRESS)], [before + 2, "no-address"]);
 });
 
-test("`use` causes no change", async (t) => {
-  const { pass, calls, start, discovery } = rig(t, parseConfig({}));
-  start();
-  await pass(SETTLE_MS);
-  discovery.use(new Set(["ingress-nginx", EDGE]));
-  await pass(SETTLE_MS);
-  assert.equal(calls.changes, 0);
-});
-
 for (const [what, targets] of [
   ["one target with a class", [{ name: "one", classes: ["one"], upstream: SOMEWHERE }]],
   ["two targets", ["one", "two"].map((name) => ({ name, classes: [name], upstream: SOMEWHERE }))],

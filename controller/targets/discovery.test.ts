@@ -135,19 +135,6 @@ test("the target without classes is the default for unmatched addresses, if its 
   await becomes(hints("nginx"), "no-address");
 });
 
-test("the target without classes stays the default when discovered targets are in use", async (t) => {
-  const { pass, set, synced, becomes, discovery, calls } = cluster(t, parseConfig({}));
-  set(NGINX);
-  set("edge/lb", { ip: "203.0.113.9" });
-  await synced();
-  await becomes(hints("nginx"), "ingress-nginx");
-  const before = calls.changes;
-  discovery.use(new Set(["ingress-nginx", EDGE]));
-  await pass(SETTLE_MS);
-  assert.equal(calls.changes, before);
-  await becomes(hints("nginx"), "ingress-nginx");
-});
-
 test("a host name that no Service has leads to the default target, unless pods reach its load balancer", async (t) => {
   const { set, synced, becomes } = cluster(t, parseConfig({}));
   set(NGINX, { ip: "203.0.113.9" });
@@ -183,14 +170,14 @@ test("annotations that contradict each other keep the last valid ports and are r
   const codes = () => discovery.state().flatMap(({ problems }) => problems.map(({ place, code }) => [place, code]));
   set("edge/lb", { ip: "203.0.113.9", annotations: both });
   await synced();
-  await becomes(here, "annotations-contradict");
+  await becomes(here, "annotation-invalid");
   set("edge/lb", { ip: "203.0.113.9", annotations: ovh });
   await becomes(here, EDGE);
   assert.deepEqual(codes(), []);
   set("edge/lb", { ip: "203.0.113.9", annotations: both });
   await becomes(here, EDGE);
   assert.equal(discovery.found(EDGE)?.ports[0]?.protocol, "v2");
-  assert.deepEqual(codes(), [["Service edge/lb", "annotations-contradict"]]);
+  assert.deepEqual(codes(), [["Service edge/lb", "annotation-invalid"]]);
 });
 
 test("a Service with map: always is found by its host name", async (t) => {

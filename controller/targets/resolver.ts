@@ -24,7 +24,7 @@ export interface TargetResolver {
    */
   resolve(hints: RoutingHints, held?: string): string | Reason;
   /** The target of this name, or the reason why it serves nothing; undefined: no such target exists. */
-  named(target: string, hints: RoutingHints): string | Reason | undefined;
+  named(target: string): string | Reason | undefined;
   /** A problem of a target for an object that is served on these ports. Default: the ports of HTTP and HTTPS. */
   warningOf?(target: string, ports?: readonly number[]): Reason | undefined;
   /** Whether an object may keep its target: the target still exists, and the reason only means missing evidence. */
@@ -82,8 +82,6 @@ export interface TargetCatalog {
   found(name: string): FoundTarget | undefined;
   /** `onChange` is called when a definition may have changed. */
   follow(onChange: () => void): void;
-  /** Sets the targets that have names. */
-  use(names: ReadonlySet<string>): void;
 }
 
 /** Where kube-proxy leads. The answers of DNS are compared with this. */
@@ -112,5 +110,5 @@ export const UNKNOWN_LOCATIONS: TargetLocations = {
 /** A catalog of configured targets only. */
 export function classCatalog({ targets, discovery }: Pick<Config, "targets" | "discovery">): TargetCatalog {
   const configured = targets.map((target) => configuredTarget(target, discovery));
-  return { configured: () => configured, discovers: false, found: () => undefined, follow: () => {}, use: () => {} };
+  return { configured: () => configured, discovers: false, found: () => undefined, follow: () => {} };
 }

@@ -19,6 +19,7 @@ test("the view has the normalized addresses, the TCP ports and the ClusterIPs", 
     namespace: "edge",
     name: "lb",
     created: "2026-01-01T00:00:00Z",
+    target: foundName("edge", "lb"),
     exposed: true,
     foreign: false,
     inside: false,
@@ -179,6 +180,7 @@ test("an empty Service has no addresses, ports or name", () => {
     namespace: "",
     name: "",
     created: "",
+    target: foundName("", ""),
     exposed: false,
     foreign: false,
     inside: true,
@@ -211,7 +213,7 @@ test("a target has at most 200 TCP ports; ports without a number, or of another 
   assert.ok(!("code" in most));
   assert.equal(most.ports.length, 200);
   assert.deepEqual(target(ports(201)), {
-    code: "too-many-ports",
+    code: "too-many-targets",
     text: "the Service edge/lb: it has 201 TCP ports; a target has at most 200",
   });
   assert.deepEqual(target([]), { code: "service-without-port", text: "the Service edge/lb has no TCP port" });
