@@ -155,7 +155,7 @@ test("a change is applied after a short delay, so that simultaneous changes need
   await lead(rig);
   written(rig);
   breakTargets(rig);
-  await rig.pass(20);
+  await rig.pass(10);
   assert.deepEqual(written(rig), []);
   await rig.pass(10);
   assert.deepEqual(written(rig), [PUBLISHED]);

@@ -63,7 +63,7 @@ for (const [what, path] of [
     await rig.pass(10_000);
     assert.deepEqual(written(rig), []);
     const { changes } = rig.state;
-    rig.kube.speak(path);
+    rig.speak();
     await rig.pass(100);
     assert.equal(rig.fronts.synced, true);
     assert.ok(rig.state.changes > changes, "it is reported");

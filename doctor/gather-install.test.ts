@@ -165,7 +165,7 @@ describe("the map", () => {
   });
 
   test("is a reason if somebody has edited it", async () => {
-    const { map } = await read(edited(objects, "198.51.100.9 shop.example.com\n"));
+    const { map } = await read(edited("198.51.100.9 shop.example.com\n"));
     assert.ok(map.known && map.value !== undefined && "code" in map.value.map);
     assert.equal(map.value.map.code, EDITED);
   });

@@ -2,7 +2,6 @@ import type { ServingStatus } from "#certs/serving.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { renderLoaded } from "#lib/documents/webhook-loaded-page.ts";
 import type { Health, Page } from "#lib/http/listen.ts";
-import type { Delivery } from "./delivery.ts";
 import type { InjectionCache } from "./injection-cache.ts";
 
 export interface LoadedMap {
@@ -15,14 +14,12 @@ export interface LoadedMap {
 export interface WebhookState extends LoadedMap {
   serving: () => ServingStatus;
   draining: boolean;
-  deliveries: readonly Delivery[];
 }
 
 /**
  * Ready once a serving certificate and a map are loaded, until the pod has to stop. The text has one line per
  * condition, like the API server's `/readyz?verbose`. A problem with a newer certificate or map is only reported,
- * because the last good one stays in use. A problem with a delivery is also only reported, because its pods then get
- * hostAliases.
+ * because the last good one stays in use.
  */
 export function webhookReadiness(state: Readonly<WebhookState>): Health {
   const { map, mapProblem, draining } = state;
@@ -34,10 +31,6 @@ export function webhookReadiness(state: Readonly<WebhookState>): Health {
     },
     { ok: map !== undefined, text: line("map", map && `revision ${map.revision}, ${map.names} names`, mapProblem) },
     { ok: !draining, text: draining ? "stopping" : "not stopping" },
-    ...state.deliveries.flatMap((delivery) => {
-      const text = delivery.readinessLine();
-      return text === undefined ? [] : [{ ok: true, text }];
-    }),
   ];
   return {
     ok: checks.every(({ ok }) => ok),

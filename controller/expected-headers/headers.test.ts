@@ -53,8 +53,8 @@ const configured = { upstream: false, config: CONFIGURED, prepare: withNginx({})
 test("names of a discovered target wait for an answer, and follow each later one", async (t) => {
   const rig = await headerRig(t, found);
   await rig.untilAsked(1);
-  const [{ name, namespace, known } = {}] = rig.questions();
-  assert.deepEqual([name, namespace, known], [NAME, "edge", undefined]);
+  const [{ name, namespace, answer } = {}] = rig.questions();
+  assert.deepEqual([name, namespace, answer], [NAME, "edge", undefined]);
   assert.equal(targetsIn(configMaps(rig.kube)).proxies, 1);
   await rig.untilReason("header-unknown");
   assert.deepEqual([lines(rig), rig.published()], ["", {}]);
@@ -98,7 +98,7 @@ for (const answer of ["demands-v2", "refuses-header"] as const) {
     const rig = await headerRig(t, found);
     await rig.untilAsked(1);
     rig.answer(FOUND, answer, 443);
-    await until(() => rig.questions()[0]?.known?.answer === answer, "the answer to be published");
+    await until(() => rig.questions()[0]?.answer === answer, "the answer to be published");
     const reason = answer === "demands-v2" ? undefined : "header-not-expected";
     await rig.untilReason(reason);
     // The status may be ahead of the map, and the next leader starts from the map.
@@ -107,7 +107,7 @@ for (const answer of ["demands-v2", "refuses-header"] as const) {
     const before = lines(rig);
     const next = await headerRig(t, { ...found, kube: rig.kube });
     await next.untilReason(reason);
-    assert.deepEqual([next.questions()[0]?.known?.answer, lines(next)], [answer, before]);
+    assert.deepEqual([next.questions()[0]?.answer, lines(next)], [answer, before]);
   });
 }
 

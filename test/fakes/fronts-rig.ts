@@ -8,7 +8,7 @@ import { OBJECTS, targetsIn, targetsObject } from "../published.ts";
 import { LineLog } from "./clock.ts";
 import { stopClock } from "./loop-rig.ts";
 import { MemoryKube } from "./memory-kube.ts";
-import { mockSteadyTime, turns } from "./stopped-time.ts";
+import { turns } from "./stopped-time.ts";
 
 export const NAMESPACE = "/api/v1/namespaces/switchback-system";
 export const DOCUMENT = `${NAMESPACE}/configmaps/${OBJECTS.targets}`;
@@ -70,9 +70,8 @@ interface Setting {
 export async function frontsRig(t: TestContext, setting: Setting = {}) {
   const { configured = [], found = [], discovery = {}, silent = [], objects = {} } = setting;
   const pass = stopClock(t);
-  mockSteadyTime(t, () => Date.now());
   const kube = new MemoryKube();
-  for (const path of silent) kube.silent.add(path);
+  const held = silent.map((path) => kube.hold(path));
   for (const [path, object] of Object.entries(objects)) kube.put(path, object);
   const catalog = new TestCatalog();
   catalog.config = configured;
@@ -99,7 +98,11 @@ export async function frontsRig(t: TestContext, setting: Setting = {}) {
   });
   await pass(200);
   const term = new AbortController();
-  return { fronts, kube, catalog, log, notes, bound, state, term, pass };
+  /** Answers the lists that got no answer at first. */
+  const speak = () => {
+    for (const answer of held) answer();
+  };
+  return { fronts, kube, catalog, log, notes, bound, state, term, pass, speak };
 }
 
 export type FrontsRig = Awaited<ReturnType<typeof frontsRig>>;

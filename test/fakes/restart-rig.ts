@@ -11,6 +11,7 @@ import type { EventRecord } from "#lib/kube/events.ts";
 import { mapObjects, OBJECTS, publishedIn } from "../published.ts";
 import { LineLog } from "./clock.ts";
 import { MemoryKube } from "./memory-kube.ts";
+import { mergePatch } from "./memory-objects.ts";
 
 /** Start time of the tests, in milliseconds since 1970. */
 export const RIG_START = Date.parse("2026-01-01T00:00:00Z");
@@ -168,7 +169,7 @@ export function restartRig(
     },
     report,
     /** Merges into an object, as another client. */
-    edit: (path: string, change: object) => void api.put(path, merged(api.at(path) ?? {}, change)),
+    edit: (path: string, change: object) => void api.put(path, mergePatch(api.at(path), change) as object),
     /** Starts a leader. */
     lead() {
       const term = new AbortController();
@@ -206,17 +207,6 @@ export function restartRig(
       await turns();
     },
   };
-}
-
-function merged(before: object, change: object): object {
-  const result: Record<string, unknown> = { ...before };
-  for (const [key, value] of Object.entries(change)) {
-    const old = result[key];
-    if (value === null) delete result[key];
-    else if (typeof value === "object" && !Array.isArray(value)) result[key] = merged((old ?? {}) as object, value);
-    else result[key] = value;
-  }
-  return result;
 }
 
 /** A leader, and the Deployment `web`, which is in step with the map FIRST. */

@@ -66,7 +66,7 @@ describe("a name that nothing claims any more", () => {
     await until("it to leave", async () => !(await system.publishedNames()).has("one.example.com"));
     // The name vanished before kubectl ended, by less than a second.
     assert.ok(Date.now() - deletedAt > VANISH_MS - 1_000, `after ${Date.now() - deletedAt} ms`);
-    for (const { hosts } of await editions()) assert.ok(KEPT.every((name) => hosts.has(name)));
+    for (const hosts of await editions()) assert.ok(KEPT.every((name) => hosts.has(name)));
   });
 
   it("that comes back in time never leaves", async () => {
@@ -80,7 +80,7 @@ describe("a name that nothing claims any more", () => {
     await until("that it stays", async () => (await leader.status()).leaving.length === 0);
     const from = Date.now();
     await until("the vanish time to be over", () => Date.now() - from > VANISH_MS);
-    for (const { hosts } of await editions()) assert.ok(hosts.has("flap.example.com"));
+    for (const hosts of await editions()) assert.ok(hosts.has("flap.example.com"));
     await system.kubectl("delete", "ingress", "flap-again");
     await until("it to leave", async () => !(await system.publishedNames()).has("flap.example.com"));
   });
@@ -124,7 +124,7 @@ describe("eight names of twelve that vanish at once", () => {
       const hold = await publishedHold();
       return hold !== undefined && hold.since !== before?.since && hold.names === DROPPED.length + 1;
     });
-    for (const { hosts } of await editions()) assert.ok(DROPPED.every((name) => hosts.has(name)));
+    for (const hosts of await editions()) assert.ok(DROPPED.every((name) => hosts.has(name)));
   });
 
   it("leave when the time of the hold is over", async () => {
@@ -150,7 +150,7 @@ describe("eight names of twelve that vanish at once", () => {
     await until("the hold to end", async () => (await publishedHold()) === undefined);
     const from = Date.now();
     await assertNothingLeft(from);
-    for (const { hosts } of await editions()) assert.ok(DROPPED.every((name) => hosts.has(name)));
+    for (const hosts of await editions()) assert.ok(DROPPED.every((name) => hosts.has(name)));
   });
 });
 

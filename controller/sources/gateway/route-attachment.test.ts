@@ -4,6 +4,7 @@ import {
   BACKEND,
   CREATED,
   gatewayObject,
+  gatewayWorld,
   HTTP,
   INFRA,
   type ListenerParts,
@@ -11,32 +12,32 @@ import {
 } from "#test/fakes/gateway-objects.ts";
 import { ClaimList } from "../claim-list.ts";
 import type { Raw } from "../raw-object.ts";
-import { type AttachmentContext, claimsOfGateway, claimsOfRoute } from "./route-attachment.ts";
+import type { GatewayOptions } from "./route-attachment.ts";
+import type { Labels } from "./selector.ts";
 import { viewGateway, viewRoute } from "./view.ts";
 
 const NOT_ACCEPTED = [{ type: "Accepted", status: "False", reason: "NotAllowedByListeners", message: "no\u001b[2J" }];
 const IGNORE = { "switchback.dev/ignore": "true" };
 
-function around(gateways: readonly Raw[], options: Partial<AttachmentContext> = {}): AttachmentContext {
-  const views = gateways.map((raw) => viewGateway(raw));
-  return {
-    gateway: (key) => views.find(({ ref }) => `${ref.namespace}/${ref.name}` === key),
-    listenerSet: () => undefined,
-    namespaces: new Map(),
-    requireAccepted: true,
-    ...options,
-  };
+interface Options {
+  readonly namespaces?: ReadonlyMap<string, Labels>;
+  readonly requireAccepted?: boolean;
+}
+
+function around(gateways: readonly Raw[], { namespaces, ...options }: Options = {}) {
+  const world = gatewayWorld(options satisfies Partial<GatewayOptions>);
+  for (const raw of gateways) world.put(viewGateway(raw));
+  for (const [name, labels] of namespaces ?? []) world.labels.set(name, labels);
+  return world;
 }
 const one = (...listeners: ListenerParts[]) => around([gatewayObject("gw", listeners)]);
 
-function outcome(route: Raw, surroundings: AttachmentContext): unknown {
-  return claimsOfRoute(viewRoute(HTTP, route), surroundings)?.map(({ hostname, hints }) =>
-    "code" in hints ? `${hostname}: ${hints.code}` : hostname,
-  );
+function outcome(route: Raw, surroundings: ReturnType<typeof around>): unknown {
+  return surroundings.outcome(surroundings.put(viewRoute(HTTP, route)));
 }
 
-function reasonOf(route: Raw, surroundings: AttachmentContext): string {
-  const [claim] = claimsOfRoute(viewRoute(HTTP, route), surroundings) ?? [];
+function reasonOf(route: Raw, surroundings: ReturnType<typeof around>): string {
+  const [claim] = surroundings.claims(surroundings.put(viewRoute(HTTP, route)));
   assert.ok(claim !== undefined && "code" in claim.hints, JSON.stringify(claim));
   return `${claim.hints.code}: ${claim.hints.text}`;
 }
@@ -50,7 +51,8 @@ describe("a route's claims", () => {
   });
 
   it("include the route, its creation time, and the routing hints of the Gateway", () => {
-    assert.deepEqual(claimsOfRoute(viewRoute(HTTP, routeObject("web", ["gw"], ["a.com"])), one({})), [
+    const world = one({});
+    assert.deepEqual(world.claims(world.put(viewRoute(HTTP, routeObject("web", ["gw"], ["a.com"])))), [
       {
         hostname: "a.com",
         from: { kind: "HTTPRoute", namespace: INFRA, name: "web" },
@@ -97,14 +99,6 @@ describe("a route's claims", () => {
     ]) {
       assert.deepEqual(outcome(routeObject("web", parents, ["a.com"]), surroundings), ["a.com: no-matching-hostname"]);
     }
-  });
-
-  it("wait only while a listener selects namespaces whose labels are unknown", () => {
-    const unknown = around([gatewayObject("gw", [{ from: "Selector" }]), gatewayObject("plain", [{}])], {
-      namespaces: undefined,
-    });
-    assert.equal(outcome(routeObject("web", ["gw", "plain"], ["a.com"]), unknown), undefined);
-    assert.deepEqual(outcome(routeObject("web", ["plain"], ["a.com"]), unknown), ["a.com"]);
   });
 
   it("are not allowed by any selector if their namespace is unknown", () => {
@@ -247,8 +241,10 @@ describe("listeners", () => {
 });
 
 describe("a Gateway's own claims", () => {
+  const viewsOf = (raw: Raw, requireAccepted: boolean) =>
+    around([raw], { requireAccepted }).claims(`Gateway ${INFRA}/gw`);
   const claims = (raw: Raw, requireAccepted = true) =>
-    claimsOfGateway(viewGateway(raw), requireAccepted).map(({ hostname, from, hints }) =>
+    viewsOf(raw, requireAccepted).map(({ hostname, from, hints }) =>
       [from.kind, hostname, "code" in hints ? hints.code : hints.className].join(" "),
     );
   const LISTENERS = [
@@ -268,7 +264,7 @@ describe("a Gateway's own claims", () => {
     const pending = gatewayObject("gw", [{ hostname: "a.com" }], { status: { conditions } });
     assert.deepEqual(claims(pending), ["Gateway a.com not-accepted"]);
     assert.deepEqual(claims(pending, false), ["Gateway a.com example"]);
-    const [claim] = claimsOfGateway(viewGateway(pending), false);
+    const [claim] = viewsOf(pending, false);
     assert.deepEqual(claim?.hints, {
       className: "example",
       isGatewayClass: true,

@@ -9,10 +9,8 @@ import { type HaproxyMode, type NginxMode, startHaproxy, startNginx } from "./de
 import {
   type CaddyMode,
   type EnvoyMode,
-  type NodeMode,
   startCaddy,
   startEnvoy,
-  startNode,
   startTraefik,
   type TraefikMode,
   whyNoCaddy,
@@ -69,8 +67,6 @@ const CADDY: Expected<CaddyMode> = {
   "fallback_policy require": "demands-either",
 };
 
-const NODE: Expected<NodeMode> = { "no PROXY protocol": "refuses-header" };
-
 function answers<Mode extends string>(name: string, start: Start<Mode>, expected: Expected<Mode>, skip?: string): void {
   const modes = Object.keys(expected) as Mode[];
   describe(name, { skip: skip ?? false }, () => {
@@ -105,4 +101,3 @@ answers("envoy", startEnvoy, ENVOY, whyNoEnvoy());
 // A build takes 6 minutes, so this needs the build that the end-to-end tests have made.
 if (await readyBinary("traefik")) answers("traefik", startTraefik, TRAEFIK);
 answers("caddy", startCaddy, CADDY, await whyNoCaddy());
-answers("node", startNode, NODE);
