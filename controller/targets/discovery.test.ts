@@ -162,24 +162,6 @@ test("an invalid annotation keeps the last valid ports and is reported; a valid 
   assert.deepEqual(discovery.state()[0]?.problems, []);
 });
 
-test("annotations that contradict each other keep the last valid ports and are reported", async (t) => {
-  const { set, synced, becomes, discovery } = cluster(t, parseConfig({ targets: [] }));
-  const here = hints("any", "203.0.113.9");
-  const ovh = { "service.beta.kubernetes.io/ovh-loadbalancer-proxy-protocol": "v2" };
-  const both = { ...ovh, "load-balancer.hetzner.cloud/uses-proxyprotocol": "true" };
-  const codes = () => discovery.state().flatMap(({ problems }) => problems.map(({ place, code }) => [place, code]));
-  set("edge/lb", { ip: "203.0.113.9", annotations: both });
-  await synced();
-  await becomes(here, "annotation-invalid");
-  set("edge/lb", { ip: "203.0.113.9", annotations: ovh });
-  await becomes(here, EDGE);
-  assert.deepEqual(codes(), []);
-  set("edge/lb", { ip: "203.0.113.9", annotations: both });
-  await becomes(here, EDGE);
-  assert.equal(discovery.found(EDGE)?.ports[0]?.protocol, "v2");
-  assert.deepEqual(codes(), [["Service edge/lb", "annotation-invalid"]]);
-});
-
 test("a Service with map: always is found by its host name", async (t) => {
   const annotated = cluster(t, parseConfig({ targets: [] }));
   const [hostname, of] = ["lb.example.net", hints("any", "lb.example.net")];

@@ -110,21 +110,6 @@ test("an object without an address gets the only Service with the labels of its 
   assert.equal(resolve(NGINX_CLASS, EDGE), EDGE, "the one that serves it already stays");
 });
 
-test("copied labels take no names, even if the controller's own Service has no public address", async (t) => {
-  const own = service("edge/admission", { type: "ClusterIP", labels: NGINX });
-  const lb = service("edge/lb", { ips: ["203.0.113.1"], labels: NGINX });
-  const always = { "switchback.dev/map": "always" };
-  const created = "2026-02-01T00:00:00Z";
-  const copy = service("tenant/copy", { ips: ["203.0.113.2"], labels: NGINX, annotations: always, created });
-  const { resolve, set, api, pass } = await cluster(t, NONE, own, lb);
-  assert.equal(resolve(NGINX_CLASS), EDGE, "Services of one namespace are one installation");
-  await set(copy);
-  assert.equal(resolve({ ...NGINX_CLASS, addresses: ["198.51.100.1"] }), "several-services");
-  api.unset(SERVICES, "edge/lb");
-  await pass(SETTLE_MS);
-  assert.equal(resolve(NGINX_CLASS), "several-services");
-});
-
 test("once a status leads to the controller's Service, a tenant's copy keeps no name from it", async (t) => {
   const lb = service("edge/lb", { ips: ["203.0.113.1"], labels: NGINX });
   const copy = service("tenant/copy", { ips: ["203.0.113.2"], labels: NGINX, created: "2025-01-01T00:00:00Z" });

@@ -175,23 +175,3 @@ test("each reason why there is no Service, with its text", () => {
     text: "the Service edge/p has ipMode Proxy: pods reach its load balancer, no mapping is needed",
   });
 });
-
-test("if one of the Services that share an address is deleted, the others keep it", () => {
-  const shared = service("c", [{ ip: "203.0.113.1" }]);
-  const index = indexOf(A, shared);
-  const names = () =>
-    index
-      .at("203.0.113.1")
-      .map(({ name }) => name)
-      .sort();
-  assert.deepEqual(names(), ["a", "c"]);
-  index.set("edge/a", undefined);
-  assert.deepEqual([names(), index.get("edge/a"), index.at("2001:db8::1")], [["c"], undefined, []]);
-  assert.deepEqual(
-    [...index.values()].map(({ name }) => name),
-    ["c"],
-  );
-  index.set("edge/never", undefined);
-  index.set("edge/c", undefined);
-  assert.deepEqual([names(), [...index.values()]], [[], []]);
-});

@@ -134,18 +134,6 @@ test("addresses are normalized; other text is unchanged", () => {
   for (const text of ["203.0.113.9", "fe80::1%eth0", "lb.example.net", ""]) assert.equal(canonicalIp(text), text);
 });
 
-test("a target has all TCP ports through its Service; without a header on any port it has the ClusterIPs", () => {
-  const relayed = targetOfService(viewService(RAW, "v2"));
-  assert.ok(!("code" in relayed));
-  assert.deepEqual([relayed.upstream, relayed.clusterIPs], [{ service: { namespace: "edge", name: "lb" } }, []]);
-  assert.deepEqual(
-    relayed.ports.map(({ port }) => port),
-    [80, 443],
-  );
-  const direct = targetOfService(viewService(RAW, "none"));
-  assert.deepEqual("code" in direct || direct.clusterIPs, ["10.96.0.7", "fd00::7"]);
-});
-
 test("a Service without a TCP port, or with an invalid annotation, yields a reason instead of a target", () => {
   const code = (raw: RawService) => {
     const target = targetOfService(viewService(raw, "v1"));
@@ -232,6 +220,8 @@ test("all fields of a target; its ClusterIPs are the addresses of names only if 
     ports,
     clusterIPs: [],
   });
+  const direct = targetOfService(viewService(RAW, "none"));
+  assert.deepEqual("code" in direct || direct.clusterIPs, ["10.96.0.7", "fd00::7"]);
   const mixed = { ...viewService(RAW, "none"), ports: [{ port: 80, protocol: "none" as const }, ports[1]!] };
   const target = targetOfService(mixed);
   assert.deepEqual("code" in target || target.clusterIPs, []);
