@@ -8,7 +8,6 @@ import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { TargetDiscovery } from "./discovery.ts";
 import { findTarget } from "./find-target.ts";
-import { classResolver } from "./resolver.ts";
 import { foundName } from "./service-view.ts";
 
 const SERVICES = "/api/v1/services";
@@ -44,7 +43,7 @@ const EDGE_AND_VIP = [target("edge"), target("vip")];
 
 function byClass(targets: readonly object[], rules: readonly object[], more: object = {}) {
   const config = parseConfig({ targets, policy: { targets: rules, ...more } });
-  const resolver = classResolver(config.targets);
+  const resolver = new TargetDiscovery({ config, log: silentLogger });
   return (hints: RoutingHints) => {
     const { target: found } = findTarget(hints, { held: undefined }, { resolver, config });
     return typeof found === "string" ? found : `${found.code}: ${found.text}`;

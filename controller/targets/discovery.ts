@@ -11,7 +11,7 @@ import { AddressTable, allAddressesOf, canonicalAddress, keyOf } from "./address
 import { withBorrowedPorts } from "./borrowed-ports.ts";
 import { type ConfiguredTarget, ConfiguredTargets } from "./configured-target.ts";
 import { resolveDefault, targetMissing } from "./default-target.ts";
-import { targetOfClass } from "./ingress-class.ts";
+import { noTargetOf } from "./ingress-class.ts";
 import { insideCluster } from "./inside-cluster.ts";
 import { softwareByName } from "./known-software.ts";
 import { lostPorts } from "./lost-ports.ts";
@@ -37,7 +37,8 @@ import {
 } from "./service-view.ts";
 
 interface DiscoveryDeps {
-  readonly client: Pick<KubeClient, "get" | "stream">;
+  /** Undefined: no Service is read, so that only classes decide. */
+  readonly client?: Pick<KubeClient, "get" | "stream"> | undefined;
   readonly config: Pick<Config, "targets" | "discovery">;
   readonly log: Logger;
   /** The IPs of the nodes, if known. */
@@ -60,7 +61,7 @@ const SETTLE_MS = 20;
  * (`selectors.ts`).
  */
 export class TargetDiscovery implements TargetResolver, TargetLocations {
-  readonly discovers = true;
+  readonly discovers: boolean;
   readonly #deps: DiscoveryDeps;
   readonly #table = new AddressTable();
   readonly #configured: ConfiguredTargets;
@@ -81,12 +82,17 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
 
   constructor(deps: DiscoveryDeps) {
     this.#deps = deps;
-    this.#configured = new ConfiguredTargets(deps.config, this.#table);
+    this.discovers = deps.client !== undefined;
+    this.#configured = new ConfiguredTargets(deps.config, this.#table, this.discovers);
   }
 
   start(onChange: () => Promise<void> | undefined, onSynced: () => void): void {
     const { client, log } = this.#deps;
     this.#onChange = onChange;
+    if (client === undefined) {
+      onSynced();
+      return;
+    }
     this.#services = watchObjects<ServiceView, RawService>({
       client,
       path: corePath("services"),
@@ -105,12 +111,17 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   }
 
   resolve(hints: RoutingHints, held?: string): string | Reason {
-    if (hints.selector !== undefined) return this.#bySelector(hints, hints.selector);
+    if (hints.selector !== undefined && this.discovers) return this.#bySelector(hints, hints.selector);
     const { targets } = this.#deps.config;
     const byClass = targets.find(({ classes }) => hints.className !== undefined && classes.includes(hints.className));
     if (byClass !== undefined) return this.#configured.refusalOf(byClass) ?? byClass.name;
     const inside = insideCluster(hints, this.#table);
     if (inside !== undefined) return inside;
+    return this.discovers ? this.#byService(hints, held) : this.#withoutService(hints);
+  }
+
+  /** The target by address or controller, else the default one. */
+  #byService(hints: RoutingHints, held: string | undefined): string | Reason {
     const known = this.#known(hints, held);
     const found = matchService(hints, this.#table, known);
     if (!("code" in found)) return this.#noted(found, hints, held);
@@ -197,6 +208,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   }
 
   state(): SourceState[] {
+    if (!this.discovers) return [];
     const services = informerState("services", this.#services);
     return [{ ...services, problems: [...services.problems, ...this.#problems.values()] }];
   }
@@ -218,8 +230,8 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     return isOutside ? this.#byDefault(hints, byDefault) : selected;
   }
 
-  /** The target of an object without a Service. `reason`: why no Service was found. */
-  #withoutService(hints: RoutingHints, reason: Reason): string | Reason {
+  /** The target of an object without a Service. `reason`: why no Service was found, if Services are read. */
+  #withoutService(hints: RoutingHints, reason?: Reason): string | Reason {
     const { byDefault } = this.#configured;
     const isThere = byDefault !== undefined && this.#configured.exists(byDefault);
     const last = isThere ? this.#byDefault(hints, byDefault) : this.#withClass(hints, reason);
@@ -232,15 +244,16 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
       const reached = whetherShortCircuited(view, allAddressesOf(view));
       if ("code" in reached) return reached;
     }
-    return resolveDefault(hints, { target, software: view?.software, readsAddresses: true });
+    return resolveDefault(hints, { target, software: view?.software, readsAddresses: this.discovers });
   }
 
   /** If targets are configured, the reason starts with the class that no target lists. */
-  #withClass({ className }: RoutingHints, reason: Reason): Reason {
+  #withClass({ className }: RoutingHints, reason: Reason | undefined): Reason {
     const { targets } = this.#deps.config;
-    if (targets.length === 0 || this.#configured.byDefault !== undefined) return reason;
-    const byClass = targetOfClass(className, targets);
-    return typeof byClass === "string" ? reason : { ...byClass, text: `${byClass.text}; ${reason.text}` };
+    const isOfClasses = targets.length > 0 && this.#configured.byDefault === undefined;
+    if (reason !== undefined && !isOfClasses) return reason;
+    const missing = noTargetOf(className, targets);
+    return reason === undefined ? missing : { ...missing, text: `${missing.text}; ${reason.text}` };
   }
 
   /** The Service of a target, if it exists. */
