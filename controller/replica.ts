@@ -26,13 +26,6 @@ import { Namespaces } from "./sources/namespaces.ts";
 import type { Source } from "./sources/types.ts";
 import { type StatusDocument, statusDocument } from "./status.ts";
 import { TargetDiscovery } from "./targets/discovery.ts";
-import {
-  classCatalog,
-  classResolver,
-  type TargetCatalog,
-  type TargetLocations,
-  UNKNOWN_LOCATIONS,
-} from "./targets/resolver.ts";
 
 /** How often the pages of proxies are read, and how long a new answer must last, in milliseconds. */
 export interface HeaderTimes {
@@ -87,14 +80,10 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
   const { namespace, policy } = config;
 
   // Targets: by class alone, or also by the cluster's Services.
-  const discovery = config.discovery.enabled
-    ? new TargetDiscovery({ client, config, log, nodes: deps.nodes })
-    : undefined;
-  const resolver = discovery ?? classResolver(config.targets);
-  const locations = discovery ?? UNKNOWN_LOCATIONS;
-  const defined = discovery ?? classCatalog(config);
-  const headers = config.discovery.detect ? headerDecisions(config, defined, locations, deps) : undefined;
-  const catalog = headers ?? defined;
+  const services = config.discovery.enabled ? { client } : {};
+  const targets = new TargetDiscovery({ ...services, config, log, nodes: deps.nodes });
+  const headers = config.discovery.detect ? headerDecisions(config, targets, deps) : undefined;
+  const catalog = headers ?? targets;
   const fronts = { client, config, clusterDomain, catalog, headers, log, notify, now, askProxy };
   const addresses = new FrontReconciler({ ...fronts, pollMs: deps.headerTimes?.pollMs });
 
@@ -103,23 +92,34 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
   const names = new InClusterNames({ client, namespaces, log, mayListServices: config.discovery.enabled });
   const domainsOf = policy.namespaceAnnotation ? (one: string) => namespaces.domainsOf(one) : undefined;
   const permitted = createClaimPolicy(policy, clusterDomain, domainsOf);
-  const plan = new Plan(permitted, policy.maxNamesPerNamespace, (name) => names.reasonOf(name));
+  const { maxNamesPerNamespace } = policy;
+  const plan = new Plan(permitted, maxNamesPerNamespace, (name) => names.reasonOf(name));
 
   // The way of a name.
-  const holderOf = (name: string) => plan.planned.get(name)?.from;
-  const budget = new ClaimBudget({ maxNamesPerNamespace: policy.maxNamesPerNamespace, holderOf });
+  const budget = new ClaimBudget({ maxNamesPerNamespace, holderOf: (name) => plan.planned.get(name)?.from });
   const mode = policy.verifyDns === "off" ? "auto" : policy.verifyDns;
   const dns =
     policy.verifyDns === "off"
       ? undefined
       : new DnsSweep({
-          ...{ locations, clusterDomain, mode, known: deps.answers, log },
+          ...{ locations: targets, clusterDomain, mode, known: deps.answers, log },
           lookup: clusterLookup(policy.dnsServers),
           ownAddresses: () => addresses.ownAddresses(),
           now: () => performance.now(),
         });
   const sources = configuredSources(config.sources, { client, log, clusterDomain, budget, namespaces });
-  const stages = { config, resolver, headers, locations, dns, mode, budget, names, plan, log } as const;
+  const stages = {
+    config,
+    resolver: targets,
+    headers,
+    locations: targets,
+    dns,
+    mode,
+    budget,
+    names,
+    plan,
+    log,
+  } as const;
   const source = new Pipeline({ ...stages, sources, prerequisites: [namespaces] });
   const loop = new Loop({
     ...{ source, plan, addresses, log, rules: config.map, readers: deps.mapReaders },
@@ -140,20 +140,14 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
   });
 
   const shown = { identity, source, plan, addresses, catalog, headers, verifier: dns, config, wildcardPods, map: loop };
-  const status = () => statusDocument(shown);
-  return { loop, source, leftOut: () => budget.leftOut, status };
+  return { loop, source, leftOut: () => budget.leftOut, status: () => statusDocument(shown) };
 }
 
-function headerDecisions(
-  { proxy }: Config,
-  catalog: TargetCatalog,
-  locations: TargetLocations,
-  { headerTimes }: ReplicaDeps,
-): HeaderDecisions {
+function headerDecisions({ proxy }: Config, targets: TargetDiscovery, { headerTimes }: ReplicaDeps): HeaderDecisions {
   // Only version 2 supports TLVs.
   const preferred = proxy.v2Checksum || proxy.v2UniqueId ? "v2" : "v1";
-  const mapsAlways = (target: string) => locations.mapsAlways(target);
-  return new HeaderDecisions({ catalog, mapsAlways, preferred, changeMs: headerTimes?.changeMs });
+  const mapsAlways = (target: string) => targets.mapsAlways(target);
+  return new HeaderDecisions({ catalog: targets, mapsAlways, preferred, changeMs: headerTimes?.changeMs });
 }
 
 function configuredSources(

@@ -4,7 +4,7 @@ import { Loop } from "#controller/loop.ts";
 import { Pipeline } from "#controller/pipeline.ts";
 import { type StatusDocument, statusDocument } from "#controller/status.ts";
 import { fixedTargetAddresses } from "#controller/target-addresses.ts";
-import { classCatalog, classResolver, UNKNOWN_LOCATIONS } from "#controller/targets/resolver.ts";
+import { TargetDiscovery } from "#controller/targets/discovery.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import { parseConfig } from "#lib/config/parse.ts";
@@ -50,10 +50,11 @@ export async function startSystem(
   const store = new MemoryMap();
   const sources = directories.map(yamlFiles);
   const plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), config.policy.maxNamesPerNamespace);
+  const targets = new TargetDiscovery({ config, log });
   const source = new Pipeline({
     sources,
-    resolver: classResolver(config.targets),
-    locations: UNKNOWN_LOCATIONS,
+    resolver: targets,
+    locations: targets,
     mode: "auto",
     config,
     plan,
@@ -82,7 +83,7 @@ export async function startSystem(
       source,
       plan,
       addresses,
-      catalog: classCatalog(config),
+      catalog: targets,
       config,
       map: { synced: loop.synced, publishedNames: loop.publishedNames, revision: map()?.revision },
     });
