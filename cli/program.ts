@@ -99,7 +99,7 @@ function commandLine(root: Command, context: CliContext): CommandLine {
     readConfig: async (flags) => (await (await import("./serve.ts")).readConfig(flags)).config,
     serve: async (name, load, flags) => (await import("./serve.ts")).serveStarter(name, load, flags, context),
     leaderStatus: async (client, namespace, signal) =>
-      (await import("./leader-status.ts")).leaderStatus(client, namespace, { all: true }, signal),
+      (await import("./leader-status.ts")).leaderStatus(client, namespace, {}, signal),
     cureOfRefusal,
     addedChecks,
   };

@@ -1,7 +1,7 @@
 import { BlockList, isIP } from "node:net";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
-import { inferFromNames, ownerOf } from "#lib/workloads/owners.ts";
+import { ownerOf } from "#lib/workloads/owners.ts";
 import { NOT_ENDED, podFacts, type RawPod } from "#lib/workloads/pods.ts";
 import { type Fact, readFact } from "./fact.ts";
 import type { CallerFacts } from "./facts.ts";
@@ -38,7 +38,7 @@ export async function gatherCallers(client: KubeClient, log: string): Promise<Fa
 function ownersOf(pods: readonly AddressedPod[]): Map<string, string> {
   return new Map(
     pods.flatMap((pod) => {
-      const { key } = ownerOf(podFacts(pod), inferFromNames);
+      const { key } = ownerOf(podFacts(pod));
       return (pod.status?.podIPs ?? []).map(({ ip }): [string, string] => [ip, key]);
     }),
   );

@@ -4,7 +4,7 @@ import { isNamespaceOptedIn, type OptInRules } from "#hostmap/opt-in.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
-import { inferFromNames, ownerOf } from "#lib/workloads/owners.ts";
+import { ownerOf } from "#lib/workloads/owners.ts";
 import { hostAliasesOf, NOT_ENDED, podFacts, type RawPod } from "#lib/workloads/pods.ts";
 import { type Fact, readFact } from "./fact.ts";
 import { objectKey, type PodInfo } from "./facts.ts";
@@ -32,7 +32,7 @@ function podInfo(pod: RawPod): PodInfo[] {
   const facts = podFacts(pod);
   if (facts.terminating) return [];
   const { namespace, name } = facts;
-  const owner = ownerOf(facts, inferFromNames).key;
+  const owner = ownerOf(facts).key;
   const { labels = {}, annotations = {} } = pod.metadata ?? {};
   const aliases = hostAliasesOf(pod);
   const aliasAddresses = aliases.map(({ ip }) => ip);

@@ -9,7 +9,7 @@ import type { TargetAddress } from "#hostmap/types.ts";
 import { GZIP_KEY, MAP_NAME, type MapObject, mapAnnotations, TEXT_KEY } from "#lib/documents/map-format.ts";
 import { STATUS_SECRET } from "#lib/documents/status-page.ts";
 import * as format from "#lib/documents/targets-format.ts";
-import { TARGETS_KEY, TARGETS_NAME } from "#lib/documents/targets-name.ts";
+import { TARGETS_KEY, TARGETS_NAME } from "#lib/documents/targets-format.ts";
 
 // What the tests know of the objects in which the product keeps its state: their names, keys and formats. If a format
 // changes, the tests that read or write it stay as they are. Functions that read take all ConfigMaps of Switchback's

@@ -1,6 +1,5 @@
 import type { ServingStatus } from "#certs/serving.ts";
 import type { Reason } from "#hostmap/types.ts";
-import { renderLoaded } from "#lib/documents/webhook-loaded-page.ts";
 import type { Health, Page } from "#lib/http/listen.ts";
 import type { InjectionCache } from "./injection-cache.ts";
 
@@ -38,9 +37,13 @@ export function webhookReadiness(state: Readonly<WebhookState>): Health {
   };
 }
 
-/** Renders the page of `lib/documents/webhook-loaded-page.ts`. */
+/** The page, for people and tests, that says which map this replica uses. `revision` is null before the first map. */
+export const LOADED_PATH = "/loaded";
+
 export function renderLoadedPage({ map }: Readonly<WebhookState>): Page {
-  return renderLoaded({ mapRevision: map?.revision, maxNames: map?.select(undefined).cap ?? 0 }, map?.names ?? 0);
+  const maxNames = map?.select(undefined).cap ?? 0;
+  const body = JSON.stringify({ revision: map?.revision ?? null, names: map?.names ?? 0, maxNames });
+  return { contentType: "application/json", body: `${body}\n` };
 }
 
 function line(subject: string, loaded: string | undefined | 0, problem: Reason | undefined): string {

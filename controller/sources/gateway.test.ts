@@ -111,19 +111,6 @@ test("a cluster without Gateway API is synced and has no problem", async (t) => 
   );
 });
 
-test("Gateway API that is installed later is followed within the configured time", async (t) => {
-  const { pass, api, start, everyMs } = rig(t);
-  const documents = [...api.documents];
-  api.documents.clear();
-  start();
-  await settled();
-  for (const [path, document] of documents) api.documents.set(path, document);
-  await pass(everyMs - 100);
-  assert.deepEqual(api.watched, [NAMESPACES]);
-  await pass(200);
-  assert.deepEqual(api.watched, WATCHED);
-});
-
 test("a change of a Gateway changes its routes' claims; routes of two kinds with one name stay distinct", async (t) => {
   const { pass, api, start, take } = rig(t);
   start();

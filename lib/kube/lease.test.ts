@@ -119,15 +119,6 @@ describe("a leader that cannot renew", () => {
     assert.deepEqual(a.log, []);
   });
 
-  it("stops even if its renewal hangs", async () => {
-    const leases = new LeaseCluster();
-    const a = contend(leases, "a");
-    await pass(1);
-    a.network.isCut = true;
-    await pass(9.1);
-    assert.deepEqual(a.log, ["started@0", "aborted@10", "renew-deadline@10"]);
-  });
-
   it("stops leading by its clock, even if no timer has fired", async () => {
     const leases = new LeaseCluster();
     let now = 0;
@@ -231,17 +222,17 @@ describe("a Lease that others write to", () => {
 });
 
 describe("work that fails", () => {
-  it("ends the term, releases the Lease, and is retried only after the lease duration", async () => {
+  it("ends the term, releases the Lease, and is tried again at the next attempt", async () => {
     const leases = new LeaseCluster();
     const a = contend(leases, "a", {
       onStartedLeading: async () => {
         throw new Error("cannot work");
       },
     });
-    await pass(14.5);
+    await pass(1.5);
     assert.deepEqual(a.log, ["work-failed@0"]);
     assert.deepEqual(leases.holders, ["a", "nobody"]);
-    await pass(5);
-    assert.deepEqual(a.log, ["work-failed@0", "work-failed@17"]);
+    await pass(1);
+    assert.deepEqual(a.log, ["work-failed@0", "work-failed@2"]);
   });
 });

@@ -146,20 +146,3 @@ export async function lead({ fronts, term, pass }: FrontsRig, ...names: readonly
   fronts.lead(new Set(), term.signal);
   await pass(100);
 }
-
-/** Holds all writes until `release`. */
-export function holdWrites({ kube }: FrontsRig) {
-  const held: PromiseWithResolvers<void>[] = [];
-  kube.onWrite = async () => {
-    const gate = Promise.withResolvers<void>();
-    held.push(gate);
-    await gate.promise;
-  };
-  return {
-    held,
-    release() {
-      kube.onWrite = () => {};
-      for (const gate of held.splice(0)) gate.resolve();
-    },
-  };
-}

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
-import type { RestartCounters } from "#controller/rollout/report.ts";
-import { Restarter, type RestarterDeps } from "#controller/rollout/restarter.ts";
+import { Restarter } from "#controller/rollout/restarter.ts";
+import type { RestartCounters, RestarterDeps } from "#controller/rollout/workload.ts";
 import { planInjection } from "#hostmap/inject.ts";
 import { createSelector } from "#hostmap/pod-selection.ts";
 import { parseConfig } from "#lib/config/parse.ts";
@@ -59,8 +59,6 @@ export function restartRig(
   const count = (what: string) => () => void counted.push(what);
   const counters: RestartCounters = {
     restarted: count("restarted"),
-    conflict: count("conflict"),
-    forbidden: count("forbidden"),
     failed: count("failed"),
   };
   const config = parseConfig({ restart: { namespaces: ["shop"], ...restart }, ...settings });

@@ -202,7 +202,7 @@ export const SURFACES: readonly Surface[] = [
   {
     name: "pods and their owners",
     seeds: [POD],
-    feed: tolerant((raw) => void ownerOf(podFacts(raw) as never, () => undefined)),
+    feed: tolerant((raw) => void ownerOf(podFacts(raw))),
   },
   {
     name: "workloads",

@@ -29,14 +29,14 @@ export interface LeaseSpec {
 }
 
 /** The objects of a path, and their version. */
-export async function list<T = RawObject>(system: System, path: string): Promise<{ version: string; items: T[] }> {
+async function list<T = RawObject>(system: System, path: string): Promise<{ version: string; items: T[] }> {
   const { body } = await system.cluster.call({ path });
   const { metadata, items } = body as { metadata: { resourceVersion: string }; items: T[] };
   return { version: metadata.resourceVersion, items };
 }
 
 /** The events of a path from a version on. Throws if the API server's cache does not reach back so far. */
-export async function replay<T = RawObject>(system: System, path: string, from: string): Promise<WatchEvent<T>[]> {
+async function replay<T = RawObject>(system: System, path: string, from: string): Promise<WatchEvent<T>[]> {
   const query = `watch=true&resourceVersion=${from}&timeoutSeconds=1`;
   const text = await system.kubectl("get", "--raw", `${path}?${query}`);
   const lines = text.split("\n").filter((line) => line !== "");

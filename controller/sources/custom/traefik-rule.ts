@@ -17,28 +17,48 @@ const TOKEN = /\s*(?:([A-Za-z_]\w*)|(&&|\|\||[!(),])|`([^`]*)`|"((?:[^"\\]|\\.)*
 export function hostsOfRule(rule: string): string[] | undefined {
   if (rule.length > MAX_RULE) return undefined;
   const hosts: string[] = [];
-  /** For each open bracket of an expression: whether its content is negated. */
-  const brackets = [false];
-  /** Whether a `!` precedes the next token. */
-  let not = false;
+  const signs = new Signs();
   TOKEN.lastIndex = 0;
   const end = rule.trimEnd().length;
   while (TOKEN.lastIndex < end) {
     const [, name, mark] = TOKEN.exec(rule) ?? [];
-    const isNegated = not !== brackets.at(-1);
-    if (name !== undefined) {
-      const texts = readArguments(rule);
-      if (texts === undefined) return undefined;
-      if (HOST_MATCHERS.has(name.toLowerCase()) && !isNegated) hosts.push(...texts);
-      not = false;
-    } else if (mark === "!") not = !not;
-    else if (mark === "(") {
-      brackets.push(isNegated);
-      not = false;
-    } else if (mark === ")" && brackets.length > 1) brackets.pop();
-    else if (mark === undefined || mark === "," || mark === ")" || not) return undefined;
+    if (name === undefined) {
+      if (!signs.take(mark)) return undefined;
+      continue;
+    }
+    const texts = readArguments(rule);
+    if (texts === undefined) return undefined;
+    if (!signs.isNegated && HOST_MATCHERS.has(name.toLowerCase())) hosts.push(...texts);
+    signs.not = false;
   }
-  return brackets.length === 1 && !not ? hosts : undefined;
+  return signs.areComplete ? hosts : undefined;
+}
+
+/** The signs between matchers. */
+class Signs {
+  /** For each open bracket: whether its content is negated. */
+  readonly #brackets = [false];
+  /** Whether a `!` precedes the next token. */
+  not = false;
+
+  get isNegated(): boolean {
+    return this.not !== this.#brackets.at(-1);
+  }
+
+  get areComplete(): boolean {
+    return this.#brackets.length === 1 && !this.not;
+  }
+
+  /** Returns false if the sign is not valid here. */
+  take(sign: string | undefined): boolean {
+    if (sign === "!") this.not = !this.not;
+    else if (sign === "(") {
+      this.#brackets.push(this.isNegated);
+      this.not = false;
+    } else if (this.not) return false;
+    else if (sign === ")") return this.#brackets.length > 1 && this.#brackets.pop() !== undefined;
+    return sign === "!" || sign === "(" || sign === "&&" || sign === "||";
+  }
 }
 
 /** The arguments in brackets after the name of a matcher, from the current token on. Undefined: there are none. */

@@ -159,26 +159,6 @@ describe("acceptance", () => {
     assert.deepEqual(outcome(refused, gateway), ["a.com"]);
   });
 
-  it("counts only for the accepted parent, not for another section of it", () => {
-    const parentRef = { name: "gw", namespace: INFRA, sectionName: "listener-1" };
-    const route = routeObject("web", [{ ...parentRef, sectionName: "listener-2" }], ["a.com"]);
-    const status = { parents: [{ parentRef, conditions: [{ type: "Accepted", status: "True" }] }] };
-    assert.deepEqual(outcome({ ...route, status }, one({}, {})), ["a.com: not-accepted"]);
-    const filledIn = {
-      parents: [{ ...status.parents[0], parentRef: { ...parentRef, sectionName: "listener-2", kind: "Gateway" } }],
-    };
-    assert.deepEqual(outcome({ ...route, status: filledIn }, one({}, {})), ["a.com"]);
-  });
-
-  it("by one of several controllers is enough", () => {
-    const [parentRef] = [{ name: "gw", namespace: INFRA }];
-    const parents = [
-      { parentRef, conditions: NOT_ACCEPTED },
-      { parentRef, conditions: [{ type: "Accepted", status: "True" }] },
-    ];
-    assert.deepEqual(outcome({ ...routeObject("web", ["gw"], ["a.com"]), status: { parents } }, one({})), ["a.com"]);
-  });
-
   it("that is missing is also reported for a route without hostnames, with its listeners' names", () => {
     const hostless = routeObject("web", ["gw"], undefined, { accepted: NOT_ACCEPTED });
     assert.deepEqual(outcome(hostless, one({ hostname: "a.com" })), ["a.com: not-accepted"]);
@@ -226,18 +206,6 @@ describe("listeners", () => {
       assert.deepEqual(outcome(route, one(listener)), [from === "All" ? "a.com" : "a.com: not-allowed"]);
     });
   }
-
-  it("that their controller rejects allow no route", () => {
-    const status = (type: string, value: string) => ({
-      conditions: [{ type: "Accepted", status: "True" }],
-      listeners: [{ name: "listener-1", conditions: [{ type, status: value }] }],
-    });
-    const with_ = (more: Raw) => around([gatewayObject("gw", [{}], { status: more })]);
-    const route = routeObject("web", ["gw"], ["a.com"]);
-    assert.deepEqual(outcome(route, with_(status("Conflicted", "True"))), ["a.com: not-allowed"]);
-    assert.deepEqual(outcome(route, with_(status("Accepted", "False"))), ["a.com: not-allowed"]);
-    assert.deepEqual(outcome(route, with_(status("ResolvedRefs", "False"))), ["a.com"]);
-  });
 });
 
 describe("a Gateway's own claims", () => {
@@ -292,19 +260,5 @@ describe("a Gateway's own claims", () => {
   it("are refused with the ignore annotation", () => {
     const metadata = { namespace: INFRA, name: "gw", annotations: IGNORE };
     assert.deepEqual(claims(gatewayObject("gw", [{ hostname: "a.com" }], { metadata })), ["Gateway a.com ignored"]);
-  });
-
-  it("include each IP address or hostname once", () => {
-    const addresses = [
-      { type: "IPAddress", value: "192.0.2.1" },
-      { value: "192.0.2.1" },
-      { type: "Hostname", value: "lb.example.com" },
-      { type: "example.com/Named", value: "x" },
-      { type: "IPAddress", value: "" },
-      {},
-    ];
-    const { hints } = viewGateway(gatewayObject("gw", [], { status: { addresses } }));
-    assert.ok("addresses" in hints);
-    assert.deepEqual(hints.addresses, ["192.0.2.1", "lb.example.com"]);
   });
 });

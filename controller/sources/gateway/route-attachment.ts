@@ -188,8 +188,7 @@ function attach(route: RouteView, parent: ParentView, owners: Owners, options: G
   }
   const named = all.filter((listener) => isNamed(listener, parent));
   if (named.length === 0) {
-    const text =
-      `its parent, the ${own}, has no listener for hostnames with the name and port that the route ` + "specifies";
+    const text = `its parent, the ${own}, has no listener for hostnames with the route's name and port`;
     return { stage: STAGES.listener, reason: { code: "no-matching-listener", text } };
   }
   const listeners = named.filter((listener) => allows(listener, route, owner.ref.namespace, options));

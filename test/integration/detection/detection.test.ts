@@ -79,7 +79,7 @@ function answers<Mode extends string>(name: string, start: Start<Mode>, expected
       for (const speaks of SPEAKS) {
         it(`${mode}, ${speaks}: ${expected[mode]}`, async () => {
           const port = running.ports[mode][speaks];
-          const { answer, seen } = await askRound({ host: "127.0.0.1", port, speaks, name: NAME, asks: "test" });
+          const { answer, seen } = await askRound({ host: "127.0.0.1", port, speaks, name: NAME, agent: "test" });
           assert.equal(answer, expected[mode], JSON.stringify(seen));
         });
 
@@ -87,7 +87,13 @@ function answers<Mode extends string>(name: string, start: Start<Mode>, expected
         it(`${mode}, ${speaks}, asked for the other protocol: ${otherwise}`, async () => {
           const port = running.ports[mode][speaks];
           const other = speaks === "http" ? "tls" : "http";
-          const { answer, seen } = await askRound({ host: "127.0.0.1", port, speaks: other, name: NAME, asks: "test" });
+          const { answer, seen } = await askRound({
+            host: "127.0.0.1",
+            port,
+            speaks: other,
+            name: NAME,
+            agent: "test",
+          });
           assert.equal(answer, otherwise, JSON.stringify(seen));
         });
       }
