@@ -115,6 +115,12 @@ test("found targets are reachable only while names use them", async (t) => {
   assert.ok(rig.kube.at(frontPath("a")), "at once");
 });
 
+test("found targets above the limit wait, with a reason", async (t) => {
+  const rig = await frontsRig(t, { found: [target("a"), target("b"), target("c")], discovery: { maxTargets: 2 } });
+  await lead(rig, "a", "b", "c");
+  assert.equal(rig.fronts.reasonOf("c")?.code, "too-many-targets");
+});
+
 test("the front of an unused discovered target is removed after a day", async (t) => {
   const rig = await frontsRig(t, { found: [target("a"), target("b")] });
   await lead(rig, "a", "b");

@@ -40,7 +40,6 @@
  "Kept",
  "ListenerRefused",
  "ListenerSetNotAllowed",
- "ListenerSetNotFound",
  "LoadBalancerHostname",
  "LoopbackName",
  "ManyNames",
