@@ -115,8 +115,9 @@ function assignListenPorts(
     taken.add(port);
     assigned.set(key, port);
   }
-  // The limits of config and discovery leave more than half of the span free, so the search ends.
   for (const key of open.filter((each) => !assigned.has(each)).sort()) {
+    // Targets that were removed from the config count beside the limits of config and discovery.
+    if (taken.size >= PORT_SPAN) break;
     let port = FIRST_PORT + (fnv1a(key) % PORT_SPAN);
     while (taken.has(port)) port = FIRST_PORT + ((port - FIRST_PORT + 1) % PORT_SPAN);
     taken.add(port);
