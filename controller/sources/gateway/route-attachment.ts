@@ -178,8 +178,10 @@ function attach(route: RouteView, parent: ParentView, owners: Owners, options: G
   const owner = owners.get(`${parent.kind} ${parent.key}`);
   const own = describe(parent);
   if (owner === undefined) {
-    const code = parent.kind === "Gateway" ? "gateway-not-found" : "listener-set-not-found";
-    return { stage: STAGES.parent, reason: { code, text: `its parent, the ${own}, does not exist` } };
+    const text = `its parent, the ${own}, does not exist`;
+    const isGateway = parent.kind === "Gateway";
+    const reason = isGateway ? { code: "gateway-not-found", text } : { code: "listener-set-not-found", text };
+    return { stage: STAGES.parent, reason };
   }
   const { hints, listeners: all } = owner;
   if ("code" in hints) {
