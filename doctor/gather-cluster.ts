@@ -1,5 +1,5 @@
 import { isExposed, literalIPs } from "#controller/targets/service-view.ts";
-import { statusOf } from "#lib/errors/errors.ts";
+import { ifFound } from "#lib/errors/errors.ts";
 import { METADATA_LIST } from "#lib/kube/accept.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { listProjected } from "#lib/kube/list.ts";
@@ -127,12 +127,9 @@ export async function gatherGateways(client: KubeClient): Promise<Fact<readonly 
 
 async function listGateways(client: KubeClient): Promise<RawGateway[]> {
   for (const version of ["v1", "v1beta1"]) {
-    try {
-      const path = resourcePath({ group: "gateway.networking.k8s.io", version, resource: "gateways" });
-      return (await client.list<RawGateway>(path)).items;
-    } catch (error) {
-      if (statusOf(error) !== 404) throw error;
-    }
+    const path = resourcePath({ group: "gateway.networking.k8s.io", version, resource: "gateways" });
+    const found = await ifFound(client.list<RawGateway>(path));
+    if (found !== undefined) return found.items;
   }
   return [];
 }

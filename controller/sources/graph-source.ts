@@ -69,13 +69,7 @@ export function graphSource<V extends Kept>(deps: KindsDeps, graph: Graph<V>): S
   }
 
   /** An object that cannot be evaluated affects only itself: its earlier claims stay. */
-  function safely(object: string, run: () => void): void {
-    try {
-      run();
-    } catch (error) {
-      deps.log.error({ code: "object-failed", object: show(object) }, describeError(error));
-    }
-  }
+  const safely = (object: string, run: () => void) => runSafely(run, object, deps.log);
 
   return {
     start(sink, synced) {
@@ -109,6 +103,14 @@ export function graphSource<V extends Kept>(deps: KindsDeps, graph: Graph<V>): S
       await Promise.all([evaluator.stop(), kinds.stop()]);
     },
   };
+}
+
+function runSafely(run: () => void, object: string, log: KindsDeps["log"]): void {
+  try {
+    run();
+  } catch (error) {
+    log.error({ code: "object-failed", object: show(object) }, describeError(error));
+  }
 }
 
 function isSame(views: readonly View[], before: readonly View[] = []): boolean {

@@ -50,8 +50,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
           name: "services",
           synced: true,
           problems: [
-            { place: "Service edge/lb", code: "annotations-contradict", text: "v1 and v2" },
-            { place: "Service edge/other", code: "annotations-contradict", text: "none and v2" },
+            { place: "Service edge/lb", code: "annotation-invalid", text: "v1 and v2" },
+            { place: "Service edge/other", code: "annotation-invalid", text: "none and v2" },
           ],
         },
         { name: "files", synced: true, problems: [{ place: "a.yaml", code: "yaml-invalid", text: "t" }] },
@@ -59,7 +59,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     }),
     [
       "warning source-problems | controller | 3 object(s) are refused in whole or in part: " +
-        "annotations-contradict (2: Service edge/lb: v1 and v2); yaml-invalid (1: a.yaml: t) " +
+        "annotation-invalid (2: Service edge/lb: v1 and v2); yaml-invalid (1: a.yaml: t) " +
         "| see docs/codes.md for what to do about each code",
     ],
   ],

@@ -179,9 +179,7 @@ function attach(route: RouteView, parent: ParentView, owners: Owners, options: G
   const own = describe(parent);
   if (owner === undefined) {
     const text = `its parent, the ${own}, does not exist`;
-    const isGateway = parent.kind === "Gateway";
-    const reason = isGateway ? { code: "gateway-not-found", text } : { code: "listener-set-not-found", text };
-    return { stage: STAGES.parent, reason };
+    return { stage: STAGES.parent, reason: { code: "gateway-not-found", text } };
   }
   const { hints, listeners: all } = owner;
   if ("code" in hints) {
