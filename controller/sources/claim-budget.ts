@@ -1,6 +1,6 @@
 import { getHeapStatistics } from "node:v8";
 import { sameObject } from "#hostmap/conflict.ts";
-import { compareNames, foldCase } from "#hostmap/hostnames.ts";
+import { compareNames, foldCase, parseHostname } from "#hostmap/hostnames.ts";
 import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { ObjectRef, Reason } from "#hostmap/types.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
@@ -15,7 +15,7 @@ const HEAP_PER_CLAIM = 4_000;
 /** How often namespaces with claims that were left out are checked for room, milliseconds. */
 const AGAIN_MS = 10_000;
 const TOO_MANY = "too-many-claims";
-/** Stands for the name of an object without names of its own. RFC 2606 reserves `.invalid`. */
+/** Stands for the name of an object without valid names. RFC 2606 reserves `.invalid`. */
 const NAMELESS = "left-out.invalid";
 
 interface BudgetOptions {
@@ -164,7 +164,8 @@ export class ClaimBudget {
     this.#leftOut += names.length;
     const full = getOrAdd(this.#full, from.namespace, () => {
       const place = `${object} ${TOO_MANY}`;
-      const hostname = names[0] || NAMELESS;
+      // With an invalid name, that would be the reason of the claim.
+      const hostname = names.find((name) => parseHostname(name).kind !== "invalid") ?? NAMELESS;
       limit.sink(place, [{ hostname, from, created, hints: this.#reasonFor(from.namespace) }]);
       return { limits: new Set<Limit>(), withdraw: () => limit.sink(place, []) };
     });

@@ -40,11 +40,17 @@ export function graphSource<V extends Kept>(deps: KindsDeps, graph: Graph<V>): S
     reconcile: async () => {
       if (graph.isReady?.() === false) return { requeueAfter: POLL_MS };
       const slice = timeSlices();
+      const news: (readonly [object: string, views: readonly View[]])[] = [];
       for (const [object, claims] of graph.claimsOf(objects)) {
-        if (objects.has(object)) evaluate(object, claims);
+        safely(object, () => {
+          const views = claims();
+          if (!isSame(views, before.get(object))) news.push([object, views]);
+        });
         const ended = slice();
         if (ended !== undefined) await ended;
       }
+      // Claims that end together are reported together, so that the removal guard sees all of them at once.
+      for (const [object, views] of news) if (objects.has(object)) safely(object, () => report(object, views));
       onSynced?.();
       onSynced = undefined;
       return undefined;
@@ -56,18 +62,14 @@ export function graphSource<V extends Kept>(deps: KindsDeps, graph: Graph<V>): S
     if (isOpen) evaluator.enqueue();
   };
 
-  /** An object that cannot be evaluated affects only itself: its earlier claims stay. */
-  function evaluate(object: string, claims: () => readonly View[]): void {
-    try {
-      const views = claims();
-      if (isSame(views, before.get(object))) return;
-      if (views.length === 0) before.delete(object);
-      else before.set(object, views);
-      kinds.report(object, views);
-    } catch (error) {
-      deps.log.error({ code: "object-failed", object: show(object) }, describeError(error));
-    }
+  function report(object: string, views: readonly View[]): void {
+    if (views.length === 0) before.delete(object);
+    else before.set(object, views);
+    kinds.report(object, views);
   }
+
+  /** An object that cannot be evaluated affects only itself: its earlier claims stay. */
+  const safely = (object: string, run: () => void) => runSafely(run, object, deps.log);
 
   return {
     start(sink, synced) {
@@ -80,7 +82,7 @@ export function graphSource<V extends Kept>(deps: KindsDeps, graph: Graph<V>): S
           if (value !== undefined) objects.set(object, value);
           else {
             objects.delete(object);
-            evaluate(object, () => []);
+            if (before.has(object)) report(object, []);
           }
           changed();
         },
@@ -101,6 +103,14 @@ export function graphSource<V extends Kept>(deps: KindsDeps, graph: Graph<V>): S
       await Promise.all([evaluator.stop(), kinds.stop()]);
     },
   };
+}
+
+function runSafely(run: () => void, object: string, log: KindsDeps["log"]): void {
+  try {
+    run();
+  } catch (error) {
+    log.error({ code: "object-failed", object: show(object) }, describeError(error));
+  }
 }
 
 function isSame(views: readonly View[], before: readonly View[] = []): boolean {

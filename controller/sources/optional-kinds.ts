@@ -56,6 +56,8 @@ interface Callbacks<V extends Kept> {
 interface ServedResource {
   readonly version: string;
   readonly kind: string;
+  /** A definition that is being removed still serves its objects but accepts no new ones (apiextensions-apiserver). */
+  readonly accepts: boolean;
 }
 
 /** The versions and resources that an API group serves. */
@@ -174,6 +176,8 @@ class FollowedKind<V extends Kept> {
   #informer: Informer<V> | undefined;
   /** The watched resource. */
   #found: ServedResource | undefined;
+  /** Whether the kind accepted new objects. Some APIs never do. */
+  #accepted = false;
   #removedAt: number | undefined;
   #known = false;
 
@@ -201,7 +205,7 @@ class FollowedKind<V extends Kept> {
   /** Undefined while the kind is not served. */
   get resource(): ApiResource | undefined {
     const { group, resource } = this.wanted;
-    return this.#found && { group, resource, ...this.#found };
+    return this.#found && { group, resource, version: this.#found.version, kind: this.#found.kind };
   }
 
   async stop(): Promise<void> {
@@ -213,11 +217,12 @@ class FollowedKind<V extends Kept> {
     const offers = served.resources.get(this.wanted.resource) ?? [];
     const [found] = this.wanted.versions.flatMap((version) => offers.find((offer) => offer.version === version) ?? []);
     this.problem = this.#mismatchWith(served);
-    if (found === undefined) {
+    if (found === undefined || (this.#accepted && !found.accepts)) {
       this.#missing();
       return;
     }
     this.#removedAt = undefined;
+    this.#accepted ||= found.accepts;
     if (found.version !== this.#found?.version) this.#watch(found);
     this.#confirmDeletions(begunAt);
   }
@@ -243,6 +248,7 @@ class FollowedKind<V extends Kept> {
     }
     this.#end();
     this.#found = undefined;
+    this.#accepted = false;
     for (const key of this.#reported) this.#report(key, undefined);
     this.#becomeKnown();
   }
@@ -317,10 +323,9 @@ async function look(get: (path: string) => Promise<Raw>, group: string, wanted: 
     // A version that was removed between the two requests serves no resources.
     for (const resource of entriesOf(await ifFound(get(path)), "resources", path)) {
       const name = textOf(resource.name);
-      // A definition that is being removed still serves its objects but accepts no new ones
-      // (apiextensions-apiserver, discovery).
-      if (name === undefined || !listOf(resource.verbs).includes("create")) continue;
-      resources.set(name, [...(resources.get(name) ?? []), { version, kind: textOf(resource.kind) ?? name }]);
+      if (name === undefined) continue;
+      const accepts = listOf(resource.verbs).includes("create");
+      resources.set(name, [...(resources.get(name) ?? []), { version, kind: textOf(resource.kind) ?? name, accepts }]);
     }
   }
   return { versions, resources };

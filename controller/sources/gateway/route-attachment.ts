@@ -178,10 +178,8 @@ function attach(route: RouteView, parent: ParentView, owners: Owners, options: G
   const owner = owners.get(`${parent.kind} ${parent.key}`);
   const own = describe(parent);
   if (owner === undefined) {
-    return {
-      stage: STAGES.parent,
-      reason: { code: "gateway-not-found", text: `its parent, the ${own}, does not exist` },
-    };
+    const text = `its parent, the ${own}, does not exist`;
+    return { stage: STAGES.parent, reason: { code: "gateway-not-found", text } };
   }
   const { hints, listeners: all } = owner;
   if ("code" in hints) {
