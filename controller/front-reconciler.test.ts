@@ -34,10 +34,7 @@ test("the proxies' document is written before the fronts; an address counts once
       ["found", ["198.51.100.2"], "found.infra.svc.cluster.local."],
     ],
   );
-  const unknown = [
-    { name: "edge", clusterIPs: [] },
-    { name: "found", clusterIPs: [] },
-  ];
+  const unknown = ["edge", "found"].map((name) => ({ name, clusterIPs: [] }));
   assert.deepEqual(rig.fronts.targets(), unknown);
   rig.bound.set("10.0.0.1", ["edge"]);
   const { changes } = rig.state;
