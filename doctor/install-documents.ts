@@ -49,16 +49,12 @@ export const statusSchema = object({
   ),
   hold: v.optional(object({ names: finite, of: finite, until: number(0, 8.64e15) })),
   warnings: v.array(reasonSchema),
-  targets: v.array(
+  names: v.array(
     object({
       name: v.string(),
-      relayed: v.boolean(),
-      upstream: v.string(),
-      ports: v.array(object({ port: finite })),
+      reason: v.optional(reasonSchema),
+      resolved: v.optional(v.array(v.string())),
     }),
-  ),
-  names: v.array(
-    object({ name: v.string(), reason: v.optional(reasonSchema), resolved: v.optional(v.array(v.string())) }),
   ),
   running: v.optional(object({ workloads: v.array(workloadSchema) })),
 });

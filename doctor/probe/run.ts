@@ -135,7 +135,7 @@ function parseResult(text: string): Fact<ProbeResult> {
     return known(parse(resultSchema, JSON.parse(text)));
   } catch {
     return notKnown(
-      "probe-unreadable",
+      "probe-failed",
       `the probe pod's output is not valid for this version: ${text.trim().slice(0, 200)}`,
     );
   }
