@@ -100,7 +100,7 @@ const FAULTS: readonly [what: string, change: Partial<ClusterFacts>, ...expected
   ["right to list what has names", { names: FORBIDDEN }, "unknown right-missing"],
   [
     "right to list one kind that has names",
-    { names: known({ names: [], unread: [{ code: "forbidden", text: "gateways" }] }) },
+    { names: known({ names: [], unread: [{ kind: "gateways", code: "forbidden", text: "t" }] }) },
     "unknown forbidden",
   ],
   ["right to list namespaces", { namespaces: FORBIDDEN }, "unknown right-missing"],

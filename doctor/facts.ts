@@ -158,7 +158,7 @@ export interface NamesFacts {
     readonly service: string | undefined;
   }[];
   /** What could not be read, and why. Names of these kinds may be missing. */
-  readonly unread: readonly Reason[];
+  readonly unread: readonly (Reason & { readonly kind: string })[];
 }
 
 /** A file of the cluster's CoreDNS. A dump has it: its zone is the cluster's domain. */

@@ -50,7 +50,10 @@ describe("the names of a cluster", () => {
     const found = await gather();
     assert.ok(found.known);
     assert.deepEqual(found.value.names, []);
-    assert.match(found.value.unread.map(({ text }) => text).join(), /ingress.*Forbidden/i);
+    assert.deepEqual(
+      found.value.unread.map(({ kind, code }) => [kind, code]),
+      [["ingresses", "forbidden"]],
+    );
   });
 
   test("are those of the default configuration if the installed one cannot be read", async () => {

@@ -38,12 +38,12 @@ export async function gatherNames({ client, namespace, install }: NamesOptions):
       ...PATIENCE,
     });
     const unread = sources.flatMap(({ name, synced, problems }) =>
-      synced ? [] : problems.map(({ code, text }) => ({ code, text: `${name}: ${text}` })),
+      synced ? [] : problems.map(({ code, text }) => ({ kind: name, code, text })),
     );
     const upstreams = new Map(targets.map(({ name, upstream }) => [name, upstream]));
     return known({
       names: names.map(({ name, target }) => ({ name, service: upstreams.get(target ?? "") })),
-      unread: nodes.known ? unread : [...unread, nodes.reason],
+      unread: nodes.known ? unread : [...unread, { kind: "nodes", ...nodes.reason }],
     });
   } catch (error) {
     return notKnown("not-read", describeError(error));

@@ -24,10 +24,11 @@ export function checkMapped(loadBalancer: LoadBalancer & { readonly target: Targ
     const entry = entryFor(target, port.port);
     const subject = `${key} port ${port.port}`;
     const mapped = { subject, port, evidence: describePorts([port]), software };
-    if (entry === undefined || entry.protocol === "none")
-      return target.ports.length === 0 || entry ? [checkWithoutHeader(mapped)] : [];
+    if (entry === undefined) return target.ports.length === 0 ? [checkWithoutHeader(mapped)] : [];
+    const { protocol } = entry;
     const front = `front Service ${facts.namespace}/${frontName(target.name)} port ${entry.port}`;
-    return [checkWithHeader(mapped, entry.protocol), ...checkFront(front, mapped, entry.protocol)];
+    const own = protocol === "none" ? checkWithoutHeader(mapped) : checkWithHeader(mapped, protocol);
+    return [own, ...checkFront(front, mapped, protocol)];
   });
   const through = target.ports.length > 0 ? "the proxies" : "its ClusterIP";
   const evidence = `pods that opted in reach it through ${through} (target ${target.name})`;
@@ -83,7 +84,7 @@ export function headerByAddress(subject: string, evidence: string, software: Loa
 }
 
 /** What the probe saw at the front Service: there, the ingress controller sees the proxies' addresses. */
-function checkFront(subject: string, { port, software }: MappedPort, protocol: "v1" | "v2"): Finding[] {
+function checkFront(subject: string, { port, software }: MappedPort, protocol: "v1" | "v2" | "none"): Finding[] {
   const { front, support } = port;
   if (front === undefined) return [];
   const { kind, detail } = front.outcome;
@@ -93,7 +94,7 @@ function checkFront(subject: string, { port, software }: MappedPort, protocol: "
     const cure = "check the proxies' pods, and NetworkPolicies that select them";
     return [broken(subject, "relay-unreachable", evidence, cure)];
   }
-  const isTaken = support.versions.includes(protocol);
+  const isTaken = protocol !== "none" && support.versions.includes(protocol);
   // The backend may be slow, unless it answered the same header without the proxy.
   if (kind === "silent" && !isTaken) return [unclear(subject, evidence)];
   const contrast = isTaken ? "; the same header from the probe pod's own address is answered" : "";

@@ -1,5 +1,4 @@
-import type { Reason } from "#hostmap/types.ts";
-import { type ClusterFacts, objectKey } from "../facts.ts";
+import { type ClusterFacts, type NamesFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { isInstalled } from "../is-installed.ts";
 import {
@@ -22,6 +21,8 @@ import { CHECK_BACKEND, checkMapped, headerByAddress } from "./mapped.ts";
 
 const { ok, broken, unknown } = findingsOf("reach");
 
+const NAMES = "public names";
+
 /**
  * Whether pods reach each load balancer of the cluster: at its own address, or through a target if one covers its
  * names. kube-proxy handles an IP in the Service's status itself, unless the entry has `ipMode: Proxy` (KEP-1860), or
@@ -29,20 +30,19 @@ const { ok, broken, unknown } = findingsOf("reach");
  */
 export function checkReach(facts: ClusterFacts): Finding[] {
   const { services, names, probe } = facts;
-  if (!services.known) return [unknown("load balancers", services.reason.code, services.reason.text)];
-  const unread = names.known ? names.value.unread : [names.reason];
+  const unread = names.known ? checkUnread(names.value.unread) : [unknown(NAMES, names.reason.code, names.reason.text)];
+  if (!services.known) return [unknown("load balancers", services.reason.code, services.reason.text), ...unread];
   const failed = probe?.known === false ? [unknown("probe", probe.reason.code, probe.reason.text)] : [];
   const found = findLoadBalancers(facts).flatMap((loadBalancer) => checkLoadBalancer(loadBalancer, facts));
   const none = "no Service has an address of an ingress controller's load balancer that kube-proxy handles";
   const findings = found.length > 0 || unread.length > 0 ? found : [ok("load balancers", "need-none", none)];
-  return [...findings, ...failed, ...checkUnread(unread)];
+  return [...findings, ...failed, ...unread];
 }
 
 /** One finding for each reason why kinds could not be read. */
-function checkUnread(unread: readonly Reason[]): Finding[] {
+function checkUnread(unread: NamesFacts["unread"]): Finding[] {
   return [...Map.groupBy(unread, ({ code }) => code)].map(([code, same]) => {
-    const more = same.length > 1 ? `; and ${same.length - 1} more kinds` : "";
-    return unknown("public names", code, `${same[0]?.text}${more}`);
+    return unknown(NAMES, code, `${same.map(({ kind }) => kind).join(", ")}: ${same[0]?.text}`);
   });
 }
 
