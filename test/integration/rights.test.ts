@@ -78,9 +78,9 @@ async function liveThroughEverything(): Promise<void> {
     (await system.publishedNames()).isDisjointFrom(new Set(MANY)),
   );
   await inject();
-  await examine();
   await system.ready(["a.example.com"]);
   await useGatewayApi();
+  await examine();
   await restart();
 }
 
