@@ -138,5 +138,5 @@ const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 function probeImage(facts: ClusterFacts, image: string | undefined): ProbeImage {
   const installed = proxyDeployment(facts);
   if (image === undefined && installed !== undefined && installed.image !== "") return installed;
-  return { image: image ?? PUBLIC_IMAGE, pullPolicy: "IfNotPresent", plain: true };
+  return { image: image ?? PUBLIC_IMAGE, pullPolicy: "IfNotPresent" };
 }

@@ -267,10 +267,6 @@ function addDoctor(root: Command, context: CliContext, setExitCode: (code: numbe
     .option("--probe-namespace <name>", "namespace for the dry-run pod", namespaceName, "default")
     .option("--timeout <time>", "how long to wait: seconds, or 90s, 5m, 1h", durationSeconds, 240)
     .action(async (flags) => (await import("./install-check.ts")).installCheck(flags, context));
-  root
-    .command("probe", { hidden: true })
-    .argument("<plan>", "JSON plan from `switchback doctor --probe`")
-    .action(async (plan) => (await import("./probe.ts")).probe(plan, context));
 }
 
 function addAboutItself(root: Command, context: CliContext): void {

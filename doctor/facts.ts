@@ -125,10 +125,6 @@ export interface WorkloadInfo extends ObjectName, Reason {
   readonly stale: number;
   /** `stuck`: it stays stale until a person acts. */
   readonly standing: string;
-  /** How its pods follow the map. */
-  readonly mode?: string | undefined;
-  /** Where the mode is set; `workload` means the workload's own annotation. */
-  readonly modeFrom?: string | undefined;
 }
 
 /** The state of the Switchback installation. */

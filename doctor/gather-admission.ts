@@ -6,7 +6,7 @@ import { corePath, resourcePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 import { type Fact, known, mapFact, permissionMissing, readFact } from "./fact.ts";
 import type { AdmissionFacts, DryRun, WebhookEntry } from "./facts.ts";
-import { containerSecurity, podSecurity } from "./probe/security.ts";
+import { containerSecurity, podSecurity } from "./probe/pod.ts";
 
 // Facts about admission: the webhook configuration, and the dry run of a pod's creation.
 

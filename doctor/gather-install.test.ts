@@ -172,7 +172,7 @@ describe("the controller's status", () => {
     hold: { names: 1, of: 2, until: 8.64e15 },
     warnings: [{ code: "c", text: "t" }],
     names: [{ name: "a.example.com", reason: { code: "c", text: "t" } }, { name: "b.example.com" }],
-    running: { workloads: [workload, { ...workload, mode: "live", modeFrom: "workload" }] },
+    running: { workloads: [workload] },
   };
   const asked = () => raw.filter(({ path }) => path === STATUS);
 
@@ -237,7 +237,6 @@ describe("the controller's status", () => {
       { ...full, names: [{ name: "a", reason: {} }] },
       { ...full, running: {} },
       ...Object.keys(workload).map((key) => ({ ...full, running: { workloads: [{ ...workload, [key]: undefined }] } })),
-      ...["mode", "modeFrom"].map((key) => ({ ...full, running: { workloads: [{ ...workload, [key]: 1 }] } })),
     ]) {
       answers[STATUS] = [{ text: JSON.stringify(body) }];
       const { status } = await gather();

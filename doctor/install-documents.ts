@@ -32,8 +32,6 @@ const workloadSchema = object({
   name: v.string(),
   stale: finite,
   standing: v.string(),
-  mode: v.optional(v.string()),
-  modeFrom: v.optional(v.string()),
   ...reasonSchema.entries,
 });
 /** The part of the controller's status that the checks use. */
