@@ -112,7 +112,8 @@ export async function nastyCluster(
         proxy: { selector: { ${make.word()}: ${make.word()} } }`,
     },
   );
-  const target = { name: make.word(), upstream: make.word(), clusterIPs: [make.ipv4(10)] };
+  const upstream = `${service.name}.${service.namespace}.svc`;
+  const target = { name: make.word(), upstream, clusterIPs: [make.ipv4(10)] };
   const port = { port: 443, listenPort: 15_000, upstreamPort: 443, protocol: "v1" as const };
   const question = { ...target, target: target.name, port: 443, speaks: "tls" as const, upstreamPort: 443 };
   const asked = { ...question, namespace: make.word() };
