@@ -29,13 +29,6 @@ export function makeRsaKey() {
 /** Tests pass a function that makes each key only once. */
 export type MakeKey = typeof makeRsaKey;
 
-/** 16 random bytes. The top bits make the ASN.1 INTEGER positive and keep its length (RFC 5280, 4.1.2.2). */
-function serialNumber(): string {
-  const bytes = randomBytes(16);
-  bytes[0] = ((bytes[0] ?? 0) & 0x3f) | 0x40;
-  return bytes.toString("hex");
-}
-
 /**
  * Issues a certificate for a new key. Without an `authority`, it signs itself. Node-forge is loaded only here, a few
  * times a year, because it takes 5 MB of memory.
@@ -51,7 +44,8 @@ async function issue(
   const issuer = authority && forge.pki.certificateFromPem(authority.cert);
   const cert = forge.pki.createCertificate();
   cert.publicKey = forge.pki.publicKeyFromPem(key.publicKey);
-  cert.serialNumber = serialNumber();
+  // The first byte makes the ASN.1 INTEGER positive and keeps its length (RFC 5280, 4.1.2.2).
+  cert.serialNumber = `40${randomBytes(15).toString("hex")}`;
   const end = Math.min(life.now + life.days * DAY_MS, issuer?.validity.notAfter.getTime() ?? Number.POSITIVE_INFINITY);
   // Node-forge drops the milliseconds.
   cert.validity.notBefore = new Date(life.now - BACKDATE_MS);

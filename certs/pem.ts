@@ -75,13 +75,9 @@ export function isSignedBy(certificate: Certificate, authority: Certificate): bo
  * or signed it directly or through the intermediates in the chain. Ignores the validity period.
  */
 export function chainsTo(chain: readonly Certificate[], authority: Certificate): boolean {
-  let [current] = chain;
-  const left = new Set(chain.slice(1));
-  while (current !== undefined) {
-    const here: Certificate = current;
-    if (here.id === authority.id || isSignedBy(here, authority)) return true;
-    current = [...left].find((issuer) => isSignedBy(here, issuer));
-    if (current !== undefined) left.delete(current);
-  }
-  return false;
+  const [leaf, ...others] = chain;
+  if (leaf === undefined) return false;
+  if (leaf.id === authority.id || isSignedBy(leaf, authority)) return true;
+  const issuer = others.find((each) => isSignedBy(leaf, each));
+  return issuer !== undefined && chainsTo([issuer, ...others.filter((each) => each !== issuer)], authority);
 }

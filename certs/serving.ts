@@ -11,9 +11,10 @@ export interface ServingSource {
 
 /** For `/readyz`, `/status` and the metrics. */
 export interface ServingStatus {
-  /** SHA-256 fingerprint of the served certificate. Undefined while the webhook has no certificate and cannot serve. */
-  readonly fingerprint: string | undefined;
-  /** Its expiry, Unix milliseconds. */
+  /**
+   * Expiry of the served certificate, Unix milliseconds. Undefined while the webhook has no certificate and cannot
+   * serve.
+   */
   readonly notAfter: number | undefined;
   /** What is wrong with the source's latest pair, or with the served one. */
   readonly problem: Reason | undefined;
@@ -70,7 +71,6 @@ export function watchServingCertificate(
   });
   return {
     status: () => ({
-      fingerprint: served?.leaf.id,
       notAfter: served?.leaf.notAfter,
       problem: problem ?? (served === undefined ? NOTHING_YET : timeProblem(served.leaf, now())),
     }),

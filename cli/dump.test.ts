@@ -231,7 +231,7 @@ describe("status --from", () => {
         ...{ upstream: "nginx.edge.svc", upstreamPort: port, name: "shop.example.com", namespace: "edge" },
       }));
       const codes = async (answer: HeaderAnswer) => {
-        const questions = asked.map((each) => ({ ...each, known: { answer } }));
+        const questions = asked.map((each) => ({ ...each, answer }));
         server.add("/api/v1/namespaces/ours/configmaps", OBJECTS.targets, {
           ...targetsObject([], questions),
           metadata: { resourceVersion: "1" },

@@ -10,9 +10,8 @@ describe("inject with the live map", () => {
   let api: FakeApi;
   afterEach(() => api.close());
 
-  const objects = mapObjects({ "a.example.com": ["203.0.113.5"] });
-  const [map] = objects;
-  const { data } = edited(objects, "203.0.113.5 b.example.com\n");
+  const [map] = mapObjects({ "a.example.com": ["203.0.113.5"] });
+  const { data } = edited("203.0.113.5 b.example.com\n");
 
   async function live(respond: Responder) {
     api = await fakeApi(respond);

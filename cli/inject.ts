@@ -3,12 +3,10 @@ import type { PublishedMap } from "#hostmap/types.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { ConnectFlags } from "#lib/kube/connect.ts";
 import type { CliContext } from "#lib/process/context.ts";
-import { findFiles } from "./inject/find-files.ts";
+import { findFiles, readTextFile } from "./inject/files.ts";
 import { readHostsFile } from "./inject/hosts-file.ts";
-import { type Injected, injectManifest, type Outcome } from "./inject/manifest.ts";
+import { injectDocument, namespaceLabelsIn, type Outcome, readManifest } from "./inject/manifest.ts";
 import { parseTemplatePath } from "./inject/pod-templates.ts";
-import { joinManifests } from "./inject/print.ts";
-import { readTextFile, type TextFile } from "./inject/text-file.ts";
 
 export interface InjectFlags extends ConnectFlags {
   /** Files and directories, as arguments or with `-f`. */
@@ -19,6 +17,7 @@ export interface InjectFlags extends ConnectFlags {
   readonly strict?: boolean;
   readonly maxNames?: number;
   readonly longLine?: boolean;
+  readonly optedIn?: boolean;
   readonly namespace: string;
 }
 
@@ -28,9 +27,9 @@ const MAX_LEFT_OUT = 10;
 const MAX_CAUSES = 4;
 
 /**
- * Prints the files with hostAliases in every pod template, and reports on standard error what was done. Throws
- * `input-invalid` for bad input, and then prints nothing on standard output. With `-R`, as with `kubectl apply -R`, a
- * bad file does not affect the others: they are printed before it throws.
+ * Prints the files with hostAliases in every pod template, and reports on standard error what was done. What cannot be
+ * read as YAML stays as it is, with a warning. Throws `input-invalid` for other bad input, and then prints nothing on
+ * standard output.
  */
 export async function inject(flags: InjectFlags, context: CliContext): Promise<void> {
   const { stdout, stderr } = context;
@@ -38,23 +37,24 @@ export async function inject(flags: InjectFlags, context: CliContext): Promise<v
   if (flags.filename.length === 0) {
     throw new SwitchbackError("input-invalid", "no file is given: name files or directories, or - for standard input");
   }
-  const names = findFiles(flags.filename, flags.recursive ?? false);
-  const { files, unread } = readFiles(names, flags.recursive ?? false);
+  const files = findFiles(flags.filename, flags.recursive ?? false).map((name) => readManifest(readTextFile(name)));
   const warnings: string[] = [];
   const map = await readMap(flags, context, warnings);
   const options = {
     choose: createSelector(map, flags.maxNames ?? DEFAULT_MAX_NAMES),
     longLine: flags.longLine ?? false,
+    optedIn: flags.optedIn ?? false,
     templatePaths,
   };
-  const manifests = files.map((file) => injectManifest(file, options));
-  const outcomes = manifests.flatMap((manifest) => manifest.outcomes);
-  if (outcomes.length === 0) warnings.push(`${files.map(({ name }) => name).join(", ")}: no pods or workloads found`);
+  const namespaceLabels = namespaceLabelsIn(files.flat());
+  const injected = files.map((file) => file.map((document) => injectDocument(document, namespaceLabels, options)));
+  const outcomes = injected.flat().flatMap((document) => document.outcomes);
+  if (outcomes.length === 0) warnings.push("no pods or workloads found");
   const linesOf = (wanted: (result: Outcome["result"]) => boolean) =>
     outcomes.filter(({ result }) => wanted(result)).map(describe);
-  const failures = [...unread, ...linesOf((result) => result === "failed")];
+  const failures = linesOf((result) => result === "failed");
   warnings.push(...linesOf((result) => result === "overlooked"));
-  if (failures.length > 0 && (!flags.recursive || flags.strict)) refuse(failures, stderr);
+  if (failures.length > 0) refuse(failures, stderr);
   if (flags.strict && warnings.length > 0) {
     refuse(
       warnings.map((warning) => `--strict: ${warning}`),
@@ -62,14 +62,17 @@ export async function inject(flags: InjectFlags, context: CliContext): Promise<v
     );
   }
   const done = linesOf((result) => result === "injected" || result === "skipped");
-  const lines = [...warnings.map((warning) => `warning: ${warning}`), ...done, ...failures.slice(0, -1)];
-  for (const line of lines) stderr.line(line);
-  const isWhole = (manifest: Injected) => manifest.outcomes.every(({ result }) => result !== "failed");
-  const whole = manifests.filter(isWhole);
-  stdout.write(joinManifests(whole.map(({ output }) => output)));
-  if (failures.length === 0) return;
-  const count = `${names.length - whole.length} of ${names.length} files are not in the output`;
-  throw new SwitchbackError("input-invalid", `${count}: ${failures.at(-1)}`);
+  for (const line of [...warnings.map((warning) => `warning: ${warning}`), ...done]) stderr.line(line);
+  stdout.write(joinFiles(injected.map((file) => file.map(({ output }) => output).join(""))));
+}
+
+/** Joins the texts of files to one YAML stream. */
+function joinFiles(texts: readonly string[]): string {
+  const [first = "", ...rest] = texts.filter((text) => text !== "");
+  return rest.reduce((joined, text) => {
+    const marker = text.startsWith("---") ? "" : text.startsWith("%") ? "...\n" : "---\n";
+    return `${joined}${joined.endsWith("\n") ? "" : "\n"}${marker}${text}`;
+  }, first);
 }
 
 /** Prints the first causes, and throws the last one of them. */
@@ -80,23 +83,6 @@ function refuse(causes: readonly string[], stderr: CliContext["stderr"]): never 
   const more = causes.length - MAX_CAUSES;
   const others = more > 0 ? ` (and ${more} more)` : "";
   throw new SwitchbackError("input-invalid", `${last}; no output was written${others}`);
-}
-
-/**
- * Reads files one by one. With `-R`, as with kubectl, it continues after an unreadable file: `unread` has the
- * reasons.
- */
-function readFiles(names: readonly string[], recursive: boolean): { files: TextFile[]; unread: string[] } {
-  const [files, unread]: [TextFile[], string[]] = [[], []];
-  for (const name of names) {
-    try {
-      files.push(readTextFile(name));
-    } catch (error) {
-      if (!recursive || !(error instanceof SwitchbackError)) throw error;
-      unread.push(error.message);
-    }
-  }
-  return { files, unread };
 }
 
 async function readMap(flags: InjectFlags, { env, progress }: CliContext, warnings: string[]): Promise<PublishedMap> {

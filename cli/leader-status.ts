@@ -1,17 +1,15 @@
 import type { FullStatus } from "#controller/status.ts";
-import { FIRST_PAGE, readLeaderStatus, readStatusKey, STATUS_SECRET } from "#lib/documents/status-page.ts";
+import { readLeaderStatus, readStatusKey, STATUS_SECRET } from "#lib/documents/status-page.ts";
 import { hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { statusFrom } from "./status-shape.ts";
 
-/** Which workloads to read. By default at most 1,000, first those that need somebody to act. */
+/** Which workloads to read: at most 5,000, first those that need somebody to act. */
 interface WorkloadsRead {
   /** Only workloads of this namespace. */
   readonly in?: string | undefined;
   /** Only workloads that stay stale until somebody acts. */
   readonly stuck?: boolean | undefined;
-  /** All workloads, however many there are. */
-  readonly all?: boolean | undefined;
 }
 
 /**
@@ -23,41 +21,18 @@ interface WorkloadsRead {
 export async function leaderStatus(
   client: KubeClient,
   namespace: string,
-  { all, in: only, stuck }: WorkloadsRead = {},
+  { in: only, stuck }: WorkloadsRead = {},
   signal?: AbortSignal,
 ): Promise<FullStatus> {
   const key = await readStatusKey(client, namespace, signal);
   try {
-    const read = (after?: string) =>
-      readLeaderStatus(client, namespace, {
-        key,
-        parse: statusFrom,
-        query: { in: only, stuck: stuck || undefined, after },
-        signal,
-      });
-    return await withAllPages(await read(all ? FIRST_PAGE : undefined), read);
+    const query = { in: only, stuck: stuck || undefined };
+    return await readLeaderStatus(client, namespace, { key, parse: statusFrom, query, signal });
   } catch (error) {
     if (statusOf(error) === 404) throw new SwitchbackError("input-invalid", noController(namespace));
     if (key !== undefined || !hasCode(error, "status-refused")) throw error;
     throw new SwitchbackError("status-refused", noKey(namespace), { cause: error });
   }
-}
-
-/** Adds the workloads of the following pages. */
-async function withAllPages(first: FullStatus, read: (after: string) => Promise<FullStatus>): Promise<FullStatus> {
-  const { running } = first;
-  if (running?.next === undefined) return first;
-  const workloads = [...running.workloads];
-  for (let next: string | undefined = running.next; next !== undefined; ) {
-    const page: FullStatus["running"] = (await read(next)).running;
-    if (page === undefined) {
-      throw new SwitchbackError("kube-unreachable", "another controller became the leader while its status was read");
-    }
-    workloads.push(...page.workloads);
-    // Pages are in the order of keys. A page whose `next` does not advance is the last one.
-    next = page.next !== undefined && page.next > next ? page.next : undefined;
-  }
-  return { ...first, running: { ...running, workloads, omitted: 0, next: undefined } };
 }
 
 function noController(namespace: string): string {

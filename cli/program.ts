@@ -99,7 +99,7 @@ function commandLine(root: Command, context: CliContext): CommandLine {
     readConfig: async (flags) => (await (await import("./serve.ts")).readConfig(flags)).config,
     serve: async (name, load, flags) => (await import("./serve.ts")).serveStarter(name, load, flags, context),
     leaderStatus: async (client, namespace, signal) =>
-      (await import("./leader-status.ts")).leaderStatus(client, namespace, { all: true }, signal),
+      (await import("./leader-status.ts")).leaderStatus(client, namespace, {}, signal),
     cureOfRefusal,
     addedChecks,
   };
@@ -180,6 +180,7 @@ function addChanges(root: Command, context: CliContext, setExitCode: (code: numb
     .option("-R, --recursive", "read the folders of directories, too")
     .option("--hosts <file>", "read the names from a hosts file instead of the published map", notEmpty)
     .option("--template-path <kind=path...>", "inject another kind, such as Rollout.argoproj.io=spec.template", collect)
+    .option("--opted-in", "inject only what the label of a pod template, or of its Namespace in the input, opts in")
     .option("--strict", "fail if there are warnings, such as a pod template in an object of an unknown kind")
     .option("--max-names <n>", "maximum number of names per pod", positiveInteger)
     .option("--long-line", "allow lines that are too long for musl (over 480 bytes) or Windows (over nine names)")

@@ -2,8 +2,7 @@ import type { WorkloadStatus } from "#controller/rollout/report.ts";
 import { stamp } from "#controller/rollout/restart-record.ts";
 import { describeError, hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { pause } from "#lib/kube/time.ts";
-import { type RestartableName, readAndRestart } from "#lib/workloads/restart.ts";
+import { type RestartableName, readAndRestart, waitForRestart } from "#lib/workloads/restart.ts";
 import { type WorkloadKind, workloadPath } from "#lib/workloads/workload-kinds.ts";
 import { type RawWorkload, type WorkloadState, workloadState } from "#lib/workloads/workload-state.ts";
 
@@ -32,17 +31,17 @@ export async function restartOne(
   report: (missing: string) => void,
 ): Promise<Restarted> {
   const kind = workload.kind as WorkloadKind;
-  const read = async () => {
+  const look = async () => {
     const path = workloadPath(workload.namespace, kind, workload.name);
-    const state = workloadState(kind, await client.get<RawWorkload>(path));
-    if (state.unsettled !== undefined) report(state.unsettled);
-    return state;
+    const { unsettled, failed } = workloadState(kind, await client.get<RawWorkload>(path));
+    return { missing: unsettled, hasFailed: failed };
   };
   try {
     const isNew = await begin(client, { namespace: workload.namespace, kind, name: workload.name }, (state) =>
       isUnderWay(workload, state, Date.now() - timeoutMs),
     );
-    const failure = await rollOut(read, timeoutMs);
+    const now = () => performance.now();
+    const failure = await waitForRestart(look, { now, pollMs: POLL_MS, timeoutMs, report });
     if (failure !== undefined)
       return { came: "failed", text: `was restarted, but the rollout did not finish: ${failure}` };
     return isNew
@@ -77,14 +76,4 @@ async function begin(
 function isUnderWay({ code }: WorkloadStatus, state: WorkloadState, since: number): boolean {
   if (code === "restarting") return true;
   return state.unsettled !== undefined && !state.failed && Date.parse(state.restartedAt ?? "") > since;
-}
-
-/** Waits for the rollout. Returns why it has not finished, if it has failed or takes too long. */
-async function rollOut(read: () => Promise<WorkloadState>, timeoutMs: number): Promise<string | undefined> {
-  const deadline = performance.now() + timeoutMs;
-  for (;;) {
-    const { unsettled, failed } = await read();
-    if (unsettled === undefined || failed || performance.now() > deadline) return unsettled;
-    await pause(POLL_MS);
-  }
 }

@@ -29,7 +29,7 @@ export async function restart(what: string, flags: RestartFlags, context: CliCon
   const print = context.stdout.line;
   try {
     const read = async () => {
-      const status = await leaderStatus(client, flags.namespace, { in: argument.namespace, all: true });
+      const status = await leaderStatus(client, flags.namespace, { in: argument.namespace });
       return (await withUnwatched(client, status, argument.namespace)).running;
     };
     const { unknown, workloads } = (await context.progress.during("reading the controller's status", read)) ?? {};

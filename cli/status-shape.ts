@@ -33,7 +33,6 @@ export const statusSchema = object({
       workloads: v.array(workload),
       counts: v.optional(object({ workloads: count })),
       omitted: v.optional(count),
-      next: v.optional(v.string()),
     }),
   ),
 });

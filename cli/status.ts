@@ -35,9 +35,7 @@ export async function status(flags: StatusFlags, context: CliContext): Promise<n
   if (flags.from !== undefined) return await statusFrom(flags.from, flags, context);
   const client = await connect(connectOptionsFrom(env, flags));
   const columns = stdout.columns;
-  // Programs need the whole document or list, and a pipe the whole table.
-  const all = flags.all || columns === undefined || (flags.output !== "text" && flags.output !== "wide");
-  const wanted = { in: flags.in, stuck: flags.stuck, all };
+  const wanted = { in: flags.in, stuck: flags.stuck };
   const withPublishers = async (status: Promise<FullStatus>, signal?: AbortSignal): Promise<WholeStatus> => {
     const [full, publishers] = await Promise.all([status, readPublishers(client, flags.namespace, signal)]);
     return { ...(flags.in === undefined ? full : await withUnwatched(client, full, flags.in)), publishers };

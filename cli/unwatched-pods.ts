@@ -5,7 +5,7 @@ import { statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
-import { inferFromNames, type Owner, ownerOf } from "#lib/workloads/owners.ts";
+import { type Owner, ownerOf } from "#lib/workloads/owners.ts";
 import { NOT_ENDED, podFacts, type RawPod } from "#lib/workloads/pods.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
 
@@ -25,7 +25,7 @@ export async function withUnwatched(
   const all = new Map(watched);
   for (const pod of await unlabelledPods(client, namespace)) {
     const facts = podFacts(pod);
-    const owner = ownerOf(facts, inferFromNames);
+    const owner = ownerOf(facts);
     // If the controller counts pods without injection, it watches the namespace.
     if (facts.terminating || facts.mirror || (watched.get(owner.key)?.notInjected ?? 0) > 0) continue;
     const { pods, stale, notInjected, ...known } = all.get(owner.key) ?? unwatched(owner);

@@ -1,12 +1,15 @@
 import { type Document, Scalar, visit } from "yaml";
 import { printableLines } from "#lib/errors/printable.ts";
 
+/** Text in double quotes is valid in JSON, too. */
+const STYLE = { lineWidth: 0, doubleQuotedAsJSON: true } as const;
+
 /**
  * Renders a YAML document whose values may hold text from tenants. The result is printable on a terminal, and still
  * has the same values when parsed.
  */
 export function yamlText(document: Document): string {
-  const text = document.toString({ lineWidth: 0 });
+  const text = document.toString(STYLE);
   if (printableLines(text) === text) return text;
   // YAML decodes an escape only in double quotes. Elsewhere, an escape would change the value.
   visit(document, {
@@ -14,7 +17,7 @@ export function yamlText(document: Document): string {
       if (typeof node.value === "string" && printableLines(node.value) !== node.value) node.type = Scalar.QUOTE_DOUBLE;
     },
   });
-  return printableLines(document.toString({ lineWidth: 0 }), yamlEscape);
+  return printableLines(document.toString(STYLE), yamlEscape);
 }
 
 function yamlEscape(char: string): string {

@@ -83,7 +83,7 @@ export function claimsOf(
   const names = new InClusterNames({ client, namespaces, log, mayListServices: config.discovery.enabled });
   const mode = verifyDns === "off" ? "auto" : verifyDns;
   const isReady = () => fronts.synced;
-  const dns = verifyDns === "off" ? undefined : dnsOf(config.policy.dnsServers, { ...deps, mode, isReady });
+  const dns = verifyDns === "off" ? undefined : dnsOf(config.policy.dnsServers, { ...deps, mode });
   const source = new Pipeline({
     sources,
     resolver: deps.resolver,
@@ -116,13 +116,13 @@ export function claimsOf(
 
 function dnsOf(
   servers: readonly string[],
-  deps: ClaimsDeps & Pick<ConstructorParameters<typeof DnsSweep>[0], "mode" | "isReady">,
+  deps: ClaimsDeps & Pick<ConstructorParameters<typeof DnsSweep>[0], "mode">,
 ): DnsSweep {
-  const { locations, fronts, isReady, clusterDomain, mode, answers: known, log } = deps;
+  const { locations, fronts, clusterDomain, mode, answers: known, log } = deps;
   const ownAddresses = () => fronts.ownAddresses();
   const now = () => performance.now();
   const lookup = clusterLookup(servers);
-  return new DnsSweep({ lookup, locations, ownAddresses, isReady, clusterDomain, mode, known, now, log });
+  return new DnsSweep({ lookup, locations, ownAddresses, clusterDomain, mode, known, now, log });
 }
 
 function configuredSources(

@@ -100,7 +100,7 @@ async function mappedNames(t: TestContext, given: Case, objects: readonly Item[]
     for (const name of given.notMapped ?? []) assert.match(found[name] ?? "", /^not mapped/);
     const isSettled =
       status.names.every(({ reason }) => reason?.code !== "dns-pending") &&
-      questionsIn(configMaps(kube)).every(({ known }) => known !== undefined);
+      questionsIn(configMaps(kube)).every(({ answer }) => answer !== undefined);
     if ((isSettled && isDeepStrictEqual(found, right)) || tries > 250) return found;
     await setTimeout(20);
   }

@@ -1,3 +1,4 @@
+import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { Reason, TargetAddress } from "#hostmap/types.ts";
 import type { Config, TargetConfig } from "#lib/config/schema.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";
@@ -12,8 +13,7 @@ import { StoredTimes, steadyNow } from "#lib/kube/time.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
-import { type ExampleOf, withAskedPorts } from "./expected-headers/asked-ports.ts";
-import type { HeaderDecisions } from "./expected-headers/header-decisions.ts";
+import type { ExampleOf, HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import { FrontServices } from "./front-services.ts";
 import { type AskProxy, ProxyReadiness } from "./proxy-readiness.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
@@ -42,20 +42,10 @@ interface FrontsDeps {
 /** Failed writes are retried after this time; an observed change is reconciled after the shorter one. */
 const RETRY_MS = 5_000;
 const SETTLE_MS = 20;
-/**
- * Changes that arrive close together are reported together: each report is a run of the map's reconciler (24, not
- * 70, for 200 fronts).
- */
-const REPORT_MS = 50;
 /** Front Services that are written in parallel, when many targets are added at once. */
 const PARALLEL_WRITES = 4;
 
-/** A failed operation. `code` is the code of the log line. */
-interface Failure {
-  readonly code: "targets-not-written" | "front-not-written" | "front-not-deleted";
-  readonly target?: string;
-}
-const FRONT_FAILURES = ["front-not-written", "front-not-deleted"] as const;
+type FailureCode = "targets-not-written" | "front-not-written";
 
 /**
  * The addresses of targets. The leader makes a relayed target reachable in three steps. It publishes the proxies'
@@ -71,10 +61,8 @@ export class FrontReconciler implements TargetAddresses {
   /** Since when each target is unused. */
   readonly #unused: StoredTimes;
   /** By target: since when, in this term, a front exists that the document does not list. */
-  #unlisted: ReadonlyMap<string, number> = new Map();
+  readonly #unlisted = new Map<string, number>();
   readonly #reconciler: Reconciler;
-  /** Reports changes of addresses. */
-  readonly #reporter: Reconciler;
   /** Configured targets without a relay, with the addresses of their own Services. */
   readonly #direct = new Map<string, readonly string[]>();
   #upstreams: Informer<readonly string[]>[] = [];
@@ -106,13 +94,7 @@ export class FrontReconciler implements TargetAddresses {
       reconcile: () => this.#reconcile(),
       retry: {
         backoff: createBackoff(RETRY_MS, RETRY_MS),
-        onError: (error) => this.#failed({ code: "targets-not-written" }, error),
-      },
-    });
-    this.#reporter = new Reconciler({
-      reconcile: () => {
-        this.#onChange();
-        return undefined;
+        onError: (error) => this.#failed("targets-not-written", error),
       },
     });
   }
@@ -140,12 +122,21 @@ export class FrontReconciler implements TargetAddresses {
   }
 
   targets(): readonly TargetAddress[] {
-    return this.#definitions().map((target) => ({ name: target.name, clusterIPs: this.#addressesOf(target) }));
+    const fronts = this.#frontAddresses();
+    // Names get the address after the document has it, so that the next leader knows whose address it is. Followers
+    // publish nothing and need not know which proxies listen.
+    const published = new Set(this.#relayed().flatMap(({ name, clusterIPs }) => (clusterIPs.length > 0 ? name : [])));
+    const counts = (name: string) => this.#leading === undefined || (this.#listening.has(name) && published.has(name));
+    return this.#definitions().map((target) => {
+      const { name } = target;
+      const relayed = counts(name) ? (fronts.get(name) ?? []) : [];
+      return { name, clusterIPs: this.#ownAddressesOf(target) ?? relayed };
+    });
   }
 
   ownAddresses(): ReadonlySet<string> {
     const ofTargets = this.targets().map(({ clusterIPs }) => clusterIPs);
-    return new Set([...this.#services.addresses.values(), ...ofTargets].flat());
+    return new Set([...this.#frontAddresses().values(), ...ofTargets].flat());
   }
 
   /** The targets that have names now. */
@@ -168,25 +159,22 @@ export class FrontReconciler implements TargetAddresses {
     const targets = this.#store.published.targets.filter(
       ({ ports, clusterIPs }) => ports.length + clusterIPs.length > 0,
     );
-    const fronts = this.#services.addresses.entries().map(([name, clusterIPs]) => ({ name, clusterIPs }));
     const listed = new Set(targets.map(byName));
+    const fronts = this.#services.addresses.entries().map(([name, clusterIPs]) => ({ name, clusterIPs }));
     return [...targets, ...fronts.filter(({ name }) => !listed.has(name))];
   }
 
   lead(inUse: ReadonlySet<string>, signal: AbortSignal): void {
-    for (const { name, clusterIPs } of this.#relayed()) {
-      this.#services.remember(name, clusterIPs);
-      if (inUse.has(name)) this.#listening.trust(name);
-    }
+    for (const { name } of this.#relayed()) if (inUse.has(name)) this.#listening.trust(name);
     this.#leading = signal;
-    this.#unlisted = new Map();
+    this.#unlisted.clear();
     this.#enqueue(0);
   }
 
   /** Resolves when the run in progress and every watch have ended. */
   async stop(): Promise<void> {
     this.#leading = undefined;
-    const parts = [this.#reconciler, this.#reporter, this.#store, this.#services, this.#listening, ...this.#upstreams];
+    const parts = [this.#reconciler, this.#store, this.#services, this.#listening, ...this.#upstreams];
     await Promise.all(parts.map((part) => part.stop()));
   }
 
@@ -206,16 +194,17 @@ export class FrontReconciler implements TargetAddresses {
     return catalog.configured().filter(({ name }) => headers?.mayRelay(name) ?? true);
   }
 
-  #addressesOf(target: TargetConfig): readonly string[] {
-    const { name, clusterIPs } = target;
-    if (clusterIPs.length > 0) return clusterIPs;
-    if (!isRelayed(target)) return this.#direct.get(name) ?? [];
-    // Followers publish nothing and need not know which proxies listen.
-    if (this.#leading !== undefined && !this.#listening.has(name)) return [];
-    const addresses = this.#services.addressesOf(name);
-    // Names get the address after the document has it, so that the next leader knows whose address it is.
-    const isKnown = this.#store.published.targets.some((each) => each.name === name && each.clusterIPs.length > 0);
-    return this.#leading === undefined || isKnown ? addresses : [];
+  /** The configured addresses, or those of its Service. Undefined: the target has a front Service. */
+  #ownAddressesOf(target: TargetConfig): readonly string[] | undefined {
+    if (target.clusterIPs.length > 0) return target.clusterIPs;
+    return isRelayed(target) ? undefined : (this.#direct.get(target.name) ?? []);
+  }
+
+  /** The addresses of front Services. If one is gone, its published addresses count, because pods may hold them. */
+  #frontAddresses(): ReadonlyMap<string, readonly string[]> {
+    const published = this.#relayed().map(({ name, clusterIPs }) => [name, clusterIPs] as const);
+    const observed = [...this.#services.addresses].filter(([, clusterIPs]) => clusterIPs.length > 0);
+    return new Map([...published, ...observed]);
   }
 
   #watchUpstream(target: TargetConfig): void {
@@ -231,10 +220,7 @@ export class FrontReconciler implements TargetAddresses {
         if (after !== undefined && after.length > 0) this.#direct.set(target.name, after);
         this.#onChange();
       },
-      onSynced: () => {
-        this.#onChange();
-        this.#enqueue(SETTLE_MS);
-      },
+      onSynced: () => this.#changed(),
       log,
     });
     this.#upstreams.push(watcher);
@@ -242,7 +228,7 @@ export class FrontReconciler implements TargetAddresses {
 
   #changed(): void {
     this.#enqueue(SETTLE_MS);
-    this.#reporter.enqueue(REPORT_MS);
+    this.#onChange();
   }
 
   #learn(): void {
@@ -258,11 +244,13 @@ export class FrontReconciler implements TargetAddresses {
     const term = this.#leading;
     if (term === undefined || term.aborted || !this.synced || this.#inUse === undefined) return undefined;
     try {
-      const plan = this.#withUnlisted(this.#plan());
-      await this.#carryOut(plan, term);
-      this.#worked(["targets-not-written"]);
-      const { nextDropMs } = plan;
-      return { requeueAfter: nextDropMs === undefined ? undefined : Math.max(SETTLE_MS, nextDropMs) };
+      const plan = this.#plan();
+      const unlisted = this.#unlistedFronts([...plan.targets.map(byName), ...plan.dropped]);
+      const dropped = [...plan.dropped, ...unlisted.due];
+      const isDone = await this.#carryOut(plan.targets, dropped, term);
+      this.#worked("targets-not-written");
+      const waits = [isDone ? undefined : RETRY_MS, plan.nextDropMs, unlisted.nextMs].filter((ms) => ms !== undefined);
+      return { requeueAfter: waits.length === 0 ? undefined : Math.max(SETTLE_MS, Math.min(...waits)) };
     } catch (error) {
       if (term.aborted || hasCode(error, "term-over")) return undefined;
       throw error;
@@ -277,7 +265,7 @@ export class FrontReconciler implements TargetAddresses {
   /** The targets without a relay that are not listed otherwise, as published for the next leader. */
   #ownServices(listed: ReadonlySet<string>): readonly PublishedTarget[] {
     return this.#definitions().flatMap((target) => {
-      const clusterIPs = isRelayed(target) || listed.has(target.name) ? [] : this.#addressesOf(target);
+      const clusterIPs = isRelayed(target) || listed.has(target.name) ? [] : (this.#ownAddressesOf(target) ?? []);
       return clusterIPs.length === 0 ? [] : { name: target.name, upstream: clusterIPs[0] ?? "", ports: [], clusterIPs };
     });
   }
@@ -291,7 +279,7 @@ export class FrontReconciler implements TargetAddresses {
       configured: this.#configured(),
       found: this.#definitions().flatMap((target) => ("upstreamIPs" in target && isRelayed(target) ? target : [])),
       remembered,
-      addresses: this.#services.addresses,
+      addresses: this.#frontAddresses(),
       clusterDomain,
       catalog,
       limits: config.discovery,
@@ -304,103 +292,91 @@ export class FrontReconciler implements TargetAddresses {
   }
 
   /**
-   * Drops fronts that the document does not list, for example those of a restored backup. Pods may hold their
-   * addresses, so such a front stays as long as that of an unused target.
+   * Fronts that the document does not list, for example those of a restored backup. Pods may hold their addresses, so
+   * such a front stays as long as that of an unused target. `nextMs` is the time until the next one is due.
    */
-  #withUnlisted(plan: RelayedTargets): RelayedTargets {
+  #unlistedFronts(listed: readonly string[]): { readonly due: readonly string[]; readonly nextMs?: number } {
     const { enabled, keepSeconds } = this.#deps.config.discovery;
     // Without discovery the right to delete fronts is missing.
-    if (!enabled) return plan;
-    const listed = new Set([...plan.targets.map(byName), ...plan.dropped]);
-    const names = [...this.#services.existing].filter((name) => !listed.has(name));
-    const now = steadyNow();
-    this.#unlisted = new Map(names.map((name) => [name, this.#unlisted.get(name) ?? now]));
-    const waits = names.map((name) => (this.#unlisted.get(name) ?? now) + keepSeconds * 1000 - now);
-    const due = names.filter((_, index) => (waits[index] ?? 0) <= 0);
-    const nextMs = Math.min(plan.nextDropMs ?? Number.POSITIVE_INFINITY, ...waits.filter((ms) => ms > 0));
-    return {
-      ...plan,
-      dropped: [...plan.dropped, ...due],
-      nextDropMs: Number.isFinite(nextMs) ? nextMs : undefined,
-    };
+    const names = new Set(enabled ? this.#services.addresses.keys() : []).difference(new Set(listed));
+    for (const name of this.#unlisted.keys()) if (!names.has(name)) this.#unlisted.delete(name);
+    const ageOf = (name: string) => steadyNow() - getOrAdd(this.#unlisted, name, steadyNow);
+    const left = new Map([...names].map((name) => [name, keepSeconds * 1000 - ageOf(name)]));
+    const waits = [...left.values()].filter((ms) => ms > 0);
+    const due = [...names].filter((name) => (left.get(name) ?? 0) <= 0);
+    return { due, ...(waits.length > 0 && { nextMs: Math.min(...waits) }) };
   }
 
-  async #carryOut({ targets, dropped }: RelayedTargets, term: AbortSignal): Promise<void> {
-    const stuck = await this.#removeFronts(dropped, term);
-    term.throwIfAborted();
-    const remembered = this.#relayed().filter(({ name }) => stuck.has(name));
-    const relayed = [...targets, ...remembered];
+  /** Returns whether every front Service could be written or deleted. */
+  async #carryOut(
+    targets: readonly PublishedTarget[],
+    dropped: readonly string[],
+    term: AbortSignal,
+  ): Promise<boolean> {
+    // Front Services go before their listeners. Those that cannot be deleted stay published.
+    const stuck = await this.#failing(dropped, term, (name) => this.#removeFront(name));
+    const relayed = [...targets, ...this.#relayed().filter(({ name }) => stuck.has(name))];
     const listed = [...relayed, ...this.#ownServices(new Set(relayed.map(byName)))];
-    const { clusterDomain, headers } = this.#deps;
-    const { published } = this.#store;
-    const input = { inUse: this.#inUse ?? new Set(), exampleOf: this.#exampleOf, clusterDomain, published };
-    const asked = headers && withAskedPorts(listed, { headers, ...input });
-    if (await this.#store.write(asked ?? listed, headers && this.#listening.proxies.length)) this.#learn();
-    const failed = await this.#ensureFronts(targets, term);
+    const { clusterDomain, config, headers } = this.#deps;
+    const input = { inUse: this.#inUse ?? new Set(), exampleOf: this.#exampleOf, clusterDomain };
+    const published = headers?.withAskedPorts(listed, input) ?? listed;
+    if (await this.#store.write(published, headers && this.#listening.proxies.length)) this.#learn();
+    const held = this.#frontAddresses();
+    const fixed = new Set(config.targets.filter(({ clusterIPs }) => clusterIPs.length > 0).map(byName));
+    const due = new Map(
+      targets.filter((one) => !fixed.has(one.name) && this.#mayWrite(one)).map((one) => [one.name, one]),
+    );
+    const failed = await this.#failing([...due.keys()], term, async (name) => {
+      const target = due.get(name);
+      if (target !== undefined) await this.#services.ensure(target, held.get(name) ?? [], term);
+    });
     // No proxy listens for a target without an upstream.
     this.#listening.expect(targets.filter(({ upstreamIPs }) => upstreamIPs?.length !== 0).map(byName));
-    if (failed + stuck.size > 0) throw new Error(`${failed + stuck.size} front Services could not be written`);
+    return stuck.size + failed.size === 0;
   }
 
-  /** Writes the front Services; a failure does not stop the others. Returns the number of failures. */
-  async #ensureFronts(targets: readonly PublishedTarget[], signal: AbortSignal): Promise<number> {
-    const fixed = new Set(this.#deps.config.targets.filter(({ clusterIPs }) => clusterIPs.length > 0).map(byName));
-    const due = targets.filter(({ name, unusedSince }) => !fixed.has(name) && this.#mayWrite(name, unusedSince));
-    let failed = 0;
-    const ensure = async (target: PublishedTarget) => {
-      try {
-        await this.#services.ensure(target, signal);
-        this.#worked(FRONT_FAILURES, target.name);
-      } catch (error) {
-        failed += 1;
-        this.#failed({ code: "front-not-written", target: target.name }, error);
+  /** Runs a write for each target. A failure does not stop the others. Returns the targets whose writes failed. */
+  async #failing(
+    names: readonly string[],
+    term: AbortSignal,
+    write: (name: string) => Promise<void>,
+  ): Promise<ReadonlySet<string>> {
+    const failed = new Set<string>();
+    for (let index = 0; index < names.length; index += PARALLEL_WRITES) {
+      term.throwIfAborted();
+      const some = names.slice(index, index + PARALLEL_WRITES);
+      const results = await Promise.allSettled(some.map(write));
+      for (const [at, result] of results.entries()) {
+        const name = some[at] ?? "";
+        if (result.status === "fulfilled") this.#worked("front-not-written", name);
+        else if (failed.add(name)) this.#failed("front-not-written", result.reason, name);
       }
-    };
-    for (let index = 0; index < due.length; index += PARALLEL_WRITES) {
-      signal.throwIfAborted();
-      await Promise.all(due.slice(index, index + PARALLEL_WRITES).map(ensure));
     }
+    term.throwIfAborted();
     return failed;
   }
 
-  /**
-   * Deletes front Services before their listeners. Returns the targets whose Service could not be deleted; they stay
-   * published.
-   */
-  async #removeFronts(dropped: readonly string[], signal: AbortSignal): Promise<ReadonlySet<string>> {
-    const stuck = new Set<string>();
-    for (const name of dropped) {
-      signal.throwIfAborted();
-      try {
-        if (this.#deps.config.discovery.enabled) await this.#services.remove(name);
-        this.#worked(FRONT_FAILURES, name);
-        this.#deps.log.info({ target: name }, "removed a target that had no names for too long");
-      } catch (error) {
-        stuck.add(name);
-        this.#failed({ code: "front-not-deleted", target: name }, error);
-      }
-    }
-    return stuck;
+  async #removeFront(name: string): Promise<void> {
+    if (this.#deps.config.discovery.enabled) await this.#services.remove(name);
+    this.#deps.log.info({ target: name }, "removed a target that had no names for too long");
   }
 
   /** Logs each failure once per reason. */
-  #failed(of: Failure, error: unknown): void {
+  #failed(code: FailureCode, error: unknown, target?: string): void {
     const reason = describeError(error);
-    if (this.#failures.pass(`${of.code} ${of.target}`, { reason }) !== undefined) this.#deps.log.warn(of, reason);
+    if (this.#failures.pass(`${code} ${target}`, { reason }) !== undefined)
+      this.#deps.log.warn({ code, ...(target && { target }) }, reason);
   }
 
-  #worked(codes: readonly Failure["code"][], target?: string): void {
-    for (const code of codes)
-      if (this.#failures.end(`${code} ${target}`) !== undefined)
-        this.#deps.log.info({ code, ...(target && { target }) }, "it works again");
+  #worked(code: FailureCode, target?: string): void {
+    if (this.#failures.end(`${code} ${target}`) !== undefined)
+      this.#deps.log.info({ code, ...(target && { target }) }, "it works again");
   }
 
   /** Without discovery the RBAC rules cover the configured fronts only; other fronts stay unchanged. */
-  #mayWrite(name: string, unusedSince: string | undefined): boolean {
-    return (
-      this.#deps.config.discovery.enabled ||
-      (unusedSince === undefined && this.#deps.config.targets.some((target) => target.name === name))
-    );
+  #mayWrite({ name, unusedSince }: PublishedTarget): boolean {
+    const { discovery, targets } = this.#deps.config;
+    return discovery.enabled || (unusedSince === undefined && targets.some((target) => target.name === name));
   }
 }
 

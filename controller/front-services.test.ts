@@ -1,93 +1,11 @@
 import assert from "node:assert/strict";
-import { describe, type TestContext, test } from "node:test";
+import { type TestContext, test } from "node:test";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
 import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { FrontServices } from "./front-services.ts";
-
-const HELD = ["198.51.100.9", "2001:db8::9"];
-const TARGET = { name: "edge", ports: [] } as unknown as PublishedTarget;
-
-/** Front Services with an API server that refuses the first `refusals` requests for an address. */
-async function fronts(t: TestContext, refusals: number) {
-  const asked: (readonly string[] | undefined)[] = [];
-  const lost: string[][] = [];
-  const log = new LineLog();
-  const kube = new MemoryKube();
-  kube.onWrite = ({ body }) => {
-    const { clusterIPs } = (body as { spec: { clusterIPs?: readonly string[] } }).spec;
-    asked.push(clusterIPs);
-    if (clusterIPs !== undefined && asked.length <= refusals) {
-      throw new SwitchbackError("kube-status", "provided IP is already allocated", { status: 422 });
-    }
-  };
-  const services = new FrontServices({
-    client: kube.client,
-    namespace: "switchback-system",
-    selector: {},
-    log,
-    notify: (...parts) => lost.push(parts),
-    onChange: () => {},
-  });
-  services.start();
-  t.after(() => services.stop());
-  await settled();
-  services.remember("edge", HELD);
-  const term = () => new AbortController().signal;
-  return { services, asked, lost, log, term };
-}
-
-test("a front that was just deleted gets its address again, even if that is refused at first", async (t) => {
-  const pass = stopTime(t);
-  const { services, asked, lost, term } = await fronts(t, 2);
-  const ensured = services.ensure(TARGET, term());
-  await pass(3_000);
-  assert.ok(await isSettled(ensured), "within the time for which an address is asked for");
-  await ensured;
-  assert.deepEqual(asked, [HELD, HELD, HELD]);
-  assert.deepEqual(services.addressesOf("edge"), HELD);
-  assert.deepEqual(lost, []);
-});
-
-test("an address is requested five times in three seconds, then it is given up, with an Event", async (t) => {
-  const pass = stopTime(t);
-  const { services, asked, lost, log, term } = await fronts(t, 100);
-  const ensured = services.ensure(TARGET, term());
-  const counts: number[] = [];
-  for (const ms of [90, 10, 190, 10, 390, 10, 790, 10, 1_490, 10]) {
-    await pass(ms);
-    counts.push(asked.length);
-  }
-  assert.deepEqual(counts, [1, 2, 2, 3, 3, 4, 4, 5, 5, 6]);
-  await ensured;
-  assert.deepEqual(asked, [HELD, HELD, HELD, HELD, HELD, undefined]);
-  assert.deepEqual(services.addressesOf("edge"), ["198.51.100.1"]);
-  const note = "the ClusterIP 198.51.100.9, 2001:db8::9 could not be reassigned; pods that hold it must be recreated";
-  assert.deepEqual(lost, [["front-address-lost", note, "switchback-edge"]]);
-  assert.deepEqual(
-    log.lines.map(({ level, fields, message }) => [level, fields, message]),
-    [
-      ...[100, 200, 400, 800, 1_500].map((waitMs) => [
-        "warn",
-        { code: "front-address-refused", target: "edge", waitMs },
-        "provided IP is already allocated",
-      ]),
-      ["error", { code: "front-address-lost", target: "edge" }, note],
-    ],
-  );
-});
-
-test("a former leader does not give up an address", async (t) => {
-  const { services, asked, lost } = await fronts(t, 100);
-  const deposed = new AbortController();
-  const ensured = services.ensure(TARGET, deposed.signal);
-  deposed.abort();
-  await assert.rejects(ensured);
-  assert.deepEqual(asked, [HELD]);
-  assert.deepEqual(lost, []);
-});
 
 const PATH = "/api/v1/namespaces/sys/services";
 const EDGE: PublishedTarget = {
@@ -123,140 +41,157 @@ const FRONT = {
     ],
   },
 };
+type Spec = typeof FRONT.spec & { readonly clusterIPs?: readonly string[]; readonly trafficDistribution?: string };
+
+interface Setting {
+  readonly prepare?: (kube: MemoryKube) => void;
+  readonly trafficDistribution?: "PreferSameNode";
+}
 
 /** Front Services with an API server in memory, whose watch has started. */
-async function followed(
-  t: TestContext,
-  prepare: (kube: MemoryKube) => void = () => {},
-  trafficDistribution?: "PreferSameNode",
-) {
+async function rig(t: TestContext, { prepare, trafficDistribution }: Setting = {}) {
   const kube = new MemoryKube();
   const log = new LineLog();
-  prepare(kube);
-  const state = { changes: 0 };
+  const lost: string[][] = [];
+  prepare?.(kube);
   const services = new FrontServices({
     client: kube.client,
     namespace: "sys",
     selector: SELECTOR,
     trafficDistribution,
     log,
-    notify: () => assert.fail("no address is lost"),
-    onChange: () => {
-      state.changes += 1;
-    },
+    notify: (...parts) => lost.push(parts),
+    onChange: () => {},
   });
-  assert.deepEqual([services.synced, services.inactiveMs], [false, 0]);
   services.start();
   t.after(() => services.stop());
   await settled();
-  const ensure = async (target = EDGE) => {
+  const specs = () => kube.writes.map(({ body }) => (body as { spec: Spec } | undefined)?.spec as Spec);
+  /** Returns the specs that were written. */
+  const ensure = async (target = EDGE, held: readonly string[] = [], signal = new AbortController().signal) => {
     const before = kube.writes.length;
-    await services.ensure(target, new AbortController().signal);
-    return kube.writes.slice(before).map(({ body }) => (body as typeof FRONT).spec);
+    await services.ensure(target, held, signal);
+    return specs().slice(before);
   };
-  return { kube, services, state, ensure, log };
+  return { kube, services, ensure, specs, log, lost, codes: () => log.lines.map(({ fields }) => fields) };
 }
 
+const HELD = ["198.51.100.9", "2001:db8::9"];
+const taken = () => new SwitchbackError("kube-status", "provided IP is already allocated", { status: 422 });
+
 test("a front is written once, with all fields; its address is known from the response", async (t) => {
-  const { kube, services, state, ensure } = await followed(t);
-  assert.deepEqual([services.synced, state.changes], [true, 1]);
+  const { kube, services, ensure } = await rig(t);
   await ensure();
   const path = `${PATH}/switchback-edge`;
   assert.deepEqual(kube.writes, [{ method: "APPLY", path, fieldManager: "switchback-controller", body: FRONT }]);
   assert.deepEqual([...services.addresses], [["edge", ["198.51.100.1"]]]);
-  assert.deepEqual(await ensure(), []);
   await settled();
-  assert.deepEqual([await ensure(), state.changes], [[], 2]);
+  assert.deepEqual(await ensure(), []);
 });
 
 test("a front that somebody changes or deletes is written again, with the addresses that pods hold", async (t) => {
-  const { kube, services, ensure } = await followed(t);
+  const { kube, services, ensure } = await rig(t);
   await ensure();
   const front = kube.at(`${PATH}/switchback-edge`);
-  const held = ["198.51.100.1"];
-  const again = [{ ...FRONT.spec, clusterIP: held[0], clusterIPs: held }];
   const spec = front?.spec as typeof FRONT.spec;
+  const again = [{ ...FRONT.spec, clusterIP: "198.51.100.1", clusterIPs: ["198.51.100.1"] }];
   for (const changed of [
-    { ...spec, selector: {} },
     { ...spec, selector: undefined },
     { ...spec, ports: spec.ports.slice(1) },
     { ...spec, ports: [{ port: 443 }, { port: 80 }] },
   ]) {
     kube.put(`${PATH}/switchback-edge`, { ...front, spec: changed });
     await settled();
-    assert.deepEqual(await ensure(), again, JSON.stringify(changed));
-    assert.deepEqual(await ensure(), []);
+    assert.deepEqual(await ensure(EDGE, ["198.51.100.1"]), again, JSON.stringify(changed));
   }
   kube.remove(`${PATH}/switchback-edge`);
   await settled();
-  assert.deepEqual(services.addressesOf("edge"), held);
-  assert.deepEqual(await ensure(), again);
+  assert.deepEqual(await ensure(EDGE, ["198.51.100.1"]), again);
+  assert.deepEqual([...services.addresses.values()], [["198.51.100.1"]]);
 });
 
-test("a front that is deleted before the answer to its last write arrives is written again", async (t) => {
-  const { kube, ensure } = await followed(t);
-  await ensure();
-  await settled();
-  const { apply } = kube.client;
-  kube.client.apply = async (path, object, options) => {
-    const written = await apply(path, object, options);
-    await settled();
-    kube.remove(path);
-    await settled();
-    return written as never;
+test("an address is requested five times in three seconds, then it is given up, with an Event", async (t) => {
+  const pass = stopTime(t);
+  const { kube, ensure, specs, lost, codes } = await rig(t);
+  kube.onWrite = ({ body }) => {
+    if ((body as { spec: Spec }).spec.clusterIPs !== undefined) throw taken();
   };
-  const changed = { ...EDGE, ports: EDGE.ports.slice(1) };
-  await ensure(changed);
-  kube.client.apply = apply;
-  assert.equal((await ensure(changed)).length, 1);
+  const ensured = ensure(EDGE, HELD);
+  const counts: number[] = [];
+  for (const ms of [90, 10, 190, 10, 390, 10, 790, 10, 1_490, 10]) {
+    await pass(ms);
+    counts.push(specs().length);
+  }
+  assert.deepEqual(counts, [1, 2, 2, 3, 3, 4, 4, 5, 5, 6]);
+  await ensured;
+  const note = "the ClusterIP 198.51.100.9, 2001:db8::9 could not be reassigned; pods that hold it must be recreated";
+  assert.deepEqual(lost, [["front-address-lost", note, "switchback-edge"]]);
+  assert.deepEqual(codes().at(-1), { code: "front-address-lost", target: "edge" });
+});
+
+test("a front that was just deleted gets its address again, even if that is refused at first", async (t) => {
+  const pass = stopTime(t);
+  const { kube, ensure, services, lost } = await rig(t);
+  let refusals = 2;
+  kube.onWrite = () => {
+    if (refusals-- > 0) throw taken();
+  };
+  const ensured = ensure(EDGE, HELD);
+  await pass(3_000);
+  assert.ok(await isSettled(ensured));
+  assert.deepEqual([[...services.addresses.values()], lost], [[HELD], []]);
+});
+
+test("a former leader does not give up an address", async (t) => {
+  const { kube, ensure, specs, lost } = await rig(t);
+  kube.onWrite = () => {
+    throw taken();
+  };
+  const deposed = new AbortController();
+  const ensured = ensure(EDGE, HELD, deposed.signal);
+  deposed.abort();
+  await assert.rejects(ensured);
+  assert.deepEqual([specs().length, lost], [1, []]);
+});
+
+test("errors other than a refused address are thrown at once, also a 422 if no address was requested", async (t) => {
+  const { kube, ensure, specs } = await rig(t);
+  for (const [status, held] of [
+    [403, HELD],
+    [422, []],
+  ] as const) {
+    kube.onWrite = ({ path }) => {
+      throw refusal(path, status);
+    };
+    await assert.rejects(ensure(EDGE, held), { status });
+  }
+  assert.equal(specs().length, 2);
 });
 
 test("the order of a selector's labels does not matter; a port is its own default target port", async (t) => {
   const selector = { "a/part": "proxy", "b/name": "switchback" };
-  const spec = { clusterIP: "198.51.100.7", clusterIPs: ["198.51.100.7"], selector, ports: [{ port: 80 }] };
-  const { ensure } = await followed(t, (kube) => kube.put(`${PATH}/switchback-edge`, { ...FRONT, spec }));
+  const spec = { clusterIPs: ["198.51.100.7"], selector, ports: [{ port: 80 }] };
+  const { ensure } = await rig(t, { prepare: (kube) => kube.put(`${PATH}/switchback-edge`, { ...FRONT, spec }) });
   const port = { port: 80, listenPort: 80, upstreamPort: 80, protocol: "v1" } as const;
   assert.deepEqual(await ensure({ ...EDGE, ports: [port] }), []);
 });
 
 test("a Service is a front only if its name matches its label", async (t) => {
-  const spec = { ...FRONT.spec, clusterIP: "198.51.100.8", clusterIPs: ["198.51.100.8"] };
-  const { kube, services, state, ensure } = await followed(t, (api) => {
-    api.put(`${PATH}/somebodys`, { ...FRONT, metadata: { labels: FRONT.metadata.labels }, spec });
-    api.put(`${PATH}/switchback-edge`, { ...FRONT, metadata: { labels: { "switchback.dev/target": "other" } }, spec });
-    api.put(`${PATH}/switchback-`, { ...FRONT, metadata: { labels: { "switchback.dev/target": "" } }, spec });
-    api.put(`${PATH}/switchback-third`, { ...FRONT, metadata: {}, spec });
-  });
-  assert.deepEqual([[...services.addresses], state.changes], [[], 1]);
+  const spec = { ...FRONT.spec, clusterIPs: ["198.51.100.8"] };
+  const labelled = (target: string) => ({ ...FRONT, metadata: { labels: { "switchback.dev/target": target } }, spec });
+  const prepare = (api: MemoryKube) => {
+    api.put(`${PATH}/somebodys`, labelled("edge"));
+    api.put(`${PATH}/switchback-edge`, labelled("other"));
+    api.put(`${PATH}/switchback-`, labelled(""));
+  };
+  const { kube, services, ensure } = await rig(t, { prepare });
+  assert.deepEqual([...services.addresses], []);
   assert.deepEqual(await ensure(), [FRONT.spec]);
   assert.equal(kube.at(`${PATH}/switchback-edge`)?.metadata.labels?.["switchback.dev/target"], "edge");
 });
 
-test("the first remembered addresses of a target stay until its front is observed", async (t) => {
-  const { services, ensure } = await followed(t);
-  services.remember("edge", []);
-  assert.deepEqual([...services.addresses], []);
-  services.remember("edge", ["198.51.100.50"]);
-  services.remember("edge", ["198.51.100.60"]);
-  assert.deepEqual(services.addressesOf("edge"), ["198.51.100.50"]);
-  assert.deepEqual(services.addressesOf("other"), []);
-  assert.deepEqual(await ensure(), [{ ...FRONT.spec, clusterIP: "198.51.100.50", clusterIPs: ["198.51.100.50"] }]);
-});
-
-test("errors other than a refused address are thrown at once, also a 422 if no address was requested", async (t) => {
-  const { kube, services, ensure } = await followed(t);
-  for (const status of [403, 422]) {
-    kube.onWrite = ({ path }) => {
-      throw refusal(path, status);
-    };
-    if (status === 403) services.remember("held", HELD);
-    await assert.rejects(ensure({ ...EDGE, name: status === 403 ? "held" : "edge" }), { status });
-  }
-  assert.equal(kube.writes.length, 2);
-});
-
-test("a front is deleted and forgotten, also if it is already gone, but not if the deletion is refused", async (t) => {
-  const { kube, services, ensure } = await followed(t);
+test("a front is deleted, also if it is already gone, but not if the deletion is refused", async (t) => {
+  const { kube, services, ensure } = await rig(t);
   for (const isGone of [false, true]) {
     kube.onWrite = () => {};
     await ensure();
@@ -266,18 +201,18 @@ test("a front is deleted and forgotten, also if it is already gone, but not if t
     await services.remove("edge");
     assert.deepEqual([...services.addresses], []);
     assert.deepEqual([kube.writes.at(-1)?.method, kube.writes.at(-1)?.path], ["DELETE", `${PATH}/switchback-edge`]);
-    assert.equal((await ensure()).length, 1, "it is written again if it is needed again");
   }
+  kube.onWrite = () => {};
+  await ensure();
   kube.onWrite = ({ path }) => {
     throw refusal(path, 403);
   };
-  const before = services.addressesOf("edge");
   await assert.rejects(services.remove("edge"), { status: 403 });
-  assert.deepEqual(services.addressesOf("edge"), before);
+  assert.equal(services.addresses.size, 1);
 });
 
 test("a front that somebody has recreated meanwhile is not deleted", async (t) => {
-  const { kube, services, ensure } = await followed(t);
+  const { kube, services, ensure } = await rig(t);
   await ensure();
   kube.onWrite = ({ path }) => {
     kube.remove(path);
@@ -287,106 +222,67 @@ test("a front that somebody has recreated meanwhile is not deleted", async (t) =
   assert.ok(kube.at(`${PATH}/switchback-edge`));
 });
 
-test("stopping ends the watch, whose inactivity is measured until then", async (t) => {
-  const { kube, services } = await followed(t);
-  const { now } = performance;
-  const later = t.mock.method(performance, "now", () => now.call(performance) + 60_000);
-  assert.ok(services.inactiveMs >= 60_000);
-  later.mock.restore();
-  assert.deepEqual(kube.watched, [PATH]);
-  await services.stop();
-  assert.deepEqual(kube.watched, []);
+/** The response of kube-apiserver 1.33. */
+const unsupported = (value: string) =>
+  new SwitchbackError(
+    "kube-status",
+    `Service "switchback-edge" is invalid: spec.trafficDistribution: Unsupported value: "${value}": supported ` +
+      `values: "PreferClose"`,
+    { status: 422 },
+  );
+
+for (const [what, supported, expected, warnings] of [
+  ["is written if the API server supports it", ["PreferSameNode", "PreferClose"], "PreferSameNode", 0],
+  ["falls back to PreferClose", ["PreferClose"], "PreferClose", 1],
+  ["falls back to none", [], undefined, 2],
+] as const) {
+  test(`trafficDistribution ${what}, and the front keeps its address`, async (t) => {
+    const { kube, ensure, services, codes } = await rig(t, { trafficDistribution: "PreferSameNode" });
+    kube.onWrite = ({ body }) => {
+      const { trafficDistribution: value } = (body as { spec: Spec }).spec;
+      if (value !== undefined && !(supported as readonly string[]).includes(value)) throw unsupported(value);
+    };
+    // Two at a time, of which only one may give a value up.
+    await Promise.all([ensure(EDGE, HELD), ensure({ ...EDGE, name: "other" })]);
+    const written = (await ensure({ ...EDGE, name: "third" })).map(({ trafficDistribution: value }) => value);
+    assert.deepEqual([written, services.addresses.get("edge")], [[expected], HELD]);
+    assert.deepEqual(
+      codes(),
+      [
+        { code: "traffic-distribution-refused", tried: "PreferSameNode", instead: "PreferClose" },
+        { code: "traffic-distribution-refused", tried: "PreferClose", instead: "none" },
+      ].slice(0, warnings),
+    );
+  });
+}
+
+test("trafficDistribution is removed from a front once it is no longer configured", async (t) => {
+  const spec = { ...FRONT.spec, clusterIPs: ["198.51.100.7"], trafficDistribution: "PreferClose" };
+  const { ensure } = await rig(t, { prepare: (kube) => kube.put(`${PATH}/switchback-edge`, { ...FRONT, spec }) });
+  const [written, ...more] = await ensure();
+  assert.deepEqual([written !== undefined && "trafficDistribution" in written, more], [false, []]);
 });
 
-describe("trafficDistribution", () => {
-  /** The response of kube-apiserver 1.33. */
-  const refused = (value: string) =>
-    new SwitchbackError(
-      "kube-status",
-      `Service "switchback-edge" is invalid: spec.trafficDistribution: Unsupported value: "${value}": supported ` +
-        `values: "PreferClose"`,
-      { status: 422 },
-    );
+test("trafficDistribution stays if the API server refuses an address", async (t) => {
+  const pass = stopTime(t);
+  const { kube, ensure, codes } = await rig(t, { trafficDistribution: "PreferSameNode" });
+  let refusals = 1;
+  kube.onWrite = () => {
+    if (refusals-- > 0) throw taken();
+  };
+  const ensured = ensure(EDGE, HELD);
+  await pass(100);
+  const values = (await ensured).map(({ trafficDistribution }) => trafficDistribution);
+  assert.deepEqual(values, ["PreferSameNode", "PreferSameNode"]);
+  assert.deepEqual(codes(), [{ target: "edge" }]);
+});
 
-  /** Fronts with `PreferSameNode`, and an API server that accepts only these values. */
-  async function distributed(t: TestContext, ...values: readonly string[]) {
-    const rig = await followed(t, () => {}, "PreferSameNode");
-    const { apply } = rig.kube.client;
-    rig.kube.client.apply = async (path, object, options) => {
-      const { trafficDistribution: value } = (object as { spec: { trafficDistribution?: string } }).spec;
-      if (value !== undefined && !values.includes(value)) throw refused(value);
-      return await apply(path, object, options);
-    };
-    const written = async (target?: PublishedTarget) =>
-      (await rig.ensure(target)).map((spec) => (spec as { trafficDistribution?: string }).trafficDistribution);
-    return { ...rig, written };
-  }
-
-  test("is written with the front, and again after somebody changes it", async (t) => {
-    const { kube, written } = await distributed(t, "PreferSameNode");
-    assert.deepEqual(await written(), ["PreferSameNode"]);
-    assert.deepEqual(await written(), []);
-    const front = kube.at(`${PATH}/switchback-edge`);
-    kube.put(`${PATH}/switchback-edge`, {
-      ...front,
-      spec: { ...(front?.spec as object), trafficDistribution: undefined },
-    });
-    await settled();
-    assert.deepEqual(await written(), ["PreferSameNode"]);
-  });
-
-  test("is removed from a front once it is no longer configured", async (t) => {
-    const spec = { ...FRONT.spec, clusterIPs: ["198.51.100.7"], trafficDistribution: "PreferClose" };
-    const { ensure } = await followed(t, (kube) => kube.put(`${PATH}/switchback-edge`, { ...FRONT, spec }));
-    const [written, ...more] = await ensure();
-    assert.deepEqual([written !== undefined && "trafficDistribution" in written, more], [false, []]);
-  });
-
-  test("falls back to PreferClose, then to none, on an older API server; the front keeps its address", async (t) => {
-    const { written, services, log } = await distributed(t, "PreferClose");
-    services.remember("edge", ["198.51.100.1"]);
-    assert.deepEqual(await written(), ["PreferClose"]);
-    assert.deepEqual(await written({ ...EDGE, name: "other" }), ["PreferClose"]);
-    assert.deepEqual(services.addressesOf("edge"), ["198.51.100.1"]);
-    const codes = () => log.lines.map(({ fields }) => fields);
-    assert.deepEqual(codes(), [
-      { code: "traffic-distribution-refused", tried: "PreferSameNode", instead: "PreferClose" },
-    ]);
-    const none = await distributed(t);
-    assert.deepEqual(await none.written(), [undefined]);
-    assert.equal(none.log.lines.length, 2);
-  });
-
-  test("stays if the API server refuses an address", async (t) => {
-    t.mock.timers.enable({ apis: ["setTimeout"] });
-    const { kube, services, ensure, log } = await followed(t, () => {}, "PreferSameNode");
-    services.remember("edge", HELD);
-    let refusals = 1;
-    kube.onWrite = () => {
-      if (refusals-- > 0) throw new SwitchbackError("kube-status", "IP is already allocated", { status: 422 });
-    };
-    const ensured = ensure();
-    await settled();
-    t.mock.timers.tick(100);
-    const specs = (await ensured) as { trafficDistribution?: string }[];
-    assert.deepEqual(
-      specs.map(({ trafficDistribution }) => trafficDistribution),
-      ["PreferSameNode", "PreferSameNode"],
-    );
-    assert.deepEqual(
-      log.lines.map(({ fields }) => (fields as { code: string }).code),
-      ["front-address-refused"],
-    );
-  });
-
-  test("is not written again and again if the API server drops it", async (t) => {
-    const { kube, written } = await distributed(t, "PreferSameNode", "PreferClose");
-    const { apply } = kube.client;
-    kube.client.apply = async (path, object, options) => {
-      const { trafficDistribution: _, ...spec } = (object as { spec: { trafficDistribution?: string } }).spec;
-      return await apply(path, { ...object, spec }, options);
-    };
-    for (const round of [1, 2, 3]) assert.ok((await written()).length <= (round === 3 ? 0 : 1), String(round));
-    assert.deepEqual(await written(), []);
-  });
+test("trafficDistribution is not written again and again if the API server drops it", async (t) => {
+  const { kube, ensure } = await rig(t, { trafficDistribution: "PreferSameNode" });
+  const { apply } = kube.client;
+  kube.client.apply = async (path, object, options) => {
+    const { trafficDistribution: _, ...spec } = (object as { spec: Spec }).spec;
+    return await apply(path, { ...object, spec }, options);
+  };
+  for (const round of [1, 2, 3]) assert.ok((await ensure()).length <= (round === 3 ? 0 : 1), String(round));
 });

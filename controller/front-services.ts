@@ -12,7 +12,7 @@ import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { literalIPs } from "./targets/service-view.ts";
 
-interface RawService {
+interface RawFront {
   readonly metadata: ObjectMeta & { readonly name: string };
   readonly spec?: {
     readonly clusterIP?: string;
@@ -29,7 +29,7 @@ const DISTRIBUTION_FIELD = "trafficDistribution";
  * Fallback for a value that the API server refuses. Kubernetes 1.35 and newer support `PreferSameNode` and
  * `PreferSameZone` (KEP-3015).
  */
-const OLDER_DISTRIBUTION = "PreferClose";
+const OLDER_DISTRIBUTION: TrafficDistribution = "PreferClose";
 
 /** The part of a front Service that is kept in memory. */
 interface Front {
@@ -61,32 +61,28 @@ const ADDRESS_WAITS_MS = [100, 200, 400, 800, 1_500] as const;
 /**
  * The front Services, which give each relayed target its own address: at layer 4 only the address distinguishes
  * targets. Running pods hold these ClusterIPs in their hosts files. So a deleted front is recreated with the same
- * addresses, and the last known ones are used until then.
+ * addresses.
  */
 export class FrontServices {
   readonly #deps: FrontServicesDeps;
-  /** By target: the last observed addresses, or those that an earlier leader published. */
-  readonly #known = new Map<string, readonly string[]>();
-  /** The configured value. If the API server refuses or drops it, the fallback; if it refuses that too, undefined. */
-  #distribution: TrafficDistribution;
+  /** The values of `trafficDistribution` that the API server has not refused, the preferred one first. */
+  #distributions: readonly TrafficDistribution[];
   #watcher: Informer<Front> | undefined;
 
   constructor(deps: FrontServicesDeps) {
     this.#deps = deps;
-    this.#distribution = deps.trafficDistribution;
+    const preferred = deps.trafficDistribution;
+    this.#distributions = [...new Set(preferred && [preferred, OLDER_DISTRIBUTION]), undefined];
   }
 
   start(): void {
     const { client, namespace, log, onChange } = this.#deps;
-    this.#watcher = watchObjects<Front, RawService>({
+    this.#watcher = watchObjects<Front, RawFront>({
       client,
       path: corePath("services", namespace),
       labelSelector: TARGET_KEY,
       project: viewFront,
-      onChange: ({ after }) => {
-        if (after !== undefined && after.clusterIPs.length > 0) this.#known.set(after.target, after.clusterIPs);
-        onChange();
-      },
+      onChange,
       onSynced: onChange,
       log,
     });
@@ -100,86 +96,74 @@ export class FrontServices {
     return this.#watcher?.state.inactiveMs ?? 0;
   }
 
-  addressesOf(target: string): readonly string[] {
-    return this.#known.get(target) ?? [];
-  }
-
+  /** The addresses of the front Services that exist, by target. */
   get addresses(): ReadonlyMap<string, readonly string[]> {
-    return this.#known;
-  }
-
-  /** The targets of the front Services that exist. */
-  get existing(): readonly string[] {
-    return [...(this.#watcher?.objects().values() ?? [])].map(({ target }) => target);
-  }
-
-  /** Remembers addresses that pods may already hold. */
-  remember(target: string, addresses: readonly string[]): void {
-    if (addresses.length > 0 && !this.#known.has(target)) this.#known.set(target, addresses);
+    return new Map(
+      [...(this.#watcher?.objects().values() ?? [])].map(({ target, clusterIPs }) => [target, clusterIPs]),
+    );
   }
 
   /**
-   * Writes the front Service if it differs. Throws the API server's errors: with status 409 if it is not the Service
-   * that was seen last. Throws when `signal` aborts. Before `start`, nothing is written.
+   * Writes the front Service if it differs. `held` are the addresses that pods hold. Another Service may have them, or
+   * the Service range has changed: if the API server keeps answering 422, the front gets new ones. A single refusal
+   * does not count, because the address of a deleted front becomes free only shortly after we observe the deletion.
+   * Throws other errors of the API server: with status 409 if it is not the Service that was seen last. Throws when
+   * `signal` aborts. Before `start`, nothing is written.
    */
-  async ensure(target: PublishedTarget, signal: AbortSignal): Promise<void> {
+  async ensure(target: PublishedTarget, held: readonly string[], signal: AbortSignal): Promise<void> {
     if (this.#seen(target.name)?.managedSpec === this.#managedSpecOf(target)) return;
-    const addresses = this.addressesOf(target.name);
-    if (await this.#applyWith(target, addresses, signal)) return;
-    await this.#apply(target, []);
-    const note = `the ClusterIP ${addresses.join(", ")} could not be reassigned; pods that hold it must be recreated`;
+    for (const waitMs of ADDRESS_WAITS_MS) {
+      if (await this.#isTaken(target, held)) return;
+      await pause(waitMs, signal);
+      signal.throwIfAborted();
+    }
+    await this.#isTaken(target, []);
+    const note = `the ClusterIP ${held.join(", ")} could not be reassigned; pods that hold it must be recreated`;
     this.#deps.log.error({ code: "front-address-lost", target: target.name }, note);
     this.#deps.notify("front-address-lost", note, frontName(target.name));
   }
 
-  /**
-   * Returns false if the API server keeps answering 422: the address belongs to another Service, or the Service range
-   * has changed. A single refusal does not count, because the address of a deleted front becomes free only shortly
-   * after we observe the deletion. A value of `trafficDistribution` that the API server refuses or drops is left out.
-   */
-  async #applyWith(target: PublishedTarget, addresses: readonly string[], signal: AbortSignal): Promise<boolean> {
-    for (const waitMs of ADDRESS_WAITS_MS) {
-      const tried = this.#distribution;
-      try {
-        const written = await this.#apply(target, addresses);
-        if (written?.managedSpec !== this.#managedSpecOf(target)) this.#giveUp(tried, "it was not kept");
-        return true;
-      } catch (error) {
-        const why = describeError(error);
-        if (statusOf(error) !== 422) throw error;
-        if (tried !== undefined && why.includes(DISTRIBUTION_FIELD)) {
-          this.#giveUp(tried, why);
-          continue;
-        }
-        if (addresses.length === 0) throw error;
-        this.#deps.log.warn({ code: "front-address-refused", target: target.name, waitMs }, why);
-        await pause(waitMs, signal);
-        signal.throwIfAborted();
+  /** Applies the front Service. Returns false if the API server refuses the addresses. */
+  async #isTaken(target: PublishedTarget, addresses: readonly string[]): Promise<boolean> {
+    const [tried] = this.#distributions;
+    try {
+      const written = await this.#apply(target, addresses);
+      if (written?.managedSpec !== this.#managedSpecOf(target)) this.#giveUp(tried, "it was not kept");
+      return true;
+    } catch (error) {
+      const why = describeError(error);
+      if (statusOf(error) !== 422) throw error;
+      if (tried !== undefined && why.includes(DISTRIBUTION_FIELD)) {
+        this.#giveUp(tried, why);
+        return await this.#isTaken(target, addresses);
       }
+      if (addresses.length === 0) throw error;
+      this.#deps.log.debug({ target: target.name }, `its ClusterIP is not free yet: ${why}`);
+      return false;
     }
-    return false;
   }
 
-  /** Does nothing without a value, or if a concurrent write has already switched to the fallback. */
+  /** A value of `trafficDistribution` that the API server refuses or drops is left out. Does nothing without one. */
   #giveUp(tried: TrafficDistribution, why: string): void {
-    if (tried === undefined || this.#distribution !== tried) return;
-    this.#distribution = tried === OLDER_DISTRIBUTION ? undefined : OLDER_DISTRIBUTION;
-    const instead = this.#distribution ?? "none";
+    // A concurrent write may have given it up already.
+    if (tried === undefined || this.#distributions[0] !== tried) return;
+    this.#distributions = this.#distributions.slice(1);
+    const instead = this.#distributions[0] ?? "none";
     this.#deps.log.warn({ code: "traffic-distribution-refused", tried, instead }, why);
   }
 
   /** Deletes the front Service of a target that is no longer used. */
   async remove(target: string): Promise<void> {
     const { uid } = this.#seen(target) ?? {};
+    if (uid === undefined) return;
     await this.#watcher?.request(this.#keyOf(target), async () => {
       try {
-        if (uid !== undefined) await this.#deps.client.delete(this.#pathOf(target), { preconditions: { uid } });
+        await this.#deps.client.delete(this.#pathOf(target), { preconditions: { uid } });
       } catch (error) {
         if (statusOf(error) !== 404) throw error;
       }
       return undefined;
     });
-    this.#known.delete(target);
   }
 
   async stop(): Promise<void> {
@@ -196,7 +180,7 @@ export class FrontServices {
   }
 
   #managedSpecOf(target: PublishedTarget): string {
-    return managedSpecOf(target.name, this.#deps.selector, frontPorts(target), this.#distribution);
+    return managedSpecOf(target.name, this.#deps.selector, frontPorts(target), this.#distributions[0]);
   }
 
   /**
@@ -213,7 +197,8 @@ export class FrontServices {
     };
     const fixed = addresses.length === 0 ? {} : { clusterIP: addresses[0], clusterIPs: addresses };
     const ports = frontPorts(target).map((entry) => ({ name: `tcp-${entry.port}`, protocol: "TCP", ...entry }));
-    const distribution = this.#distribution && { [DISTRIBUTION_FIELD]: this.#distribution };
+    const [value] = this.#distributions;
+    const distribution = value && { [DISTRIBUTION_FIELD]: value };
     const object = {
       apiVersion: "v1",
       kind: "Service",
@@ -222,7 +207,7 @@ export class FrontServices {
     };
     const options = { fieldManager: FIELD_MANAGER, force: true };
     return await this.#watcher?.request(this.#keyOf(target.name), () =>
-      client.apply<RawService>(this.#pathOf(target.name), object, options),
+      client.apply<RawFront>(this.#pathOf(target.name), object, options),
     );
   }
 
@@ -236,7 +221,7 @@ function frontPorts({ ports }: PublishedTarget) {
 }
 
 /** Undefined: a Service with our label and another name is not a front. */
-function viewFront({ metadata, spec }: RawService): Front | undefined {
+function viewFront({ metadata, spec }: RawFront): Front | undefined {
   const target = metadata.labels?.[TARGET_KEY];
   if (!target || metadata.name !== frontName(target)) return undefined;
   const ports = (spec?.ports ?? []).map(({ port, targetPort }) => ({ port, targetPort: targetPort ?? port }));

@@ -1,5 +1,5 @@
 import type { Config } from "#lib/config/schema.ts";
-import { FIRST_PAGE, STATUS_PATH } from "#lib/documents/status-page.ts";
+import { STATUS_PATH } from "#lib/documents/status-page.ts";
 import { type HealthServer, livenessOf, type Probes, startHealthServer } from "#lib/http/listen.ts";
 import type { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import type { LeaderTasks } from "./leader-tasks.ts";
@@ -14,7 +14,7 @@ interface HealthDeps {
   readonly map: Pick<MapReconciler, "synced" | "inactiveMs">;
   readonly source: Pick<ClaimSource, "state">;
   readonly tasks: Pick<LeaderTasks, "certificates" | "rollouts">;
-  readonly status: (options: { readonly withNames: boolean }) => StatusDocument;
+  readonly status: () => StatusDocument;
   readonly statusKey: Pick<StatusKey, "refusal">;
   /**
    * Derives the server's probes from the controller's own. Needed if the server also answers for other parts of the
@@ -57,11 +57,9 @@ function probesOf({ map, source, tasks }: HealthDeps): Probes {
 }
 
 function fullStatus(query: URLSearchParams, { tasks, status }: HealthDeps) {
-  const workloads = workloadQuery(query);
   return {
-    // A client that requests a later page of workloads already has the names.
-    ...status({ withNames: (workloads.after ?? FIRST_PAGE) === FIRST_PAGE }),
+    ...status(),
     certificates: tasks.certificates?.status(),
-    running: tasks.rollouts?.status(workloads),
+    running: tasks.rollouts?.status(workloadQuery(query)),
   };
 }

@@ -5,8 +5,8 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import type { EventRecorder } from "#lib/kube/events.ts";
 import { steadyNow } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import type { RestartCounters } from "./rollout/report.ts";
-import { Restarter, type RestarterDeps } from "./rollout/restarter.ts";
+import { Restarter } from "./rollout/restarter.ts";
+import type { RestartCounters, RestarterDeps } from "./rollout/workload.ts";
 
 interface LeaderTasksDeps {
   readonly client: KubeClient;

@@ -148,7 +148,6 @@ export class Pipeline {
     for (const key of this.#steady.takeDue(steadyNow())) this.#due.add(key.slice(key.indexOf(" ") + 1));
     await this.#decideDue();
     if (this.#waitingFor.size === 0 && this.#due.size === 0 && !this.#isAllDue) {
-      this.#deps.dns?.endStart();
       this.#onSynced?.();
       this.#onSynced = undefined;
     }

@@ -2,207 +2,145 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type TestContext, test } from "node:test";
+import type { ReportedAnswer } from "#lib/documents/proxy-page.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { isSettled, stopTime } from "#test/fakes/stopped-time.ts";
 import { HeaderAnswers } from "./expected-headers/header-answers.ts";
-import { type AskProxy, askByHttp, ProxyReadiness } from "./proxy-readiness.ts";
+import { askByHttp, ProxyReadiness } from "./proxy-readiness.ts";
 
 const SLICES = "/apis/discovery.k8s.io/v1/namespaces/switchback-system/endpointslices";
-/** Interval at which the proxies are asked. */
-const POLL_MS = 200;
+/** Interval at which the proxies are asked while a target waits. */
+const POLL_MS = 500;
+const ANSWER = { target: "a", port: 443, answer: "optional", count: 1 } as const;
 
-interface Endpoint {
-  readonly address: string;
-  readonly ready?: boolean;
-}
-
-/** The proxies of an EndpointSlice, and the targets that each reports to listen on. */
-async function rig(t: TestContext, endpoints: readonly Endpoint[], slices = ["slice"]) {
+/** Ready proxies, and the targets that each reports to listen on. A proxy without any does not answer. */
+async function rig(t: TestContext, proxies: readonly string[], unready: readonly string[] = []) {
   const log = new LineLog();
-  const slice = {
-    metadata: { labels: { "kubernetes.io/service-name": "switchback-proxy" } },
-    endpoints: endpoints.map(({ address, ready }) => ({
-      addresses: [address],
-      conditions: ready === undefined ? {} : { ready },
-    })),
-  };
   const pass = stopTime(t, POLL_MS);
-  const api = new MemoryKube();
-  if (endpoints.length > 0) {
-    for (const name of slices) api.set(SLICES, { ...slice, metadata: { ...slice.metadata, name } });
-  }
+  const kube = new MemoryKube();
+  const endpoints = [...proxies, ...unready].map((address) => {
+    return { addresses: [address], conditions: { ready: proxies.includes(address) } };
+  });
+  const labels = { "kubernetes.io/service-name": "switchback-proxy" };
+  // An endpoint may be in two slices for a moment.
+  for (const name of ["slice", "moved"]) kube.set(SLICES, { metadata: { name, labels }, endpoints });
   const bound = new Map<string, readonly string[]>();
   const asked: string[] = [];
-  /** Every answer waits for this promise. */
-  const held = { answers: Promise.resolve() };
-  const ask: AskProxy = async (address) => {
-    asked.push(address);
-    await held.answers;
-    const listening = bound.get(address);
-    if (listening === undefined) throw new Error("connection refused");
-    return { listening, answers: [] };
+  const answers = new HeaderAnswers();
+  /** `gate`: every answer waits for it. `answers`: those on each page. */
+  const state = {
+    now: 0,
+    changes: 0,
+    answered: 0,
+    gate: Promise.resolve(),
+    answers: [] as readonly ReportedAnswer[],
   };
-  const state = { now: 0, changes: 0 };
   const listening = new ProxyReadiness({
-    client: api.client,
+    client: kube.client,
     namespace: "switchback-system",
     log,
-    ask,
+    ask: async (address) => {
+      asked.push(address);
+      await state.gate;
+      const targets = bound.get(address);
+      if (targets === undefined) throw new Error("connection refused");
+      return { listening: targets, answers: state.answers };
+    },
     now: () => state.now,
     onChange: () => {
       state.changes += 1;
     },
+    answers,
+    onAnswer: () => {
+      state.answered += 1;
+    },
   });
-  assert.deepEqual([listening.synced, listening.inactiveMs], [false, 0]);
   listening.start();
   t.after(() => listening.stop());
   await pass(0);
   assert.ok(listening.synced);
-  /** Waits until every asked proxy was asked twice more. */
-  const polled = async () => {
-    const before = asked.length;
-    await pass(2 * POLL_MS);
-    assert.equal(asked.length, before + 4, "two more rounds of asking");
-  };
-  return { listening, bound, asked, held, state, log, pass, polled };
+  state.changes = 0;
+  return { listening, bound, asked, state, answers, log, pass };
 }
 
 test("a target is ready once every ready proxy listens; an unready proxy is not asked", async (t) => {
-  const endpoints = [
-    { address: "10.0.0.1" },
-    { address: "10.0.0.2", ready: true },
-    { address: "10.0.0.3", ready: false },
-  ];
-  const { listening, bound, asked, pass, polled } = await rig(t, endpoints);
-  bound.set("10.0.0.1", ["a"]);
-  bound.set("10.0.0.2", []);
+  const { listening, bound, asked, state, pass } = await rig(t, ["10.0.0.1", "10.0.0.2"], ["10.0.0.3"]);
+  bound.set("10.0.0.1", ["a"]).set("10.0.0.2", []);
   listening.expect(["a"]);
-  await polled();
-  assert.equal(listening.has("a"), false);
+  await pass(2 * POLL_MS);
+  assert.deepEqual([listening.has("a"), state.changes], [false, 0]);
+  assert.deepEqual(new Set(asked), new Set(["10.0.0.1", "10.0.0.2"]));
   bound.set("10.0.0.2", ["a"]);
   await pass(POLL_MS);
-  assert.equal(listening.has("a"), true, "a is listened on");
-  assert.ok(!asked.includes("10.0.0.3"));
+  assert.deepEqual([listening.has("a"), state.changes], [true, 1]);
+  asked.length = 0;
+  await pass(10 * POLL_MS);
+  assert.deepEqual(asked, [], "nothing waits");
 });
 
-test("a proxy that does not answer is waited for until a timeout", async (t) => {
-  const { listening, bound, state, pass, polled } = await rig(t, [{ address: "10.0.0.1" }, { address: "10.0.0.2" }]);
-  bound.set("10.0.0.1", ["a"]);
-  listening.expect(["a"]);
-  await polled();
-  state.now = 14_999;
-  await polled();
-  assert.equal(listening.has("a"), false);
-  state.now = 15_000;
-  await pass(POLL_MS);
-  assert.equal(listening.has("a"), true, "patience ends");
-});
-
-test("if no proxy is ready, a target does not wait", async (t) => {
-  const { listening, state, pass } = await rig(t, []);
-  const before = state.changes;
-  listening.expect(["a"]);
-  await pass(POLL_MS);
-  assert.equal(listening.has("a"), true, "a counts");
-  assert.ok(state.changes > before, "it is told");
-});
-
-test("a target that names already use is ready at once; a dropped target is no longer ready", async (t) => {
-  const { listening } = await rig(t, [{ address: "10.0.0.1" }]);
-  listening.trust("a");
-  listening.expect(["a"]);
-  assert.equal(listening.has("a"), true);
-  listening.expect([]);
-  assert.equal(listening.has("a"), false);
-});
-
-test("a target that waits too long is reported once; a silent proxy is logged at debug level", async (t) => {
-  const { listening, bound, state, log, pass } = await rig(t, [{ address: "10.0.0.1" }, { address: "10.0.0.2" }]);
-  bound.set("10.0.0.1", ["a"]);
-  listening.expect(["a", "b"]);
-  await pass(1);
-  const silent = {
-    level: "debug",
-    fields: { proxy: "10.0.0.2" },
-    message: "a proxy does not answer: connection refused",
-  };
-  assert.deepEqual(log.lines.splice(0), [silent]);
-  bound.set("10.0.0.2", ["a"]);
-  state.now = 15_000;
-  await pass(POLL_MS);
-  const message = "not every proxy listens for this target; its names no longer wait";
-  const fields = { code: "proxy-not-listening", target: "b" };
-  assert.deepEqual(log.lines, [{ level: "warn", fields, message }]);
-  assert.deepEqual([listening.has("a"), listening.has("b"), state.changes], [true, true, 2]);
-});
-
-test("each target waits from when it was first expected, and no proxy is asked while no target waits", async (t) => {
-  const { listening, bound, asked, state, pass } = await rig(t, [{ address: "10.0.0.1" }]);
+test("a target waits at most 15 s for a proxy, from when it was first expected; that is logged once", async (t) => {
+  const { listening, bound, state, log, pass } = await rig(t, ["10.0.0.1", "10.0.0.2"]);
   bound.set("10.0.0.1", []);
   listening.expect(["a"]);
   state.now = 10_000;
   listening.expect(["a", "b"]);
+  state.now = 14_999;
+  await pass(POLL_MS);
+  assert.equal(listening.has("a"), false);
   state.now = 15_000;
   await pass(POLL_MS);
-  assert.deepEqual([listening.has("a"), listening.has("b"), state.changes], [true, false, 2]);
-  await pass(POLL_MS);
-  assert.equal(state.changes, 2, "nothing new");
+  assert.deepEqual([listening.has("a"), listening.has("b"), state.changes], [true, false, 1]);
+  const warned = log.lines.filter(({ level }) => level === "warn").map(({ fields }) => fields);
+  assert.deepEqual(warned, [{ code: "proxy-not-listening", target: "a" }]);
   listening.expect(["a"]);
-  asked.length = 0;
-  await pass(10 * POLL_MS);
-  assert.deepEqual(asked, []);
   state.now = 40_000;
   listening.expect(["a", "b"]);
   await pass(POLL_MS);
-  assert.equal(listening.has("b"), false, "it waits anew");
+  assert.equal(listening.has("b"), false, "it waits again");
 });
 
-test("proxies are not asked about a trusted target", async (t) => {
-  const { listening, asked, state, pass } = await rig(t, [{ address: "10.0.0.1" }]);
+test("if no proxy is ready, a target does not wait", async (t) => {
+  const { listening, pass } = await rig(t, []);
+  listening.expect(["a"]);
+  await pass(POLL_MS);
+  assert.equal(listening.has("a"), true);
+});
+
+test("a target that names already use is ready without a question; a dropped target is no longer ready", async (t) => {
+  const { listening, asked, pass } = await rig(t, ["10.0.0.1"]);
   listening.trust("a");
   listening.expect(["a"]);
   await pass(2 * POLL_MS);
-  assert.deepEqual([asked, state.changes], [[], 1]);
+  assert.deepEqual([listening.has("a"), asked], [true, []]);
+  listening.expect([]);
+  assert.equal(listening.has("a"), false);
 });
 
-test("each proxy is asked at most five times a second, however often targets are expected", async (t) => {
-  const endpoints = [{ address: "10.0.0.1" }, { address: "10.0.0.2" }];
-  const { listening, bound, asked, pass } = await rig(t, endpoints, ["slice", "moved"]);
-  for (const { address } of endpoints) bound.set(address, []);
+test("each proxy is asked at most twice a second, however often targets are expected", async (t) => {
+  const { listening, asked, pass } = await rig(t, ["10.0.0.1", "10.0.0.2"]);
   for (let round = 0; round < 3; round += 1) {
     listening.expect(["a"]);
     await pass(1);
   }
   assert.deepEqual(asked, ["10.0.0.1", "10.0.0.2"]);
-  await pass(POLL_MS - 3);
-  assert.equal(asked.length, 2);
-  await pass(3);
+  await pass(POLL_MS);
   assert.equal(asked.length, 4);
 });
 
 test("stopping ends the watch and waits for pending answers, which then change nothing", async (t) => {
-  const { listening, bound, held, state, pass } = await rig(t, [{ address: "10.0.0.1" }]);
+  const { listening, bound, state, pass } = await rig(t, ["10.0.0.1"]);
   bound.set("10.0.0.1", ["a"]);
   const { promise, resolve } = Promise.withResolvers<void>();
-  held.answers = promise;
+  state.gate = promise;
   listening.expect(["a"]);
   await pass(1);
   const stopped = listening.stop();
   assert.equal(await isSettled(stopped), false);
   resolve();
   await stopped;
-  assert.deepEqual([listening.has("a"), state.changes], [false, 1]);
+  assert.deepEqual([listening.has("a"), state.changes], [false, 0]);
 });
-
-test("one that was never started can be stopped", async () => {
-  const { client } = new MemoryKube();
-  const ask = () => assert.fail("no proxy is known");
-  const deps = { client, namespace: "switchback-system", log: new LineLog(), ask, now: () => 0, onChange: () => {} };
-  await new ProxyReadiness(deps).stop();
-});
-
-const ANSWER = { target: "a", port: 443, answer: "optional", count: 1 } as const;
 
 test("over HTTP, only a well-formed page of a proxy is accepted, and only its well-formed entries", async (t) => {
   let answer = "";
@@ -216,8 +154,6 @@ test("over HTTP, only a well-formed page of a proxy is accepted, and only its we
   const odd = [null, "a", { ...ANSWER, answer: "yes" }, { ...ANSWER, port: "443" }, { ...ANSWER, count: {} }];
   answer = JSON.stringify({ listening: ["a", 7, "b"], answers: [...odd, ANSWER] });
   assert.deepEqual(await ask("127.0.0.1"), { listening: ["a", "b"], answers: [ANSWER] });
-  answer = JSON.stringify({ listening: ["a"], answers: "none" });
-  assert.deepEqual(await ask("127.0.0.1"), { listening: ["a"], answers: [] });
   answer = JSON.stringify({ listening: new Array(30_000).fill("a"), answers: new Array(10_000).fill(ANSWER) });
   const { listening, answers } = await ask("127.0.0.1");
   assert.deepEqual([listening.length, answers.length], [2_000, 2_000]);
@@ -228,44 +164,16 @@ test("over HTTP, only a well-formed page of a proxy is accepted, and only its we
 });
 
 test("answers are read every half second until each port has one, then every 5 s; a change is reported", async (t) => {
-  const pass = stopTime(t, POLL_MS);
-  const api = new MemoryKube();
-  api.set(SLICES, {
-    metadata: { name: "slice", labels: { "kubernetes.io/service-name": "switchback-proxy" } },
-    endpoints: ["10.0.0.1", "10.0.0.2"].map((address) => ({ addresses: [address], conditions: { ready: true } })),
-  });
-  const answers = new HeaderAnswers();
-  let [count, changes, polls] = [0, 0, 0];
-  const listening = new ProxyReadiness({
-    client: api.client,
-    namespace: "switchback-system",
-    log: new LineLog(),
-    ask: async (address) => {
-      if (address === "10.0.0.2") throw new Error("connection refused");
-      polls += 1;
-      return { listening: [], answers: count === 0 ? [] : [{ ...ANSWER, count }] };
-    },
-    now: () => 0,
-    onChange() {},
-    answers,
-    onAnswer: () => {
-      changes += 1;
-    },
-  });
-  listening.start();
-  t.after(() => listening.stop());
-  await pass(0);
-  listening.expect([]);
-  await pass(10_000);
-  assert.equal(polls, 0, "nothing is asked");
+  const { listening, bound, asked, state, answers, pass } = await rig(t, ["10.0.0.1", "10.0.0.2"]);
+  bound.set("10.0.0.1", []);
   const ask = [{ port: 443, speaks: "tls", name: "a.example.com", upstreamPort: 443 } as const];
   answers.learn([{ name: "a", upstream: "a", ports: [], clusterIPs: [], ask }], true);
   listening.expect([]);
-  await pass(1_200);
-  assert.deepEqual([polls, changes], [2, 0]);
-  count = 1;
-  await pass(600);
-  assert.deepEqual([polls, changes, answers.answerOf("a", 443)], [3, 1, "optional"]);
-  await pass(10_200);
-  assert.deepEqual([polls, changes], [5, 1]);
+  await pass(2 * POLL_MS);
+  assert.deepEqual([asked.length, state.answered], [4, 0]);
+  state.answers = [ANSWER];
+  await pass(POLL_MS);
+  assert.deepEqual([asked.length, state.answered, answers.answerOf("a", 443)], [6, 1, "optional"]);
+  await pass(10_000);
+  assert.deepEqual([asked.length, state.answered], [10, 1]);
 });

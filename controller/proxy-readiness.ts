@@ -32,8 +32,7 @@ interface ListeningDeps {
 
 /** The Service whose endpoints are all proxies. */
 const PROXY_SERVICE = "switchback-proxy";
-/** Poll intervals: while a target waits for listeners, while a port waits for an answer, and otherwise. */
-const POLL_MS = 200;
+/** Poll intervals: while a target waits for listeners or a port for an answer, and otherwise. */
 const WAITING_MS = 500;
 const CALM_MS = 5_000;
 /** Names wait no longer than this. Otherwise one proxy that cannot bind a port would block a target for all others. */
@@ -55,10 +54,7 @@ export class ProxyReadiness {
 
   constructor(deps: ListeningDeps) {
     this.#deps = deps;
-    this.#poller = new Reconciler({
-      reconcile: () => this.#poll(),
-      pauseMs: () => (this.#awaited.size > 0 ? POLL_MS : 0),
-    });
+    this.#poller = new Reconciler({ reconcile: () => this.#poll(), pauseMs: () => deps.pollMs ?? WAITING_MS });
   }
 
   start(): void {
@@ -104,8 +100,8 @@ export class ProxyReadiness {
     for (const target of expected) {
       if (!this.#listened.has(target) && !this.#awaited.has(target)) this.#awaited.set(target, this.#deps.now());
     }
-    const waitMs = this.#awaited.size > 0 ? 0 : this.#answersMs;
-    if (waitMs !== undefined) this.#poller.enqueue(waitMs);
+    if (this.#awaited.size > 0) this.#poller.enqueue();
+    else if (this.#nextMs !== undefined) this.#poller.enqueue(this.#nextMs);
   }
 
   /** Resolves when the requests in progress and the watch have ended. */
@@ -115,10 +111,20 @@ export class ProxyReadiness {
   }
 
   async #poll(): Promise<ReconcileResult> {
-    if (this.#awaited.size === 0 && this.#answersMs === undefined) return {};
-    const { proxies } = this;
-    const pages = await Promise.all(proxies.map((address) => this.#ask(address)));
+    if (this.#nextMs === undefined) return {};
+    const { answers, now, onAnswer, onChange } = this.#deps;
+    const pages = new Map(
+      await Promise.all(this.proxies.map(async (address) => [address, await this.#ask(address)] as const)),
+    );
     if (this.#stopped) return {};
+    if (this.#takeListening([...pages.values()])) onChange();
+    const reports = new Map([...pages].map(([proxy, page]) => [proxy, page?.answers]));
+    if (answers?.take(reports, now())) onAnswer?.();
+    return { requeueAfter: this.#nextMs };
+  }
+
+  /** Returns whether a target waits no longer. */
+  #takeListening(pages: readonly (ProxyPage | undefined)[]): boolean {
     const before = this.#listened.size;
     for (const [target, since] of this.#awaited) {
       const bound = pages.every((page) => page?.listening.includes(target));
@@ -130,24 +136,15 @@ export class ProxyReadiness {
       this.#awaited.delete(target);
       this.#listened.add(target);
     }
-    if (this.#listened.size > before) this.#deps.onChange();
-    this.#takeAnswers(proxies, pages);
-    return { requeueAfter: this.#awaited.size > 0 ? POLL_MS : this.#answersMs };
+    return this.#listened.size > before;
   }
 
-  #takeAnswers(proxies: readonly string[], pages: readonly (ProxyPage | undefined)[]): void {
-    const { answers, now, onAnswer } = this.#deps;
-    if (answers === undefined) return;
-    answers.keep(proxies);
-    const taken = pages.map((page, index) => answers.take(proxies[index] ?? "", page?.answers ?? [], now()));
-    if (taken.includes(true)) onAnswer?.();
-  }
-
-  /** The time until the next poll for answers. Undefined: nothing is asked. */
-  get #answersMs(): number | undefined {
+  /** The time until the next poll. Undefined: nothing waits, and nothing is asked. */
+  get #nextMs(): number | undefined {
     const { answers, pollMs } = this.#deps;
-    if (!answers?.isAsking) return undefined;
-    return pollMs ?? (answers.isWaiting ? WAITING_MS : CALM_MS);
+    const isWaiting = this.#awaited.size > 0 || answers?.isWaiting === true;
+    if (isWaiting || answers?.isAsking === true) return pollMs ?? (isWaiting ? WAITING_MS : CALM_MS);
+    return undefined;
   }
 
   /** Undefined if the proxy does not answer. */

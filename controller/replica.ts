@@ -58,7 +58,7 @@ export interface Replica {
   readonly map: MapReconciler;
   /** Claims that were left out since the start, because there are too many. */
   readonly leftOut: () => number;
-  readonly status: (options?: { readonly withNames: boolean }) => StatusDocument;
+  readonly status: () => StatusDocument;
 }
 
 /** Starts nothing yet: `map.start()` does. */
@@ -95,7 +95,7 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
   });
   claims.follow(map);
   const shown = { identity, source, plan, addresses, catalog, headers, verifier, config, wildcardPods, map };
-  const status: Replica["status"] = (options) => statusDocument({ ...shown, ...options });
+  const status = () => statusDocument(shown);
   return { source, plan, addresses, map, leftOut: claims.leftOut, status };
 }
 

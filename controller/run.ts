@@ -15,8 +15,8 @@ import type { MapReconciler } from "./map-reconciler.ts";
 import { addClaimCounter, addStatusGauges, type PublicationMetrics, publicationMetrics } from "./metrics.ts";
 import { askByHttp } from "./proxy-readiness.ts";
 import { createReplica, type HeaderTimes } from "./replica.ts";
-import type { ObserveAgents } from "./rollout/live.ts";
 import { addRolloutGauges, restartCounters } from "./rollout/report.ts";
+import type { ObserveAgents } from "./rollout/workload.ts";
 import { StatusKey } from "./status-key.ts";
 
 /** The dependencies of a controller. */

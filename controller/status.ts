@@ -10,7 +10,7 @@ import type { Config } from "#lib/config/schema.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";
 import { countDecisions } from "./dnscheck/dns-decision.ts";
 import type { NameDecisions } from "./dnscheck/sweep.ts";
-import { contradictionWarnings } from "./expected-headers/contradictions.ts";
+import { contradictionWarnings } from "./expected-headers/decide-protocols.ts";
 import type { HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import type { RolloutStatus } from "./rollout/report.ts";
 import { IN_CLUSTER_NAME } from "./sources/in-cluster-names.ts";
@@ -76,8 +76,6 @@ export interface StatusDocument {
 export type FullStatus = StatusDocument & { readonly running?: RolloutStatus };
 
 export interface StatusDeps {
-  /** Default: true. The cost of names, and of warnings that depend on them, grows with the number of claims. */
-  readonly withNames?: boolean;
   readonly identity: string;
   readonly source: ClaimSource;
   readonly plan: Plan;
@@ -106,7 +104,7 @@ export interface StatusDeps {
 export function statusDocument(deps: StatusDeps): StatusDocument {
   const { synced, publishedNames: published, revision } = deps.map;
   const addresses = new Map(deps.addresses.targets().map(({ name, clusterIPs }) => [name, clusterIPs]));
-  const claims = deps.withNames === false ? [] : [...deps.plan.report()];
+  const claims = [...deps.plan.report()];
   const names = claims.map((claim) => ({
     ...nameStatus(claim, addresses, deps),
     ...resolvedTo(claim.name, deps.verifier),

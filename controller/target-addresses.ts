@@ -1,5 +1,5 @@
 import type { Reason, TargetAddress } from "#hostmap/types.ts";
-import type { ExampleOf } from "./expected-headers/asked-ports.ts";
+import type { ExampleOf } from "./expected-headers/header-decisions.ts";
 
 /** The addresses of targets: from `FrontReconciler` in a cluster, otherwise fixed. */
 export interface TargetAddresses {

@@ -20,7 +20,7 @@ interface Subject {
 
 const WAITING: Reason = {
   code: "dns-pending",
-  text: "waits for the first answer of the cluster's DNS, at most 2 s (policy.verifyDns)",
+  text: "waits for the first answer of the cluster's DNS (policy.verifyDns)",
 };
 const NOT_VERIFIED: Reason = {
   code: "dns-not-verified",

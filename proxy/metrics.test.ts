@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import type { ListenerStatus } from "./engine.ts";
 import { createProxyMetrics } from "./metrics.ts";
 import { newTargetStats, observeConnect, type TargetStats } from "./target-stats.ts";
@@ -20,25 +19,15 @@ function setUp() {
   const stats = new Map<string, TargetStats>();
   const listeners: ListenerStatus[] = [];
   const upstreams: UpstreamState[] = [];
-  const rounds = new Map<HeaderAnswer, number>();
   const registry = createProxyMetrics({
     engine: { stats: () => stats, listeners: () => listeners },
     upstreams: () => upstreams,
-    asker: { rounds: () => rounds },
     draining: () => false,
     maxConnections: 100,
   });
   const line = async (start: string) => (await registry.metrics()).split("\n").filter((text) => text.startsWith(start));
-  return { stats, listeners, upstreams, rounds, registry, line };
+  return { stats, listeners, upstreams, registry, line };
 }
-
-test("rounds are counted by answer", async () => {
-  const { rounds, line } = setUp();
-  rounds.set("optional", 2);
-  assert.deepEqual(await line("switchback_proxy_header_rounds_total"), [
-    'switchback_proxy_header_rounds_total{answer="optional"} 2',
-  ]);
-});
 
 test("counters show the engine's numbers, even after several scrapes", async () => {
   const { stats, line } = setUp();
@@ -133,11 +122,10 @@ test("the gauges of the process", async () => {
 });
 
 test("the names, types and labels of all series", async () => {
-  const { stats, listeners, upstreams, rounds, registry } = setUp();
+  const { stats, listeners, upstreams, registry } = setUp();
   stats.set("web", newTargetStats());
   listeners.push({ name: "web:443", target: "web", address: "::", port: 1, bound: true });
   upstreams.push(STATE);
-  rounds.set("optional", 2);
   const shown = registry.families().map(({ name, type, samples }) => {
     const labels = new Set(samples.flatMap((sample) => Object.keys(sample.labels)));
     return `${name} ${type} ${[...labels].sort().join()} ${samples.length}`;
@@ -150,7 +138,6 @@ test("the names, types and labels of all series", async () => {
     "switchback_proxy_dial_errors_total counter cause,target 6",
     "switchback_proxy_connections_active gauge target 1",
     "switchback_proxy_connect_seconds histogram le,target 16",
-    "switchback_proxy_header_rounds_total counter answer 1",
     "switchback_proxy_listener_bound gauge listener 1",
     "switchback_proxy_upstream_ok gauge port,target 1",
     "switchback_proxy_upstream_addresses gauge port,target 1",

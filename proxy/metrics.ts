@@ -1,5 +1,4 @@
 import { type Labels, MetricsRegistry, type Sample } from "#lib/telemetry/metrics.ts";
-import type { HeaderAsker } from "./detection/header-asker.ts";
 import type { RelayEngine } from "./engine.ts";
 import { CONNECT_BUCKETS, type TargetStats } from "./target-stats.ts";
 import type { UpstreamState } from "./upstream.ts";
@@ -7,7 +6,6 @@ import type { UpstreamState } from "./upstream.ts";
 interface MetricSources {
   readonly engine: Pick<RelayEngine, "stats" | "listeners">;
   readonly upstreams: () => readonly UpstreamState[];
-  readonly asker: Pick<HeaderAsker, "rounds">;
   readonly draining: () => boolean;
   readonly maxConnections: number;
 }
@@ -33,11 +31,6 @@ export function createProxyMetrics(sources: MetricSources): MetricsRegistry {
         counts: connectBuckets,
         sum: connectSecondsSum,
       })),
-  );
-  registry.counterOf(
-    "switchback_proxy_header_rounds_total",
-    "Rounds that asked a port whether it expects a PROXY header, by answer.",
-    () => [...sources.asker.rounds()].map(([answer, rounds]) => [{ answer }, rounds]),
   );
   addStateGauges(registry, sources);
   return registry;

@@ -62,7 +62,6 @@ test("the page shows what a port does with a header; metrics count the rounds", 
   t.after(() => proxy.stop());
   const [answer] = await soon(answersOf(proxy, 1), "an answer");
   assert.deepEqual(answer, { target: "edge", port: 80, answer: "refuses-header", count: 1 });
-  assert.match(await page(proxy, "/metrics"), /^switchback_proxy_header_rounds_total\{answer="refuses-header"\} 1$/m);
   publish();
   assert.equal(await page(proxy, PROXY_PAGE), '{"listening":[],"answers":[]}\n');
 });
@@ -83,7 +82,10 @@ test("the proxy does not ask its own listeners and front Services", async (t) =>
   ]);
   const proxy = await runProxy(CONFIG, { log: silentLogger, targetsReader, interfaceAddresses: ["::1"] });
   t.after(() => proxy.stop());
-  await soon(answersOf(proxy, 2), "both answers");
-  assert.match(await page(proxy, "/metrics"), /^switchback_proxy_header_rounds_total\{answer="unknown"\} 2$/m);
+  const answers = await soon(answersOf(proxy, 2), "both answers");
+  assert.deepEqual(
+    answers.map(({ answer }) => answer),
+    ["unknown", "unknown"],
+  );
   assert.match(await page(proxy, "/metrics"), /^switchback_proxy_connections_total\{target="a"\} 0$/m);
 });

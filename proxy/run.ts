@@ -198,7 +198,7 @@ async function startHealth(
     ...probes,
     address,
     port: healthPort,
-    registry: createProxyMetrics({ engine, upstreams: () => upstreams.states(), asker, draining, maxConnections }),
+    registry: createProxyMetrics({ engine, upstreams: () => upstreams.states(), draining, maxConnections }),
     pages: {
       // The controller reads this page before it publishes names that resolve to this proxy.
       [PROXY_PAGE]: {

@@ -1,15 +1,15 @@
 import { gunzipSync } from "node:zlib";
 import { CA_SECRET, TLS_SECRET } from "#certs/objects.ts";
+import { STATE_KEY } from "#extras/publishers/publisher-state.ts";
 import { shortHash } from "#hostmap/hash.ts";
 import { HostsParser, renderHosts } from "#hostmap/hosts-text.ts";
-import { HOLD_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
+import { HOLD_KEY, MAP_LOST_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import type { RemovalHold } from "#hostmap/published-names.ts";
 import type { TargetAddress } from "#hostmap/types.ts";
-import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import { GZIP_KEY, MAP_NAME, type MapObject, mapAnnotations, TEXT_KEY } from "#lib/documents/map-format.ts";
 import { STATUS_SECRET } from "#lib/documents/status-page.ts";
 import * as format from "#lib/documents/targets-format.ts";
-import { TARGETS_KEY, TARGETS_NAME } from "#lib/documents/targets-name.ts";
+import { TARGETS_KEY, TARGETS_NAME } from "#lib/documents/targets-format.ts";
 
 // What the tests know of the objects in which the product keeps its state: their names, keys and formats. If a format
 // changes, the tests that read or write it stay as they are. Functions that read take all ConfigMaps of Switchback's
@@ -26,14 +26,16 @@ export const OBJECTS = {
   serving: TLS_SECRET,
   statusKey: STATUS_SECRET,
   lease: "switchback-controller",
+  /** The key of a publisher's state in its ConfigMap. */
+  publisherState: STATE_KEY,
 } as const;
 
 /** The ConfigMaps that the controller writes, in the order of its Role. It deletes none. */
 export const WRITTEN: readonly string[] = [MAP_NAME, TARGETS_NAME];
 
 /**
- * Reads the map: the addresses and the namespace of each name, and the removal that is held. The revision is missing
- * while the map is missing or broken.
+ * Reads the map: the addresses and the namespace of each name, the removal that is held, and when the map was lost.
+ * The revision is missing while the map is missing or broken.
  */
 export function publishedIn(configMaps: readonly object[]) {
   const { metadata, data, binaryData } = mapIn(configMaps) ?? {};
@@ -41,19 +43,15 @@ export function publishedIn(configMaps: readonly object[]) {
   const text = zipped === undefined ? data?.[TEXT_KEY] : gunzipSync(Buffer.from(zipped, "base64")).toString();
   const parser = new HostsParser();
   for (const line of text?.split("\n") ?? []) parser.read(line);
-  const { [HOLD_KEY]: hold, [MAP_REVISION_KEY]: revision } = metadata?.annotations ?? {};
+  const { [HOLD_KEY]: hold, [MAP_LOST_KEY]: lost, [MAP_REVISION_KEY]: revision } = metadata?.annotations ?? {};
   const lines = [...parser.lines.values()];
   return {
     revision: text !== undefined && shortHash(text) === revision ? revision : undefined,
     hosts: new Map(lines.map(({ name, addresses }) => [name, addresses])),
     holders: new Map(lines.flatMap(({ name, holder }) => (holder === undefined ? [] : [[name, holder]]))),
+    lost,
     hold: hold === undefined ? undefined : (JSON.parse(hold) as RemovalHold),
   };
-}
-
-/** Returns the names of the map's ConfigMaps. */
-export function mapNamesIn(_configMaps: readonly object[]): readonly string[] {
-  return [MAP_NAME];
 }
 
 /** Returns the published lines in the form of hosts(5), without comments. */
@@ -95,24 +93,20 @@ function portAt(index: number) {
   return { port: 443, listenPort: 15_000 + index, upstreamPort: 443, protocol: "v1" as const };
 }
 
-/** Edits the lines of a small map by hand. Without a text, all data goes. Readers refuse the result as `EDITED`. */
-export function edited(
-  _configMaps: readonly object[],
-  text: string | undefined,
-): { name: string; data: object | null; annotations?: object } {
+/** The map after an edit by hand. Without a text, all data goes. Readers refuse the result as `EDITED`. */
+export function edited(text: string | undefined): { name: string; data: object | null; annotations?: object } {
   return { name: MAP_NAME, data: text === undefined ? null : { [TEXT_KEY]: text } };
 }
 export const EDITED = "map-malformed";
 
-/** Edits a small map by hand such that readers take it for one that a leader wrote. */
-export function forged(configMaps: readonly object[], text: string): ReturnType<typeof edited>[] {
-  return [{ ...edited(configMaps, text), annotations: { [MAP_REVISION_KEY]: shortHash(text) } }];
+/** The map after an edit by hand, such that readers take it for one that a leader wrote. */
+export function forged(text: string): ReturnType<typeof edited> {
+  return { ...edited(text), annotations: { [MAP_REVISION_KEY]: shortHash(text) } };
 }
 
 /** Returns ConfigMaps that look like the map's, and that the leader leaves alone. */
 export function strays(text: string) {
-  const stray = (name: string) => configMap(name, { [TEXT_KEY]: text });
-  return { foreign: [stray("stranger"), stray(`${MAP_NAME}-0`)] };
+  return ["stranger", `${MAP_NAME}-0`].map((name) => configMap(name, { [TEXT_KEY]: text }));
 }
 
 /** Reads what the proxies relay. Throws if it is missing or broken. */
@@ -122,19 +116,13 @@ export function targetsIn(configMaps: readonly object[]): format.PublishedTarget
   return parsed;
 }
 
-/** A port that the proxies ask, with the answer that decides. */
-export interface HeaderQuestion extends Omit<format.HeaderQuestion, "answer"> {
-  readonly known?: { readonly answer: HeaderAnswer } | undefined;
-}
+/** A port that the proxies ask. */
+export type HeaderQuestion = format.HeaderQuestion;
 
-/** Reads what the proxies ask. */
+/** Reads what the proxies ask, with the answers that decide. */
 export function questionsIn(configMaps: readonly object[]): readonly HeaderQuestion[] {
   const parsed = format.parseTargets(dataIn(configMaps, TARGETS_NAME)[TARGETS_KEY] ?? "");
-  if ("code" in parsed) return [];
-  return format.questionsOfPublished(parsed).map(({ answer, ...question }) => ({
-    ...question,
-    ...(answer && { known: { answer } }),
-  }));
+  return "code" in parsed ? [] : format.questionsOfPublished(parsed);
 }
 
 /** Returns the ConfigMap of what the proxies relay and ask. */
@@ -142,9 +130,7 @@ export function targetsObject(targets: readonly format.PublishedTarget[], questi
   const all = new Map(targets.map((target) => [target.name, target]));
   for (const [name, asked] of Map.groupBy(questions, ({ target }) => target)) {
     const [{ namespace = "", upstream = "", upstreamIPs } = {}] = asked;
-    const ask = asked.map(({ port, speaks, name: host, upstreamPort, known }) => {
-      return { port, speaks, name: host, upstreamPort, ...(known && { answer: known.answer }) };
-    });
+    const ask = asked.map(({ target: _target, namespace: _namespace, upstream: _upstream, ...question }) => question);
     const added = { name, upstream, ...(upstreamIPs && { upstreamIPs }), ports: [], clusterIPs: [] };
     all.set(name, { ...(all.get(name) ?? added), ...(namespace && { namespace }), ask });
   }

@@ -1,7 +1,7 @@
 import * as v from "valibot";
-import { SwitchbackError } from "#lib/errors/errors.ts";
 import { object } from "#lib/errors/schemas.ts";
 import { attempt } from "#lib/errors/validation.ts";
+import type { Operation } from "./json-patch.ts";
 
 /** The part of an AdmissionReview request that the webhook reads. */
 export interface AdmissionRequest {
@@ -12,15 +12,21 @@ export interface AdmissionRequest {
   readonly namespace?: string | undefined;
   /** The object as the API server would store it; not validated here. */
   readonly object?: unknown;
+  /** Why this is no review. Then every other field is empty, except a uid that can be read. */
+  readonly flaw?: string;
 }
 
+const EMPTY: AdmissionRequest = { uid: "", kind: { group: "", kind: "" }, operation: "" };
+
+// The API server sends a UUID. The answer echoes it, so its length is limited.
+const uid = v.pipe(v.string(), v.minLength(1), v.maxLength(128));
+const identified = object({ request: object({ uid }) });
 // k8s.io/api/admission/v1 types.go. Unknown fields are ignored: later API servers may send more.
 const reviewSchema = object({
   apiVersion: v.literal("admission.k8s.io/v1"),
   kind: v.literal("AdmissionReview"),
   request: object({
-    // The API server sends a UUID. The answer echoes it, so its length is limited.
-    uid: v.pipe(v.string(), v.minLength(1), v.maxLength(128)),
+    uid,
     kind: object({ group: v.string(), kind: v.string() }),
     operation: v.string(),
     subResource: v.optional(v.string()),
@@ -39,38 +45,23 @@ const UNCOUNTED_BYTES = 64 * 1024;
 const MAX_VALUES = 20_000;
 
 /**
- * Decodes the body of a POST. Throws `input-invalid` with a sentence that names the field and quotes none of its
- * content.
+ * Decodes the body of a POST. It never throws: a body that is no review is answered, too. The flaw names the field and
+ * quotes none of its content.
  */
 export function decodeReview(body: Buffer): AdmissionRequest {
-  if (body.length === 0) throw new SwitchbackError("input-invalid", "the body is empty");
-  if (body.length > UNCOUNTED_BYTES && hasTooManyValues(body)) {
-    throw new SwitchbackError("input-invalid", `the body has more than ${MAX_VALUES} values, and no pod has that many`);
+  if (body.length > UNCOUNTED_BYTES && hasTooManyValues(body))
+    return { ...EMPTY, flaw: `the body has more than ${MAX_VALUES} values, and no pod has that many` };
+  let json: unknown;
+  try {
+    json = JSON.parse(body.toString("utf8"));
+  } catch {
+    // V8's message quotes the text around the error, which is the pod's content.
+    return { ...EMPTY, flaw: "the body is not JSON, or it is incomplete" };
   }
-  const { value, flaw } = attempt(reviewSchema, parseJson(body));
+  const { value, flaw } = attempt(reviewSchema, json);
   if (flaw === undefined) return value.request;
-  const field = flaw.path.join(".") || "the body";
-  throw new SwitchbackError("input-invalid", `not an AdmissionReview v1: ${field}: ${flaw.message}`);
-}
-
-/** The answer to the API server. */
-interface AdmissionAnswer {
-  /** JSONPatch in base64. */
-  readonly patch?: string | undefined;
-  /** Shown to the user who created the pod; at most 120 characters each, as Kubernetes recommends. */
-  readonly warnings: readonly string[];
-}
-
-/**
- * Encodes the body of the answer, in ASCII. It is always `allowed`: the webhook must never block a pod.
- * The JSON around the patch is concatenated, because the patch is base64 already and JSON.stringify would scan it
- * for every pod.
- */
-export function encodeAnswer(uid: string, { patch, warnings }: AdmissionAnswer): string {
-  const patched = patch === undefined ? "" : `,"patchType":"JSONPatch","patch":"${patch}"`;
-  const warned = warnings.length === 0 ? "" : `,"warnings":${ascii(warnings)}`;
-  const response = `{"uid":${ascii(uid)},"allowed":true${warned}${patched}}`;
-  return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":${response}}`;
+  const known = attempt(identified, json).value?.request;
+  return { ...EMPTY, ...known, flaw: `${flaw.path.join(".") || "the body"}: ${flaw.message}` };
 }
 
 /**
@@ -79,7 +70,7 @@ export function encodeAnswer(uid: string, { patch, warnings }: AdmissionAnswer):
  */
 function hasTooManyValues(body: Buffer): boolean {
   let count = 1;
-  for (const byte of [COMMA, OPEN_LIST, OPEN_MAP]) {
+  for (const byte of [",", "[", "{"]) {
     for (let at = body.indexOf(byte); at !== -1; at = body.indexOf(byte, at + 1)) {
       count += 1;
       if (count > MAX_VALUES) return true;
@@ -88,26 +79,21 @@ function hasTooManyValues(body: Buffer): boolean {
   return false;
 }
 
-const COMMA = 0x2c;
-const OPEN_LIST = 0x5b;
-const OPEN_MAP = 0x7b;
-
-function parseJson(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString("utf8"));
-  } catch {
-    // V8's message quotes the text around the error, which is the pod's content.
-    throw new SwitchbackError("input-invalid", "the body is not JSON, or it is incomplete");
-  }
+/** The answer to the API server. */
+interface AdmissionAnswer {
+  readonly patch?: readonly Operation[] | undefined;
+  /** Shown to the user who created the pod; at most 120 characters each, as Kubernetes recommends. */
+  readonly warnings?: readonly string[];
 }
 
-function ascii(value: string | readonly string[]): string {
-  if (typeof value === "string" && PLAIN.test(value)) return `"${value}"`;
-  return JSON.stringify(value).replace(
-    /[\u007f-\uffff]/g,
-    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
+/**
+ * Encodes the body of the answer. It is always `allowed`: the webhook must never block a pod. The API server refuses a
+ * patch without its type, and a type without a patch (VerifyAdmissionResponse in
+ * k8s.io/apiserver/pkg/admission/plugin/webhook/request).
+ */
+export function encodeAnswer(uid: string, { patch, warnings = [] }: AdmissionAnswer = {}): string {
+  const patched = patch && { patchType: "JSONPatch", patch: Buffer.from(JSON.stringify(patch)).toString("base64") };
+  const warned = warnings.length > 0 && { warnings };
+  const response = { uid, allowed: true, ...warned, ...patched };
+  return JSON.stringify({ apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", response });
 }
-
-/** A UUID, as the API server sends it, needs no escapes. */
-const PLAIN = /^[\w-]+$/;

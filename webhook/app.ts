@@ -1,131 +1,140 @@
-import express, { type ErrorRequestHandler, type Express, type RequestHandler, type Response } from "express";
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import { type Request, type Response, Router } from "express";
 import { BY_HOSTS } from "#hostmap/delivery.ts";
-import { describeError, hasCode } from "#lib/errors/errors.ts";
+import { describeError } from "#lib/errors/errors.ts";
 import { steadyNow } from "#lib/kube/time.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
-import { type AnswerOptions, answerReview, type Path } from "./admission-response.ts";
-import { type AdmissionRequest, decodeReview, encodeAnswer } from "./admission-review.ts";
-import type { Delivery } from "./delivery.ts";
-import { type BodyReader, createBodyReader, type Refusal } from "./request-body.ts";
+import { type AnswerOptions, answerReview } from "./admission-response.ts";
+import { decodeReview, encodeAnswer } from "./admission-review.ts";
+import { BY_DNS, type OptIn } from "./injection-decision.ts";
 
 export interface AppOptions extends Omit<AnswerOptions, "throttle"> {
   /** Larger bodies are refused with 413. */
   readonly maxBodyBytes: number;
 }
 
+/** A request as the router and the reader of its body complete it. */
+interface Posted extends IncomingMessage {
+  readonly params: { readonly via?: string };
+  body: Buffer;
+}
+
+/** Handles a request with Node's own methods: those of Express' app do not exist here. */
+type Handler = (req: Posted, res: ServerResponse, next: () => void) => void;
+/** `error`: the fault of the webhook that is the reason. */
+type Refuse = (res: ServerResponse, status: number, text: string, error?: unknown) => void;
+
 /** Within this time, one line is logged for each namespace and reason. */
 const LOG_PERIOD_MS = 60_000;
+/**
+ * Maximum bytes of all unfinished bodies together, or twice the limit of one body if that is more. The bodies of 600
+ * ordinary pods take 6 MB.
+ */
+const BUDGET_BYTES = 8 * 1024 * 1024;
+/** Memory of a chunk in addition to its bytes. It is counted, because a client may send them one by one. */
+const CHUNK_BYTES = 256;
 
 /**
- * A path states what opted the pod in. It may end with the value of the label `switchback.dev/via` of the pod's
- * namespace, if that is not the install's default.
+ * Serves three routes. POST /mutate/namespace and /mutate/pod take admission reviews. The path states what opted the
+ * pod in. It may end with the value of the label `switchback.dev/via` of the pod's namespace, if that is not the
+ * install's default. A body always gets `allowed: true`, even if it is no review, and after an internal error. POST
+ * /reachable takes the same reviews, decides nothing, and counts nothing: the controller asks it whether the API server
+ * reaches the webhook. Other requests get 4xx and a sentence.
+ *
+ * It is Express' router without Express' app. The app replaces the prototype of each request and response, and V8 then
+ * runs all of node:http on them slower: a tenth of an admission.
  */
-function pathsOf(deliveries: readonly Delivery[]): readonly (readonly [path: string, about: Path])[] {
-  const names = [BY_HOSTS, ...deliveries.map(({ name }) => name)];
-  return (["namespace", "pod"] as const).flatMap((optIn) => [
-    [`/mutate/${optIn}`, { optIn }] as const,
-    ...names.map((delivery) => [`/mutate/${optIn}/${delivery}`, { optIn, delivery }] as const),
-  ]);
-}
-
-/**
- * Serves POST /mutate/namespace, /mutate/pod and the paths below them. It handles only the transport. A request that
- * is not a review gets 4xx and a sentence. A review always gets `allowed: true`, even after an internal error. POST
- * /reachable takes the same reviews, decides nothing, and counts nothing. The controller uses it to find out whether
- * the API server reaches the webhook.
- */
-export function createApp(appOptions: AppOptions): Express {
+export function createApp(appOptions: AppOptions): RequestListener {
   const options = { ...appOptions, throttle: new LogThrottle(LOG_PERIOD_MS, steadyNow) };
-  const app = express();
-  app.disable("x-powered-by");
-  app.disable("etag");
-  const read = createBodyReader(options.maxBodyBytes);
-  for (const [path, about] of pathsOf(options.delivery?.deliveries ?? [])) {
-    app.post(
-      path,
-      answerWith((request, receivedAt) => answerReview(request, about, options, receivedAt), read, options),
-    );
-  }
-  app.post(
-    "/reachable",
-    answerWith(({ uid }) => encodeAnswer(uid, { warnings: [] }), read, options),
-  );
-  app.use(notFound);
-  app.use(onError(options));
-  return app;
+  const { metrics, log, throttle } = options;
+  const refuse: Refuse = (res, status, text, error) => {
+    metrics.refused(status);
+    const heldBack = throttle.pass(`refused ${text}`);
+    if (heldBack !== undefined) {
+      if (error === undefined) log.warn({ code: "request-refused", status, reason: text, heldBack }, "request refused");
+      else log.error({ code: "internal-error", error: describeError(error), heldBack }, "request failed");
+    }
+    // The client may have disconnected.
+    if (!res.headersSent && !res.destroyed) res.writeHead(status, { "content-type": "text/plain" }).end(`${text}\n`);
+  };
+  const vias = [undefined, BY_HOSTS, ...(options.via?.podDns === undefined ? [] : [BY_DNS])];
+  const readBody = bodyReader(options.maxBodyBytes, refuse);
+  const mutate = (optIn: OptIn): Handler => {
+    return ({ params: { via }, body }, res, next) => {
+      const receivedAt = performance.now();
+      if (vias.includes(via)) send(res, answerReview(decodeReview(body), { optIn, via }, options, receivedAt));
+      else next();
+    };
+  };
+  const router = Router();
+  router.post("/mutate/namespace{/:via}", readBody, mutate("namespace"));
+  router.post("/mutate/pod{/:via}", readBody, mutate("pod"));
+  const reachable: Handler = ({ body }, res) => send(res, encodeAnswer(decodeReview(body).uid));
+  router.post("/reachable", readBody, reachable);
+  return (req, res) =>
+    router(req as Request, res as Response, (error) => {
+      if (error === undefined) return refuse(res, 404, "POST /mutate/namespace or /mutate/pod");
+      // The router's text quotes a path that it cannot decode.
+      if (Object(error).status === 400) return refuse(res, 400, "bad request");
+      refuse(res, 500, "internal error", error);
+    });
 }
 
-function answerWith(
-  answerTo: (request: AdmissionRequest, receivedAt: number) => string,
-  read: BodyReader,
-  options: AnswerOptions,
-): RequestHandler {
-  const answer = (body: Buffer | Refusal, res: Response): void => {
-    const receivedAt = performance.now();
-    const request = Buffer.isBuffer(body) ? decode(body) : body;
-    if ("status" in request) {
-      refuse(request, res, options);
-      return;
-    }
-    const text = answerTo(request, receivedAt);
-    res.writeHead(200, { "content-type": "application/json", "content-length": text.length });
-    // The answer is ASCII. Writing it as UTF-8 would scan every byte of the patch once more.
-    res.end(text, "latin1");
+function send(res: ServerResponse, text: string): void {
+  res.writeHead(200, { "content-type": "application/json", "content-length": Buffer.byteLength(text) }).end(text);
+}
+
+/**
+ * Reads bodies of at most `maxBytes` into `req.body`. It limits the total of those that are not complete, unlike
+ * express.raw: any client that reaches the port could otherwise exhaust the memory. Beyond it, the connection of the
+ * oldest one is closed. An API server sends a body at once, so it is not the oldest.
+ */
+function bodyReader(maxBytes: number, refuse: Refuse): Handler {
+  const budgetBytes = Math.max(2 * maxBytes, BUDGET_BYTES);
+  /** The bytes of each unfinished body, oldest first. */
+  const held = new Map<Posted, number>();
+  let total = 0;
+  const release = (req: Posted): void => {
+    total -= held.get(req) ?? 0;
+    held.delete(req);
   };
   return (req, res, next) => {
-    read(req, (body) => {
-      try {
-        answer(body, res);
-      } catch (error) {
-        // Express catches what a handler throws, but not what is thrown later.
-        next(error);
+    const refusal = refusalOf(req, maxBytes);
+    if (refusal !== undefined) return refuse(res, ...refusal);
+    const chunks: Buffer[] = [];
+    const append = (chunk: Buffer): void => {
+      chunks.push(chunk);
+      const bytes = chunk.length + CHUNK_BYTES;
+      held.set(req, (held.get(req) ?? 0) + bytes);
+      total += bytes;
+      for (const oldest of held.keys()) {
+        if (total <= budgetBytes) break;
+        release(oldest);
+        oldest.destroy();
       }
-    });
+    };
+    const end = (): void => {
+      release(req);
+      req.body = Buffer.concat(chunks);
+      next();
+    };
+    req
+      .on("data", append)
+      .on("end", end)
+      .on("close", () => release(req));
   };
 }
 
-function decode(body: Buffer): AdmissionRequest | Refusal {
-  try {
-    return decodeReview(body);
-  } catch (error) {
-    if (hasCode(error, "input-invalid")) return { status: 400, text: error.message };
-    throw error;
-  }
-}
-
-const notFound: RequestHandler = (_req, res) => {
-  res.status(404).type("text/plain").send("POST /mutate/namespace or /mutate/pod\n");
-};
-
-function refuse({ status, text }: Refusal, res: Response, { metrics, log, throttle }: AnswerOptions): void {
-  metrics.refused(status);
-  const suppressed = throttle.pass(`refused ${text}`);
-  if (suppressed !== undefined)
-    log.warn({ code: "request-refused", status, reason: text, heldBack: suppressed }, "request refused");
-  // The client may have disconnected.
-  if (!res.destroyed) res.status(status).type("text/plain").send(`${text}\n`);
-}
-
-/** Answers errors of Express (a path that does not decode) and of the webhook. They never end the process. */
-function onError({ metrics, log, throttle }: AnswerOptions): ErrorRequestHandler {
-  return (error: unknown, _req, res, _next) => {
-    const status = clientStatus(error) ?? 500;
-    metrics.refused(status);
-    const suppressed = throttle.pass(`error ${status}`);
-    if (suppressed !== undefined)
-      log.error(
-        { code: "internal-error", status, error: describeError(error), heldBack: suppressed },
-        "request failed",
-      );
-    if (res.headersSent || res.destroyed) return;
-    res
-      .status(status)
-      .type("text/plain")
-      .send(status === 500 ? "internal error\n" : "bad request\n");
-  };
-}
-
-function clientStatus(error: unknown): number | undefined {
-  const status = (error as { status?: unknown } | null)?.status;
-  return typeof status === "number" && status >= 400 && status < 500 ? status : undefined;
+/**
+ * The status and the reason for which a request is refused by its headers alone. API servers send the length of each
+ * body (client-go, rest.Request).
+ */
+function refusalOf({ headers }: IncomingMessage, maxBytes: number): [status: number, text: string] | undefined {
+  const length = headers["content-length"];
+  if (!/^application\/json *(;|$)/i.test(headers["content-type"] ?? ""))
+    return [415, "the body must be application/json"];
+  if ((headers["content-encoding"] ?? "identity") !== "identity") return [415, "the body must not be compressed"];
+  if (length === undefined) return [411, "the request has no content-length"];
+  if (Number(length) > maxBytes) return [413, `the body is larger than ${maxBytes} bytes (webhook.maxBodyBytes)`];
+  return undefined;
 }

@@ -32,13 +32,17 @@ export function queueHandshakes(server: Server, timeoutMs: number, { onHello, on
   // node:https adds its listener first, when the server is created. Other listeners stay.
   const [startTls] = server.listeners("connection") as ((socket: Socket) => void)[];
   if (startTls !== undefined) server.removeListener("connection", startTls);
-  const waiting = new WaitingSockets();
+  /** Connections whose ClientHello has arrived, oldest first. */
+  const waiting = new Set<Socket>();
   const deadlines = new WeakMap<Socket, NodeJS.Timeout>();
   let scheduled = false;
+  let takesNewest = false;
   const startNext = (): void => {
     scheduled = false;
-    const socket = waiting.takeNext();
+    takesNewest = !takesNewest;
+    const socket = nextOf(waiting, takesNewest);
     if (socket === undefined) return;
+    waiting.delete(socket);
     clearTimeout(deadlines.get(socket));
     onStart(socket);
     startTls?.call(server, socket);
@@ -68,7 +72,7 @@ export function queueHandshakes(server: Server, timeoutMs: number, { onHello, on
     socket.on("error", () => {});
     socket.on("data", append).once("close", () => {
       clearTimeout(deadline);
-      waiting.remove(socket);
+      waiting.delete(socket);
     });
   });
 }
@@ -87,34 +91,9 @@ function helloBytes(received: Buffer): number | undefined {
   return isHello && messageBytes <= recordBytes && recordBytes <= MAX_RECORD ? RECORD_HEAD + recordBytes : undefined;
 }
 
-/** Connections whose ClientHello has arrived, by source. */
-class WaitingSockets {
-  readonly #sources = new Map<string, Socket[]>();
-  #takesNewest = false;
-
-  add(socket: Socket): void {
-    const source = socket.remoteAddress ?? "";
-    const sockets = this.#sources.get(source);
-    if (sockets === undefined) this.#sources.set(source, [socket]);
-    else sockets.push(socket);
-  }
-
-  remove(socket: Socket): void {
-    for (const [source, sockets] of this.#sources) {
-      const at = sockets.indexOf(socket);
-      if (at === -1) continue;
-      sockets.splice(at, 1);
-      if (sockets.length === 0) this.#sources.delete(source);
-    }
-  }
-
-  takeNext(): Socket | undefined {
-    let fewest: Socket[] | undefined;
-    for (const sockets of this.#sources.values())
-      if (fewest === undefined || sockets.length <= fewest.length) fewest = sockets;
-    this.#takesNewest = !this.#takesNewest;
-    const next = fewest?.at(this.#takesNewest ? -1 : 0);
-    if (next !== undefined) this.remove(next);
-    return next;
-  }
+/** The next of the connections that wait: the oldest or the newest one of the source with the fewest. */
+function nextOf(waiting: Iterable<Socket>, isNewest: boolean): Socket | undefined {
+  const sources = [...Map.groupBy(waiting, ({ remoteAddress }) => remoteAddress).values()];
+  const [fewest] = sources.sort((one, other) => one.length - other.length);
+  return fewest?.at(isNewest ? -1 : 0);
 }

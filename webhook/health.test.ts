@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
-import { fakeDelivery } from "#test/fakes/delivery.ts";
 import { renderLoadedPage, type WebhookState, webhookReadiness } from "./health.ts";
 import { createInjectionCache } from "./injection-cache.ts";
 
@@ -12,7 +11,7 @@ const notAfter = Date.parse("2030-01-01T00:00:00Z");
 
 function state(more: Partial<WebhookState> = {}): WebhookState {
   const serving = () => ({ notAfter, problem: undefined }) as ReturnType<WebhookState["serving"]>;
-  return { map, mapProblem: undefined, serving, draining: false, deliveries: [], ...more };
+  return { map, mapProblem: undefined, serving, draining: false, ...more };
 }
 
 const GOOD = ["[+] certificate: expires 2030-01-01T00:00:00.000Z", "[+] map: revision r1, 2 names", "[+] not stopping"];
@@ -35,12 +34,6 @@ for (const [what, more, ok, changed] of [
     assert.deepEqual(webhookReadiness(state(more)), { ok, text });
   });
 }
-
-test("a delivery may add a line, and never makes a webhook unready", () => {
-  const deliveries = ["dns: not used", undefined].map((line) => fakeDelivery({ readinessLine: () => line }));
-  const text = [...GOOD, "[+] dns: not used"].join("\n");
-  assert.deepEqual(webhookReadiness(state({ deliveries })), { ok: true, text });
-});
 
 test("the page of the loaded map has its revision, the limit of names per pod, and its number of names", () => {
   const page = (more: Partial<WebhookState>) => JSON.parse(renderLoadedPage(state(more)).body);

@@ -1,8 +1,6 @@
 import type { ServingStatus } from "#certs/serving.ts";
 import type { Reason } from "#hostmap/types.ts";
-import { renderLoaded } from "#lib/documents/webhook-loaded-page.ts";
 import type { Health, Page } from "#lib/http/listen.ts";
-import type { Delivery } from "./delivery.ts";
 import type { InjectionCache } from "./injection-cache.ts";
 
 export interface LoadedMap {
@@ -15,14 +13,12 @@ export interface LoadedMap {
 export interface WebhookState extends LoadedMap {
   serving: () => ServingStatus;
   draining: boolean;
-  deliveries: readonly Delivery[];
 }
 
 /**
  * Ready once a serving certificate and a map are loaded, until the pod has to stop. The text has one line per
  * condition, like the API server's `/readyz?verbose`. A problem with a newer certificate or map is only reported,
- * because the last good one stays in use. A problem with a delivery is also only reported, because its pods then get
- * hostAliases.
+ * because the last good one stays in use.
  */
 export function webhookReadiness(state: Readonly<WebhookState>): Health {
   const { map, mapProblem, draining } = state;
@@ -34,10 +30,6 @@ export function webhookReadiness(state: Readonly<WebhookState>): Health {
     },
     { ok: map !== undefined, text: line("map", map && `revision ${map.revision}, ${map.names} names`, mapProblem) },
     { ok: !draining, text: draining ? "stopping" : "not stopping" },
-    ...state.deliveries.flatMap((delivery) => {
-      const text = delivery.readinessLine();
-      return text === undefined ? [] : [{ ok: true, text }];
-    }),
   ];
   return {
     ok: checks.every(({ ok }) => ok),
@@ -45,9 +37,13 @@ export function webhookReadiness(state: Readonly<WebhookState>): Health {
   };
 }
 
-/** Renders the page of `lib/documents/webhook-loaded-page.ts`. */
+/** The page, for people and tests, that says which map this replica uses. `revision` is null before the first map. */
+export const LOADED_PATH = "/loaded";
+
 export function renderLoadedPage({ map }: Readonly<WebhookState>): Page {
-  return renderLoaded({ mapRevision: map?.revision, maxNames: map?.select(undefined).cap ?? 0 }, map?.names ?? 0);
+  const maxNames = map?.select(undefined).cap ?? 0;
+  const body = JSON.stringify({ revision: map?.revision ?? null, names: map?.names ?? 0, maxNames });
+  return { contentType: "application/json", body: `${body}\n` };
 }
 
 function line(subject: string, loaded: string | undefined | 0, problem: Reason | undefined): string {

@@ -1,14 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { HostAlias } from "#hostmap/types.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
-import { fakeDelivery } from "#test/fakes/delivery.ts";
 import type { AdmissionRequest } from "./admission-review.ts";
 import { readPod } from "./admitted-pod.ts";
 import { createInjectionCache } from "./injection-cache.ts";
-import { decideInjection, type OptIn } from "./injection-decision.ts";
+import { type Decision, decideInjection, type OptIn, type PodDns } from "./injection-decision.ts";
 
 const NAMES = ["a.example.com", "b.example.com"];
-const map = createInjectionCache(publishedMapOf("r", new Map(NAMES.map((name) => [name, ["198.51.100.9"]]))), 500);
+const IP = "198.51.100.9";
+const map = createInjectionCache(publishedMapOf("r", new Map(NAMES.map((name) => [name, [IP]]))), 500);
 const INJECT = "switchback.dev/inject";
 
 /** The creation of a pod with these labels and annotations. */
@@ -17,130 +18,74 @@ function creation(more: Partial<AdmissionRequest> = {}, metadata: object = {}, s
   return { uid: "u", kind: { group: "", kind: "Pod" }, operation: "CREATE", object, ...more };
 }
 
-const labelled = (value: string) => creation({}, { labels: { [INJECT]: value } });
-const mirror = { annotations: { "kubernetes.io/config.mirror": "" } };
-const DISABLED = ["pod-disabled", `the pod's label ${INJECT} is disabled, and the pod's label wins`, false] as const;
-const NOT_A_POD = [
-  "not-a-pod",
-  "the review is not about a Pod: check the rules of the MutatingWebhookConfiguration",
-  true,
-] as const;
-const NOT_CREATE = ["not-create", "hostAliases can only be set while a pod is created", false] as const;
-const NOT_OPTED_IN = [
-  "not-opted-in",
-  `the pod's label ${INJECT} is not enabled, and its namespace did not opt in`,
-  false,
-] as const;
-const MIRROR = [
-  "mirror-pod",
-  "the pod mirrors a static pod, whose hostAliases come from its file on the node",
-  false,
-] as const;
+const operations = ({ patch = [] }: Decision) => patch.map((each) => ({ value: undefined, ...each }));
+/** The aliases that a pod without aliases gets. */
+const aliasesIn = (decision: Decision) =>
+  operations(decision).flatMap(({ path, value }) => (path === "/spec/hostAliases" ? (value as HostAlias[]) : []));
+/** The changes for pod DNS. */
+const changesIn = ({ patch = [] }: Decision) => patch.filter(({ path }) => path === ADD.path);
 
+const label = (value: string) => ({ labels: { [INJECT]: value } });
+const mirror = { annotations: { "kubernetes.io/config.mirror": "" } };
 const SKIPPED: ReadonlyArray<
-  readonly [what: string, request: AdmissionRequest, optIn: OptIn, expected: readonly [string, string, boolean]]
+  readonly [what: string, request: AdmissionRequest, optIn: OptIn, code: string, warn: boolean]
 > = [
-  ["another kind", creation({ kind: { group: "", kind: "Node" } }), "namespace", NOT_A_POD],
-  ["another group", creation({ kind: { group: "metrics.k8s.io", kind: "Pod" } }), "namespace", NOT_A_POD],
-  ["a subresource", creation({ subResource: "ephemeralcontainers" }), "namespace", NOT_A_POD],
-  ["an update", creation({ operation: "UPDATE" }), "namespace", NOT_CREATE],
-  ["an update of another kind", creation({ operation: "UPDATE", subResource: "status" }), "namespace", NOT_A_POD],
-  ["a mirror pod", creation({}, mirror), "namespace", MIRROR],
-  ["a mirror pod that opted in", creation({}, { ...mirror, labels: { [INJECT]: "enabled" } }), "pod", MIRROR],
-  ["a disabled pod", labelled("disabled"), "namespace", DISABLED],
-  ["a disabled pod, by the pod's path", labelled("disabled"), "pod", DISABLED],
-  ["a pod without the label", creation(), "pod", NOT_OPTED_IN],
-  ["a pod with another value of the label", labelled("true"), "pod", NOT_OPTED_IN],
+  ["another kind", creation({ kind: { group: "", kind: "Node" } }), "namespace", "not-a-pod", true],
+  ["another group", creation({ kind: { group: "metrics.k8s.io", kind: "Pod" } }), "namespace", "not-a-pod", true],
+  ["a subresource", creation({ subResource: "ephemeralcontainers" }), "namespace", "not-a-pod", true],
+  ["an update", creation({ operation: "UPDATE" }), "namespace", "not-create", false],
+  ["an update of a subresource", creation({ operation: "UPDATE", subResource: "x" }), "namespace", "not-a-pod", true],
+  ["a malformed update", creation({ operation: "UPDATE", object: 1 }), "namespace", "not-create", false],
+  ["a malformed pod", creation({ object: 1 }), "pod", "pod-malformed", true],
+  ["a mirror pod", creation({}, mirror), "namespace", "mirror-pod", false],
+  ["a mirror pod that opted in", creation({}, { ...mirror, ...label("enabled") }), "pod", "mirror-pod", false],
+  ["a disabled mirror pod", creation({}, { ...mirror, ...label("disabled") }), "namespace", "mirror-pod", false],
+  ["a disabled pod", creation({}, label("disabled")), "namespace", "pod-disabled", false],
+  ["a disabled pod, by the pod's path", creation({}, label("disabled")), "pod", "pod-disabled", false],
+  ["a pod without the label", creation(), "pod", "not-opted-in", false],
+  ["a pod with another value of the label", creation({}, label("true")), "pod", "not-opted-in", false],
 ];
-for (const [what, request, optIn, [code, text, warn]] of SKIPPED) {
+for (const [what, request, optIn, code, warn] of SKIPPED) {
   test(`${what} is not injected: ${code}`, () => {
-    assert.deepEqual(decideInjection(request, optIn, map), { inject: false, code, text, warn });
-    assert.equal(decideInjection(request, optIn, undefined).code, code, "also without a map");
+    for (const loaded of [map, undefined]) {
+      const decision = decideInjection(request, optIn, loaded);
+      const warned = decision.warnings.map((warning) => warning.code);
+      assert.deepEqual([decision.code, warned, decision.patch], [code, warn ? [code] : [], undefined]);
+    }
   });
 }
 
-test("without a map, a pod that should be injected is not, and its user is warned", () => {
-  assert.deepEqual(decideInjection(creation(), "namespace", undefined), {
-    inject: false,
-    code: "no-map",
-    text: "no hostname map is loaded yet, so this pod gets no names",
-    warn: true,
-  });
-});
-
-test("a pod is injected by its namespace or by its label; an empty subresource counts as none", () => {
-  const aliases = [{ ip: "198.51.100.9", hostnames: NAMES }];
-  for (const [request, optIn] of [
-    [creation(), "namespace"],
-    [labelled("true"), "namespace"],
-    [labelled("enabled"), "pod"],
-    [creation({ subResource: "" }), "namespace"],
-  ] as const) {
-    const decision = decideInjection(request, optIn, map);
-    assert.ok(decision.inject);
-    assert.deepEqual([decision.code, decision.injection.managed.aliases], ["injected", aliases]);
-    assert.deepEqual([decision.pod, decision.warnings], [readPod(request.object), []]);
-  }
-});
-
-test("a pod whose user maps every name, or that selects no name, gets only the annotations", () => {
-  const own = { hostAliases: [{ ip: "192.0.2.1", hostnames: NAMES }] };
-  const none = { annotations: { "switchback.dev/hosts": "c.example.com" } };
-  for (const request of [creation({}, {}, own), creation({}, none)]) {
-    const decision = decideInjection(request, "namespace", map);
-    assert.ok(decision.inject);
-    assert.deepEqual([decision.code, decision.injection.managed.aliases], ["nothing-chosen", []]);
-  }
-});
-
 const MALFORMED: ReadonlyArray<readonly [what: string, object: unknown, text: RegExp]> = [
-  ["no object", undefined, /^the pod cannot be read: the object: /],
-  ["no metadata", { spec: {} }, /: metadata: /],
-  ["no spec", { metadata: {} }, /: spec: /],
-  ["a name that is none", { metadata: { name: 5 }, spec: {} }, /: metadata\.name: /],
-  [
-    "labels that are a list",
-    { metadata: { labels: ["x"] }, spec: {} },
-    /: metadata\.labels: must be a map of strings$/,
-  ],
-  [
-    "annotations of numbers",
-    { metadata: { annotations: { a: "", b: 1 } }, spec: {} },
-    /: metadata\.annotations: must be a map of strings/,
-  ],
-  ["labels that are a text", { metadata: { labels: "x" }, spec: {} }, /: metadata\.labels: /],
-  ["an alias without an address", { metadata: {}, spec: { hostAliases: [{}] } }, /: spec\.hostAliases: /],
-  [
-    "hostnames of numbers",
-    { metadata: {}, spec: { hostAliases: [{ ip: "x", hostnames: [1] }] } },
-    /: spec\.hostAliases: /,
-  ],
+  ["no object", undefined, /^switchback: the pod cannot be read: the object: is missing$/],
+  ["no metadata", { spec: {} }, /: metadata: is missing$/],
+  ["a list as spec", { metadata: {}, spec: [] }, /: spec: must be a map, not a list$/],
+  ["annotations of numbers", { metadata: { annotations: { a: "", b: 1 } }, spec: {} }, /: metadata\.annotations: must/],
+  ["an alias without an address", { metadata: {}, spec: { hostAliases: [{}] } }, /: spec\.hostAliases: is missing$/],
 ];
 for (const [what, object, text] of MALFORMED) {
   test(`a pod with ${what} is not injected, and its user is warned without its content`, () => {
-    const decision = decideInjection(creation({ object }), "namespace", map);
-    assert.ok(!decision.inject);
-    assert.deepEqual([decision.code, decision.warn], ["pod-malformed", true]);
-    assert.match(decision.text, text);
+    const { code, warnings, patch } = decideInjection(creation({ object }), "namespace", map);
+    assert.deepEqual([code, patch], ["pod-malformed", undefined]);
+    assert.match(warnings.map((warning) => warning.text).join(), text);
   });
 }
 
-test("readPod reads null and missing fields as empty, and generateName for a pod without a name", () => {
-  const NOTHING = { labels: {}, annotations: {}, hasAnnotations: false, hasLabels: false, hostAliases: [] };
-  const EMPTY = { ...NOTHING, name: "*", isWindows: false };
+test("readPod reads null and missing fields as empty", () => {
+  const EMPTY = {
+    labels: {},
+    annotations: {},
+    hasAnnotations: false,
+    hasLabels: false,
+    hostAliases: [],
+    isWindows: false,
+  };
   assert.deepEqual(readPod({ metadata: {}, spec: {} }), EMPTY);
   assert.deepEqual(readPod({ metadata: { labels: null, annotations: null }, spec: { hostAliases: null } }), EMPTY);
-  assert.deepEqual(readPod({ metadata: { name: "", generateName: "web-", annotations: {} }, spec: {} }), {
-    ...EMPTY,
-    name: "web-*",
-    hasAnnotations: true,
-  });
+  assert.deepEqual(readPod({ metadata: { annotations: {} }, spec: {} }), { ...EMPTY, hasAnnotations: true });
   const hostAliases = [{ ip: "a", hostnames: ["b"] }, { ip: "c" }, { ip: "d", hostnames: null }];
-  const metadata = { name: "web", generateName: "x-", labels: { l: "1" }, annotations: { n: "2" } };
+  const metadata = { labels: { l: "1" }, annotations: { n: "2" } };
   assert.deepEqual(readPod({ metadata, spec: { hostAliases } }), {
-    name: "web",
-    labels: { l: "1" },
-    annotations: { n: "2" },
+    ...metadata,
     hasAnnotations: true,
     hasLabels: true,
     hostAliases: [
@@ -152,60 +97,77 @@ test("readPod reads null and missing fields as empty, and generateName for a pod
   });
 });
 
-const GIVEN = "switchback.dev/given";
-const given = creation({}, { annotations: { [GIVEN]: "all" } });
-const by = (fallback: string, ...deliveries: ReturnType<typeof fakeDelivery>[]) => ({ fallback, deliveries });
+const GIVEN = { userAliases: [], managed: { aliases: [], annotations: { given: "all" } } };
+const ADD = { op: "add", path: "/spec/given", value: "all" } as const;
+const REMOVE = { op: "remove", path: "/spec/given" } as const;
+const NOT_READY = { code: "dns-not-ready", text: "why" };
+const UNREADABLE = { code: "pod-malformed", text: "the pod cannot be read: spec.x" };
+const gives: PodDns = (_request, _pod, isWanted) =>
+  isWanted ? { changes: [ADD], given: { code: "given", injection: GIVEN } } : { changes: [REMOVE] };
 
-test("a pod gets the names by the delivery that the install selects", () => {
-  const decision = decideInjection(labelled("enabled"), "pod", map, by("dns", fakeDelivery()));
-  assert.ok(decision.inject);
-  assert.deepEqual([decision.code, decision.injection.managed.aliases], ["given", []]);
-  assert.deepEqual(decision.changes, [{ op: "add", path: "/spec/given", value: "all" }]);
-});
-
-test("the pod's own label selects the delivery before its namespace's, and that one before the install's", () => {
-  const codeOf = (pod: string | undefined, namespace: string | undefined, fallback: string) => {
-    const labels = pod === undefined ? {} : { "switchback.dev/via": pod };
-    const choice = { ...by(fallback, fakeDelivery()), namespace };
-    return decideInjection(creation({}, { labels }), "namespace", map, choice).code;
-  };
-  assert.equal(codeOf("dns", "hosts", "hosts"), "given");
-  assert.equal(codeOf("hosts", "dns", "dns"), "injected");
-  assert.equal(codeOf(undefined, "dns", "hosts"), "given");
-  assert.equal(codeOf(undefined, "hosts", "dns"), "injected");
-});
-
-test("a pod that changes from a delivery to hostAliases loses what the delivery gave it", () => {
-  const decision = decideInjection(given, "namespace", map, by("hosts", fakeDelivery()));
-  assert.ok(decision.inject);
-  assert.deepEqual([decision.code, decision.changes], ["injected", [{ op: "remove", path: "/spec/given" }]]);
-});
-
-test("a delivery that cannot give the names takes back its changes; the pod gets hostAliases and the reason", () => {
-  const reason = { code: "given-not-ready", text: "why" };
-  const delivery = fakeDelivery({}, { give: () => reason });
-  const decision = decideInjection(given, "namespace", map, by("dns", delivery));
-  assert.ok(decision.inject);
-  assert.deepEqual([decision.code, decision.warnings], ["injected", [reason]]);
-  assert.deepEqual(decision.changes, [{ op: "remove", path: "/spec/given" }]);
-});
-
-test("a delivery reads only pods that should get the names by it, or whose annotation says that they have them", () => {
-  const unread = fakeDelivery({ read: () => ({ code: "pod-malformed", text: "the pod cannot be read: spec.x" }) });
-  assert.equal(decideInjection(creation(), "namespace", map, by("hosts", unread)).code, "injected");
-  for (const [request, fallback] of [
-    [creation(), "dns"],
-    [given, "hosts"],
+test("the pod's label selects pod DNS or hostAliases, then its namespace's, then the install", () => {
+  for (const [pod, namespace, fallback, code] of [
+    ["dns", "hosts", "hosts", "given"],
+    ["hosts", "dns", "dns", "injected"],
+    [undefined, "dns", "hosts", "given"],
+    [undefined, "hosts", "dns", "injected"],
+    [undefined, undefined, "dns", "given"],
+    [undefined, undefined, "hosts", "injected"],
   ] as const) {
-    const text = "the pod cannot be read: spec.x";
-    const refused = { inject: false, code: "pod-malformed", text, warn: true };
-    assert.deepEqual(decideInjection(request, "namespace", map, by(fallback, unread)), refused);
+    const labels = pod === undefined ? {} : { "switchback.dev/via": pod };
+    const via = { fallback, namespace, podDns: gives };
+    const decision = decideInjection(creation({}, { labels }), "namespace", map, via);
+    const changes = code === "given" ? [ADD] : [REMOVE];
+    assert.deepEqual([decision.code, changesIn(decision), decision.warnings], [code, changes, []]);
+    assert.equal(JSON.stringify(decision.patch).includes('{"given":"all"}'), code === "given");
   }
 });
 
-test("of two deliveries, one gives the names and the other takes back its changes", () => {
-  const other = fakeDelivery({ name: "other", code: "other" });
-  const decision = decideInjection(given, "namespace", map, by("other", fakeDelivery(), other));
-  assert.ok(decision.inject);
-  assert.deepEqual([decision.code, decision.changes.map(({ op }) => op)], ["other", ["remove", "add"]]);
+test("a label that asks for pod DNS where the process has none is ignored, with a warning", () => {
+  const decision = decideInjection(creation({}, { labels: { "switchback.dev/via": "dns" } }), "namespace", map);
+  assert.deepEqual([decision.code, decision.warnings.map(({ code }) => code)], ["injected", ["via-invalid"]]);
 });
+
+test("a pod that pod DNS cannot serve gets hostAliases and the reason, after the warning of its label", () => {
+  const podDns: PodDns = () => ({ changes: [REMOVE], problem: NOT_READY });
+  const request = creation(
+    {},
+    { labels: { "switchback.dev/via": "x" }, annotations: { "switchback.dev/hosts": "*,_" } },
+  );
+  const decision = decideInjection(request, "namespace", map, { fallback: "dns", podDns });
+  assert.deepEqual([decision.code, changesIn(decision)], ["injected", [REMOVE]]);
+  assert.deepEqual(
+    decision.warnings.map(({ code }) => code),
+    ["via-invalid", "dns-not-ready", "item-invalid"],
+  );
+});
+
+test("a pod that pod DNS cannot read is not injected, and its user is warned", () => {
+  const via = { fallback: "hosts", podDns: () => UNREADABLE };
+  const warning = { ...UNREADABLE, text: `switchback: ${UNREADABLE.text}` };
+  assert.deepEqual(decideInjection(creation(), "namespace", map, via), { code: "pod-malformed", warnings: [warning] });
+});
+
+// Field case 20: 40 names at one address, and a pod that runs on Windows.
+const FORTY = Array.from({ length: 40 }, (_, index) => `host-${String(index).padStart(2, "0")}.example.com`);
+const many = createInjectionCache(publishedMapOf("r1", new Map(FORTY.map((name) => [name, [IP]]))), 500);
+for (const [spec, lines] of [
+  [{ os: { name: "windows" } }, [9, 9, 9, 9, 4]],
+  [{ nodeSelector: { "kubernetes.io/os": "windows" } }, [9, 9, 9, 9, 4]],
+  [{}, [23, 17]],
+  [{ os: { name: "linux" } }, [23, 17]],
+  [{ nodeSelector: { "kubernetes.io/os": "linux" } }, [23, 17]],
+] as const) {
+  test(`a pod with ${JSON.stringify(spec)} gets 40 names on lines of ${lines}`, () => {
+    const decision = decideInjection(creation({}, {}, spec), "namespace", many);
+    const aliases = aliasesIn(decision);
+    assert.deepEqual(
+      aliases.map(({ ip, hostnames }) => [ip, hostnames.length]),
+      lines.map((count) => [IP, count]),
+    );
+    assert.deepEqual(
+      aliases.flatMap(({ hostnames }) => hostnames),
+      FORTY,
+    );
+  });
+}

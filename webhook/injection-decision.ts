@@ -5,165 +5,132 @@ import { MIRROR_KEY } from "#hostmap/opt-in.ts";
 import { MAX_WARNING } from "#hostmap/pod-selection.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { AdmissionRequest } from "./admission-review.ts";
-import { type AdmittedPod, isPod, readPod } from "./admitted-pod.ts";
-import type { Delivery, DeliveryChoice } from "./delivery.ts";
+import { type AdmittedPod, readPod } from "./admitted-pod.ts";
 import type { InjectionCache } from "./injection-cache.ts";
-import type { Operation } from "./json-patch.ts";
+import { type Operation, patchOperations } from "./json-patch.ts";
 
 /** What opted the pod in. The path of the request carries it. */
 export type OptIn = "namespace" | "pod";
 
-const HOSTS_ONLY: DeliveryChoice = { fallback: BY_HOSTS, deliveries: [] };
+/** Name of pod DNS: a value of the label `switchback.dev/via` and of `pods.via`. */
+export const BY_DNS = "dns";
 
-/**
- * Codes of pods that get hostAliases; another delivery has its own code. `injected`: the pod gets managed aliases.
- * `nothing-chosen`: the selection matches no name, or the user's aliases already map all of them. The pod then gets
- * the annotations only, which distinguishes it from a pod that the webhook never saw.
- */
-type HostAliasesCode = "injected" | "nothing-chosen";
-
-/** Whether and how a pod is injected. */
-export type InjectionDecision =
-  | {
-      readonly inject: true;
-      readonly code: string;
-      readonly pod: AdmittedPod;
-      readonly warnings: readonly Reason[];
-      readonly injection: Injection;
-      /** Changes of the deliveries to the pod, in addition to the injection. */
-      readonly changes: readonly Operation[];
-    }
-  | { readonly inject: false; readonly code: string; readonly text: string; readonly warn: boolean };
-
-interface Check<T> extends Reason {
-  readonly applies: (subject: T) => boolean;
-  /** Whether this indicates a problem that the user should see. */
-  readonly warn: boolean;
+/** How pods get the names if their own label does not decide. */
+export interface PodsVia {
+  /** The label of the pod's namespace. The path of the request carries it. */
+  readonly namespace?: string | undefined;
+  /** `pods.via` of the configuration. */
+  readonly fallback: string;
+  /** Undefined: this process has no pod DNS. */
+  readonly podDns?: PodDns | undefined;
 }
 
-/** Requests that cannot be injected: the first check that applies decides. */
-const REQUEST_CHECKS: ReadonlyArray<Check<AdmissionRequest>> = [
+/**
+ * What pod DNS does with a pod. `isWanted`: the pod should get the names by pod DNS. Otherwise pod DNS takes back what
+ * an earlier pass gave the pod. Returns a reason if the pod cannot be read.
+ */
+export type PodDns = (request: AdmissionRequest, pod: AdmittedPod, isWanted: boolean) => PodDnsChange | Reason;
+
+/** Changes of a pod for pod DNS. */
+interface PodDnsChange {
+  readonly changes: readonly Operation[];
+  /** Set if the pod gets the names by pod DNS. Otherwise it gets hostAliases. */
+  readonly given?: { readonly code: string; readonly injection: Injection };
+  /** Why a pod that should get the names by pod DNS gets hostAliases. */
+  readonly problem?: Reason;
+}
+
+/** What happens to a pod. */
+export interface Decision {
+  /**
+   * `injected`: the pod gets managed aliases. `nothing-chosen`: the selection matches no name, or the user's aliases
+   * already map all of them; the annotations distinguish the pod from one that the webhook never saw. Pod DNS has its
+   * own code. Others: why the pod is not injected.
+   */
+  readonly code: string;
+  /** For the user who created the pod. */
+  readonly warnings: readonly Reason[];
+  /** Undefined: the pod is not injected. */
+  readonly patch?: readonly Operation[];
+}
+
+interface Subject {
+  readonly request: AdmissionRequest;
+  readonly optIn: OptIn;
+  readonly pod: AdmittedPod;
+  readonly map: InjectionCache | undefined;
+}
+
+interface Check {
+  readonly code: string;
+  readonly holds: (subject: Subject) => boolean;
+  /** Set if this indicates a problem that the user should see. */
+  readonly warning?: (subject: Subject) => string;
+}
+
+/** Why a pod is not injected: the first check that holds decides. A pod for which none holds is injected. */
+const CHECKS: readonly Check[] = [
+  {
+    code: "not-a-review",
+    holds: ({ request }) => request.flaw !== undefined,
+    warning: ({ request }) => `the review cannot be read: ${request.flaw}`,
+  },
   {
     code: "not-a-pod",
-    text: "the review is not about a Pod: check the rules of the MutatingWebhookConfiguration",
-    warn: true,
-    applies: ({ kind, subResource }) => kind.kind !== "Pod" || kind.group !== "" || Boolean(subResource),
+    holds: ({ request: { kind, subResource } }) => kind.kind !== "Pod" || kind.group !== "" || Boolean(subResource),
+    warning: () => "the review is not about a Pod: check the rules of the MutatingWebhookConfiguration",
   },
+  // hostAliases can only be set while a pod is created.
+  { code: "not-create", holds: ({ request }) => request.operation !== "CREATE" },
   {
-    code: "not-create",
-    text: "hostAliases can only be set while a pod is created",
-    warn: false,
-    applies: ({ operation }) => operation !== "CREATE",
+    code: "pod-malformed",
+    holds: ({ pod }) => pod.flaw !== undefined,
+    warning: ({ pod }) => `the pod cannot be read: ${pod.flaw}`,
+  },
+  // The pod mirrors a static pod, whose hostAliases come from its file on the node.
+  { code: "mirror-pod", holds: ({ pod }) => Object.hasOwn(pod.annotations, MIRROR_KEY) },
+  { code: "pod-disabled", holds: ({ pod }) => pod.labels[INJECT_KEY] === "disabled" },
+  { code: "not-opted-in", holds: ({ pod, optIn }) => optIn === "pod" && pod.labels[INJECT_KEY] !== "enabled" },
+  {
+    code: "no-map",
+    holds: ({ map }) => map === undefined,
+    warning: () => "no hostname map is loaded yet, so this pod gets no names",
   },
 ];
 
-/** Pods that are not injected: the first check that applies decides. */
-const POD_CHECKS: ReadonlyArray<Check<{ readonly pod: AdmittedPod; readonly optIn: OptIn }>> = [
-  {
-    code: "mirror-pod",
-    text: "the pod mirrors a static pod, whose hostAliases come from its file on the node",
-    warn: false,
-    applies: ({ pod }) => Object.hasOwn(pod.annotations, MIRROR_KEY),
-  },
-  {
-    code: "pod-disabled",
-    text: `the pod's label ${INJECT_KEY} is disabled, and the pod's label wins`,
-    warn: false,
-    applies: ({ pod }) => pod.labels[INJECT_KEY] === "disabled",
-  },
-  {
-    code: "not-opted-in",
-    text: `the pod's label ${INJECT_KEY} is not enabled, and its namespace did not opt in`,
-    warn: false,
-    applies: ({ pod, optIn }) => optIn === "pod" && pod.labels[INJECT_KEY] !== "enabled",
-  },
-];
-
-const NO_MAP = {
-  inject: false,
-  code: "no-map",
-  text: "no hostname map is loaded yet, so this pod gets no names",
-  warn: true,
-} as const;
-
-/** Decides whether and how a pod is injected. A pure function; `map` is undefined until one is loaded. */
+/** Decides what happens to a pod. A pure function; `map` is undefined until one is loaded. */
 export function decideInjection(
   request: AdmissionRequest,
   optIn: OptIn,
   map: InjectionCache | undefined,
-  choice: DeliveryChoice = HOSTS_ONLY,
-): InjectionDecision {
-  const requestCheck = REQUEST_CHECKS.find((check) => check.applies(request));
-  if (requestCheck !== undefined) return skip(requestCheck);
+  via: PodsVia = { fallback: BY_HOSTS },
+): Decision {
   const pod = readPod(request.object);
-  if (!isPod(pod)) return skip({ ...pod, warn: true });
-  const podCheck = POD_CHECKS.find((check) => check.applies({ pod, optIn }));
-  if (podCheck !== undefined) return skip(podCheck);
-  if (map === undefined) return NO_MAP;
-  const { namespace, fallback, deliveries } = choice;
-  const wanted = effectiveDelivery({ pod: pod.labels[VIA_KEY], namespace, fallback, others: deliveries });
-  const problems = wanted.problem === undefined ? [] : [shortened(wanted.problem)];
-  const concerned = deliveries.filter(({ name, annotation }) => {
-    return name === wanted.delivery || pod.annotations[annotation] !== undefined;
-  });
-  if (concerned.length === 0) return byHosts(pod, map, problems, NO_CHANGES);
-  return byDeliveries({ request, pod, map, problems, wanted: wanted.delivery }, concerned);
+  const subject = { request, optIn, pod, map };
+  for (const { code, holds, warning } of CHECKS) if (holds(subject)) return skip(code, warning?.(subject));
+  // The check `no-map` has passed.
+  return inject(request, pod, map as InjectionCache, via);
 }
 
-/** The decision about a pod that should get the names by one of `deliveries`, or may already have them by one. */
-function byDeliveries(
-  {
-    request,
-    pod,
-    map,
-    problems,
-    wanted,
-  }: {
-    readonly request: AdmissionRequest;
-    readonly pod: AdmittedPod;
-    readonly map: InjectionCache;
-    readonly problems: readonly Reason[];
-    readonly wanted: string;
-  },
-  deliveries: readonly Delivery[],
-): InjectionDecision {
-  const instead: Reason[] = [];
-  const changes: Operation[] = [];
-  let by: { readonly code: string; readonly injection: Injection } | undefined;
-  for (const delivery of deliveries) {
-    const toPod = delivery.read(request.object, pod, request.namespace ?? "");
-    if ("code" in toPod) return skip({ ...toPod, warn: true });
-    const given = delivery.name === wanted ? toPod.give() : undefined;
-    if (given !== undefined && "code" in given) instead.push(given);
-    if (given === undefined || "code" in given) changes.push(...toPod.takeBack());
-    else {
-      changes.push(...given.changes);
-      by = { code: delivery.code, injection: given.injection };
-    }
-  }
-  if (by === undefined) return byHosts(pod, map, [...problems, ...instead], changes);
-  return { inject: true, pod, warnings: problems, changes, ...by };
+/** A pod that is not injected. `text`: what its user should know. */
+export function skip(code: string, text?: string): Decision {
+  return { code, warnings: text === undefined ? [] : [{ code, text: `switchback: ${text}` }] };
 }
 
-const NO_CHANGES: readonly Operation[] = [];
-
-function byHosts(
-  pod: AdmittedPod,
-  map: InjectionCache,
-  problems: readonly Reason[],
-  changes: readonly Operation[],
-): InjectionDecision {
-  const selected = map.select(pod.annotations[HOSTS_KEY]);
-  const injection = planInjection(pod, selected, map.build);
-  const code: HostAliasesCode = injection.managed.aliases.length > 0 ? "injected" : "nothing-chosen";
-  const warnings = problems.length === 0 ? selected.warnings : [...problems, ...selected.warnings];
-  return { inject: true, code, pod, warnings, injection, changes };
-}
-
-function shortened({ code, text }: Reason): Reason {
-  return { code, text: text.slice(0, MAX_WARNING) };
-}
-
-function skip({ code, text, warn }: Reason & { readonly warn: boolean }): InjectionDecision {
-  return { inject: false, code, text, warn };
+function inject(request: AdmissionRequest, pod: AdmittedPod, map: InjectionCache, via: PodsVia): Decision {
+  const { namespace, fallback, podDns } = via;
+  const others = podDns === undefined ? [] : [{ name: BY_DNS }];
+  const { delivery, problem } = effectiveDelivery({ pod: pod.labels[VIA_KEY], namespace, fallback, others });
+  const problems = problem === undefined ? [] : [{ code: problem.code, text: problem.text.slice(0, MAX_WARNING) }];
+  const dns: PodDnsChange | Reason = podDns?.(request, pod, delivery === BY_DNS) ?? { changes: [] };
+  if ("code" in dns) return skip(dns.code, dns.text);
+  const { changes, given } = dns;
+  if (given !== undefined)
+    return { code: given.code, warnings: problems, patch: patchOperations(pod, given.injection, changes) };
+  if (dns.problem !== undefined) problems.push(dns.problem);
+  const selection = map.select(pod.annotations[HOSTS_KEY]);
+  const injection = planInjection(pod, selection);
+  const code: "injected" | "nothing-chosen" = injection.managed.aliases.length > 0 ? "injected" : "nothing-chosen";
+  const warnings = [...problems, ...selection.warnings];
+  return { code, warnings, patch: patchOperations(pod, injection, changes) };
 }

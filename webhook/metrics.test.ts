@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { hashValue } from "#lib/telemetry/metrics.ts";
-import { fakeDelivery } from "#test/fakes/delivery.ts";
-import type { Delivery } from "./delivery.ts";
 import { addStateGauges, createWebhookMetrics } from "./metrics.ts";
 
 const PREFIX = "switchback_webhook_";
@@ -18,45 +16,12 @@ async function scrape({ registry }: ReturnType<typeof createWebhookMetrics>): Pr
   );
 }
 
-test("counts pods by code and opt-in, warnings by code and refusals by status, and times each answer", async () => {
-  const metrics = createWebhookMetrics();
-  metrics.admitted("injected", "namespace", 0.00006);
-  metrics.admitted("injected", "namespace", 0.0025);
-  metrics.admitted("not-opted-in", "pod", 2);
-  metrics.warned("over-cap");
-  metrics.refused(413);
-  const buckets = [
-    ["0.00005", 0],
-    ["0.0001", 1],
-    ["0.00025", 1],
-    ["0.0005", 1],
-    ["0.001", 1],
-    ["0.0025", 2],
-    ["0.005", 2],
-    ["0.01", 2],
-    ["0.05", 2],
-    ["0.1", 2],
-    ["1", 2],
-    ["+Inf", 3],
-  ].map(([le, count]) => [`admission_duration_seconds_bucket{le="${le}"}`, count]);
-  assert.deepEqual(await scrape(metrics), {
-    'admissions_total{code="injected",opt_in="namespace"}': 2,
-    'admissions_total{code="not-opted-in",opt_in="pod"}': 1,
-    ...Object.fromEntries(buckets),
-    admission_duration_seconds_sum: 2.00256,
-    admission_duration_seconds_count: 3,
-    'warnings_total{code="over-cap"}': 1,
-    'refused_total{status="413"}': 1,
-  });
-});
-
 test("the state's gauges are read at each scrape", async () => {
   const metrics = createWebhookMetrics();
   const state = {
     map: undefined as { revision: string; names: number } | undefined,
     mapProblem: undefined as object | undefined,
     serving: () => ({}) as { notAfter?: number; problem?: object },
-    deliveries: [],
   };
   addStateGauges(metrics.registry, state as never);
   const gauges = async () => {
@@ -77,11 +42,4 @@ test("the state's gauges are read at each scrape", async () => {
   });
   state.map = { revision: "r2", names: 8 };
   assert.deepEqual(Object.entries(await gauges()).at(-1), ["map_hash", hashValue("r2")]);
-});
-
-test("a delivery adds its own metrics", async () => {
-  const metrics = createWebhookMetrics();
-  const addMetrics: Delivery["addMetrics"] = (registry) => registry.gauge(`${PREFIX}given`, "of a delivery", () => 1);
-  addStateGauges(metrics.registry, { serving: () => ({}), deliveries: [fakeDelivery({ addMetrics })] } as never);
-  assert.equal((await scrape(metrics)).given, 1);
 });

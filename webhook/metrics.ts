@@ -1,8 +1,8 @@
-import { type Counter, hashValue, MetricsRegistry } from "#lib/telemetry/metrics.ts";
+import { hashValue, MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import type { WebhookState } from "./health.ts";
 import type { OptIn } from "./injection-decision.ts";
 
-/** The webhook's metrics, in their own registry. */
+/** The webhook's metrics, in one registry. */
 export interface WebhookMetrics {
   readonly registry: MetricsRegistry;
   /** Records the answer about one pod; `seconds` is the time from the review's last byte to the answer. */
@@ -16,8 +16,7 @@ export interface WebhookMetrics {
 /** 50 µs to 1 s: an admission takes far less than a millisecond, and the API server waits for two seconds. */
 const BUCKETS = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1];
 
-export function createWebhookMetrics(): WebhookMetrics {
-  const registry = new MetricsRegistry();
+export function createWebhookMetrics(registry = new MetricsRegistry()): WebhookMetrics {
   const counter = (name: string, help: string) => registry.labelledCounter(`switchback_webhook_${name}`, help);
   const admissions = counter("admissions_total", "Pods answered, by reason code and by what opted them in.");
   const duration = registry.histogram(
@@ -27,17 +26,10 @@ export function createWebhookMetrics(): WebhookMetrics {
   );
   const warnings = counter("warnings_total", "Warnings on admitted pods, by code.");
   const refusals = counter("refused_total", "Refused requests, by HTTP status.");
-  // Stored, because looking up a series by its labels takes longer than the decision about the pod.
-  const counters = { namespace: new Map<string, Counter>(), pod: new Map<string, Counter>() };
-  const counterOf = (code: string, optIn: OptIn): Counter => {
-    const known = counters[optIn].get(code) ?? admissions.with({ code, opt_in: optIn });
-    counters[optIn].set(code, known);
-    return known;
-  };
   return {
     registry,
     admitted(code, optIn, seconds) {
-      counterOf(code, optIn).inc();
+      admissions.inc({ code, opt_in: optIn });
       duration.observe(seconds);
     },
     warned: (code) => warnings.inc({ code }),
@@ -66,5 +58,4 @@ export function addStateGauges(registry: MetricsRegistry, state: Readonly<Webhoo
   gauge("map_hash", "Hash of the revision of the map that is loaded.", () =>
     state.map === undefined ? [] : [[{}, hashValue(state.map.revision)]],
   );
-  for (const delivery of state.deliveries) delivery.addMetrics(registry);
 }

@@ -3,15 +3,14 @@ import type { PublishedMap, Reason } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { MapReader } from "#lib/documents/map-reader.ts";
 import { isMap } from "#lib/documents/published-map.ts";
-import { LOADED_PATH } from "#lib/documents/webhook-loaded-page.ts";
 import { type HealthServer, livenessOf, type Probes, startHealthServer } from "#lib/http/listen.ts";
 import { pause } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import type { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import { createApp } from "./app.ts";
-import type { Delivery } from "./delivery.ts";
-import { type LoadedMap, renderLoadedPage, type WebhookState, webhookReadiness } from "./health.ts";
-import { classesOf } from "./http-classes.ts";
+import { LOADED_PATH, type LoadedMap, renderLoadedPage, type WebhookState, webhookReadiness } from "./health.ts";
 import { createInjectionCache } from "./injection-cache.ts";
+import type { PodDns } from "./injection-decision.ts";
 import { addStateGauges, createWebhookMetrics } from "./metrics.ts";
 import { createWebhookServer } from "./server.ts";
 
@@ -19,8 +18,10 @@ import { createWebhookServer } from "./server.ts";
 interface WebhookDeps {
   readonly maps: MapReader;
   readonly certificates: ServingSource;
-  /** Ways for pods to get the names in addition to hostAliases. Stopped with the webhook. */
-  readonly deliveries?: readonly Delivery[];
+  /** Default: pods get the names by hostAliases only. */
+  readonly podDns?: PodDns;
+  /** Registry of the metrics. Default: a new one. */
+  readonly registry?: MetricsRegistry;
   readonly log: Logger;
   /** Milliseconds since 1970. */
   readonly now: () => number;
@@ -53,19 +54,20 @@ export async function runWebhook(
   config: Pick<Config, "webhook" | "pods" | "inject">,
   deps: WebhookDeps,
 ): Promise<RunningWebhook> {
-  const { log, now, deliveries = [] } = deps;
+  const { log, now, podDns } = deps;
   const { address, port, healthPort, maxBodyBytes } = config.webhook;
-  const metrics = createWebhookMetrics();
-  const delivery = { fallback: config.pods.via, deliveries };
+  const metrics = createWebhookMetrics(deps.registry);
   const loaded: LoadedMap = { map: undefined, mapProblem: undefined };
-  const app = createApp({ map: () => loaded.map, delivery, metrics, log, maxBodyBytes });
-  const server = createWebhookServer(app, classesOf(app));
-  const certificates = watchServingCertificate(deps.certificates, server.usePair, { now, log });
-  const state: WebhookState = Object.assign(loaded, {
-    serving: certificates.status,
-    draining: false,
-    deliveries,
+  const app = createApp({
+    map: () => loaded.map,
+    via: { fallback: config.pods.via, podDns },
+    metrics,
+    log,
+    maxBodyBytes,
   });
+  const server = createWebhookServer(app);
+  const certificates = watchServingCertificate(deps.certificates, server.usePair, { now, log });
+  const state: WebhookState = Object.assign(loaded, { serving: certificates.status, draining: false });
   addStateGauges(metrics.registry, state);
   const maps = deps.maps.start((offer) => applyOffer(loaded, offer, config.inject.maxNames, log));
   const probes: Probes = {
@@ -73,7 +75,7 @@ export async function runWebhook(
     ready: () => webhookReadiness(state),
   };
   const stopReading = async (): Promise<void> => {
-    await Promise.all([maps, certificates, ...deliveries].map((part) => part.stop()));
+    await Promise.all([maps, certificates].map((part) => part.stop()));
   };
   let health: HealthServer | undefined;
   let bound: number;

@@ -1,5 +1,5 @@
 import type { RequestListener } from "node:http";
-import { createServer, type ServerOptions } from "node:https";
+import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { PemPair } from "#certs/pem.ts";
 import { reclaimConnections } from "#lib/http/connection-reclaimer.ts";
@@ -31,17 +31,13 @@ const HANDSHAKE_MS = 2_000;
  */
 const MAX_CONNECTIONS = 640;
 
-export function createWebhookServer(
-  listener: RequestListener,
-  options: ServerOptions = {},
-  maxConnections: number = MAX_CONNECTIONS,
-): WebhookServer {
+export function createWebhookServer(listener: RequestListener, maxConnections = MAX_CONNECTIONS): WebhookServer {
   let draining = false;
   const answer = withoutPipelining((req, res) => {
     if (draining) res.setHeader("connection", "close");
     listener(req, res);
   });
-  const server = createServer({ handshakeTimeout: HANDSHAKE_MS, ...options }, answer);
+  const server = createServer({ handshakeTimeout: HANDSHAKE_MS }, answer);
   const connections = reclaimConnections(server, maxConnections);
   queueHandshakes(server, HANDSHAKE_MS, { onHello: connections.waiting, onStart: connections.begun });
   return {

@@ -39,7 +39,7 @@ const PER_CLUSTER_COMMAND: readonly BadInput[] = CLUSTER.flatMap((args) => [
     what: "no cluster",
     args,
     env: { KUBECONFIG: "", HOME: "/nonexistent" },
-    says: /^switchback: no cluster configured: not in a pod, no --kubeconfig, no KUBECONFIG, no ~\/\.kube\/config\n$/,
+    says: /^switchback: no cluster configured: not in a pod, no --kubeconfig, no KUBECONFIG, no ~\/\.kube\/config(; with --hosts .*)?\n$/,
   },
   {
     what: "an unknown flag",

@@ -67,14 +67,10 @@ walk("inject refuses, and strips nothing for,", [
   ),
   hosts("of wildcards", "203.0.113.5 *.example.com\n", file("hosts:1: .* cannot hold a wildcard \\(wildcard\\); .*")),
   hosts("that is a manifest", POD, file('hosts:1: .*"kind:" is not an IP address .*')),
-  hosts(
-    "with NUL bytes",
-    `203.0.113.5 a.example.com\n\0`,
-    file("hosts:2: is not text: it has a NUL byte; accepted is text in UTF-8"),
-  ),
-  hosts("that is binary", Buffer.from("1f8b0800a1b2c3", "hex"), file("hosts:1: is not text: it has a NUL byte; .*")),
-  hosts("in Latin-1", Buffer.from("\n# caf\xe9\n", "latin1"), file("hosts:2: has bytes that are not UTF-8; .*")),
-  hosts("in UTF-16", utf16(`\ufeff${HOSTS}`), file("hosts: is UTF-16; accepted is UTF-8 .*iconv -f UTF-16 -t UTF-8.*")),
+  hosts("with NUL bytes", `203.0.113.5 a.example.com\n\0`, file("hosts:2: is not text in UTF-8")),
+  hosts("that is binary", Buffer.from("1f8b0800a1b2c3", "hex"), file("hosts:1: is not text in UTF-8")),
+  hosts("in Latin-1", Buffer.from("\n# caf\xe9\n", "latin1"), file("hosts:2: is not text in UTF-8")),
+  hosts("in UTF-16", utf16(`\ufeff${HOSTS}`), file("hosts: is UTF-16; .*iconv -f UTF-16 -t UTF-8.*")),
   {
     what: "a hosts file that is not there",
     args: ["inject", "-f", "FILE", "--hosts", "/nonexistent/hosts"],
@@ -84,31 +80,19 @@ walk("inject refuses, and strips nothing for,", [
 ]);
 
 walk("inject refuses", [
-  manifest("in UTF-16, little-endian", utf16(`\ufeff${POD}`), file("m.yaml: is UTF-16; accepted is UTF-8 .*")),
-  manifest("in UTF-16, big-endian", utf16(`\ufeff${POD}`).swap16(), file("m.yaml: is UTF-16; accepted is UTF-8 .*")),
-  manifest("in UTF-16 without a mark", utf16(POD), file("m.yaml: is UTF-16; .*")),
-  manifest("in UTF-32", Buffer.from("fffe000041000000", "hex"), file("m.yaml: is UTF-32; .*")),
-  manifest("in UTF-32, big-endian", Buffer.from("00000041", "hex"), file("m.yaml: is UTF-32; .*")),
+  manifest("in UTF-16, little-endian", utf16(`\ufeff${POD}`), file("m.yaml: is UTF-16; .*")),
+  manifest("in UTF-16, big-endian", utf16(`\ufeff${POD}`).swap16(), file("m.yaml: is UTF-16; .*")),
   manifest(
     "that is binary",
     Buffer.concat([Buffer.from(POD), Buffer.alloc(9)]),
-    file("m.yaml:4: is not text: .* NUL .*"),
+    file("m.yaml:4: is not text in UTF-8"),
   ),
-  manifest("in Latin-1", Buffer.from(`${POD}# \xe9\n`, "latin1"), file("m.yaml:4: has bytes that are not UTF-8; .*")),
+  manifest("in Latin-1", Buffer.from(`${POD}# \xe9\n`, "latin1"), file("m.yaml:4: is not text in UTF-8")),
   manifest(
-    "that does not parse",
+    "that does not parse, if strict",
     `${POD}---\n\nkind: Pod\nkind: Pod\n`,
-    object("7: document 2: not injected \\(yaml-invalid\\): Map keys must be unique"),
-  ),
-  manifest(
-    "of JSON that does not parse",
-    '{\n "kind": "Pod"\n "spec": {} }',
-    object("3: document 1: not injected \\(yaml-invalid\\): .*"),
-  ),
-  manifest(
-    "with one of several JSON objects",
-    '{"kind":"Service","spec":{"}":"\\"}"}}\n\n{"kind":"Service"}{"kind":"Pod"}',
-    object("3: document 3: not injected \\(no-pod-template\\): spec is missing"),
+    strict("\\S+m\\.yaml:7: document 2: not injected \\(yaml-invalid\\): Map keys must be unique"),
+    "--strict",
   ),
   manifest(
     "without a pod template",
@@ -136,18 +120,9 @@ walk("inject refuses", [
     "of another kind, if strict",
     `${POD}---\n${ROLLOUT}`,
     strict(
-      '\\S+m\\.yaml:5: document 2: Rollout shop/web: not injected \\(kind-unknown\\): no kind "Rollout" is known to ' +
-        "hold pods, and spec\\.template looks like a pod template; " +
+      '\\S+m\\.yaml:5: document 2: Rollout shop/web: not injected \\(kind-unknown\\): kind "Rollout" is not known to ' +
+        "hold pods, but spec\\.template looks like a pod template; known kinds are .* \\(docs/inject\\.md\\); " +
         "--template-path Rollout\\.argoproj\\.io=spec\\.template injects it",
-    ),
-    "--strict",
-  ),
-  manifest(
-    "of a misspelt kind, if strict",
-    "apiVersion: apps/v1\nkind: Deploymnet\n",
-    strict(
-      '\\S+m\\.yaml:1: document 1: not injected \\(kind-unknown\\): apps/v1 has no kind "Deploymnet"; ' +
-        "the kinds that hold pods are Pod, .*, CronJob",
     ),
     "--strict",
   ),
@@ -157,12 +132,7 @@ walk("inject refuses", [
     strict("\\S+m\\.yaml:1: document 1: not injected \\(not-an-object\\): .*"),
     "--strict",
   ),
-  manifest(
-    "without pods, if strict",
-    "kind: Service\n",
-    strict("\\S+m\\.yaml: no pods or workloads found"),
-    "--strict",
-  ),
+  manifest("without pods, if strict", "kind: Service\n", strict("no pods or workloads found"), "--strict"),
   {
     what: "refused names, if strict",
     args: ["inject", "--strict", "-f", "DIR/m.yaml", "--hosts", "DIR/hosts"],

@@ -1,4 +1,4 @@
-import type { ObserveAgents } from "#controller/rollout/live.ts";
+import type { ObserveAgents } from "#controller/rollout/workload.ts";
 import { runController } from "#controller/run.ts";
 import { clusterDomainDiffers } from "#controller/targets/cluster-domain.ts";
 import { agentSettings } from "#extras/agent/config.ts";

@@ -66,24 +66,15 @@ async function live(pod: DemoPod, { webhook, front }: Pick<DemoSystem, "webhook"
 }
 
 function runningOf(workloads: readonly WorkloadStatus[]): RolloutStatus {
-  const sum = (of: "pods" | "stale" | "notInjected") => workloads.reduce((total, each) => total + each[of], 0);
+  const sum = (of: "pods" | "stale") => workloads.reduce((total, each) => total + each[of], 0);
   return {
     unknown: undefined,
-    unknownCode: undefined,
     dryRun: false,
     underWay: undefined,
     waiting: 0,
     restartsLastHour: 0,
-    restartsToday: 0,
-    counts: {
-      workloads: workloads.length,
-      pods: sum("pods"),
-      stale: sum("stale"),
-      notInjected: sum("notInjected"),
-      decisions: [],
-    },
+    counts: { workloads: workloads.length, pods: sum("pods"), stale: sum("stale") },
     workloads,
     omitted: 0,
-    next: undefined,
   };
 }

@@ -7,7 +7,6 @@ import { removalRules } from "#controller/removal-rules.ts";
 import { type StatusDocument, statusDocument } from "#controller/status.ts";
 import { fixedTargetAddresses } from "#controller/target-addresses.ts";
 import { classCatalog, classResolver, UNKNOWN_LOCATIONS } from "#controller/targets/resolver.ts";
-import { startPodDns } from "#extras/pod-dns/webhook/delivery.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import { parseConfig } from "#lib/config/parse.ts";
@@ -154,7 +153,6 @@ async function startWebhook(
         return { stop };
       },
     },
-    deliveries: [startPodDns(config, log)],
     log,
     now: Date.now,
     // The webhook can stop at once: no traffic has to be redirected first.

@@ -2,7 +2,7 @@ import { type FSWatcher, watch } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
-import { GatewayRegistry } from "#controller/sources/gateway/gateway-registry.ts";
+import { type GatewayObject, gatewayClaims } from "#controller/sources/gateway/route-attachment.ts";
 import {
   GATEWAY_GROUP,
   ROUTE_KINDS,
@@ -12,9 +12,9 @@ import {
   viewListenerSet,
   viewRoute,
 } from "#controller/sources/gateway/view.ts";
-import { claimsOfIngress, INGRESS_GROUP, type RawIngress, viewIngress } from "#controller/sources/ingress-hosts.ts";
+import { claimsOfIngress, INGRESS_GROUP, viewIngress } from "#controller/sources/ingress-hosts.ts";
 import type { Raw } from "#controller/sources/raw-object.ts";
-import type { Source, SourceProblem, ViewSink } from "#controller/sources/types.ts";
+import type { Source, SourceProblem, View, ViewSink } from "#controller/sources/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { groupOf } from "#lib/kube/paths.ts";
 
@@ -56,7 +56,7 @@ export function yamlFiles(directory: string): YamlFiles {
   let watcher: FSWatcher | undefined;
   const objects = () => [...files.values()].flatMap((file) => file.objects);
 
-  async function read(sink: ViewSink, gateways: GatewayRegistry, onSynced: () => void): Promise<void> {
+  async function read(sink: ViewSink, onSynced: () => void): Promise<void> {
     try {
       files = await readFiles(directory, files);
       problems = [...files.values()].flatMap((file) => file.problems);
@@ -64,18 +64,15 @@ export function yamlFiles(directory: string): YamlFiles {
       problems = [{ place: directory, code: "file-unreadable", text: describeError(error) }];
       return;
     }
-    known = report(objects(), known, sink, gateways);
+    known = report(objects(), known, sink);
     if (!synced) onSynced();
     synced = true;
   }
 
   return {
     start(sink, onSynced) {
-      // No controller writes the status of files, so they need no acceptance.
-      const gateways = new GatewayRegistry({ requireAccepted: false, listeners: true }, sink);
-      gateways.open();
       const readSoon = () => {
-        reading ??= read(sink, gateways, onSynced).finally(() => {
+        reading ??= read(sink, onSynced).finally(() => {
           reading = undefined;
         });
       };
@@ -99,37 +96,34 @@ export function isOfKind({ apiVersion, kind }: KubeObject, group: string, wanted
 }
 
 /** Reports all objects, and the end of those that were known. Returns what is known now. */
-function report(
-  objects: readonly KubeObject[],
-  known: ReadonlySet<string>,
-  sink: ViewSink,
-  gateways: GatewayRegistry,
-): ReadonlySet<string> {
+function report(objects: readonly KubeObject[], known: ReadonlySet<string>, sink: ViewSink): ReadonlySet<string> {
+  const claims = new Map<string, readonly View[]>();
+  const graph = new Map<string, GatewayObject>();
+  for (const object of objects) {
+    const raw = object as unknown as Raw;
+    const key = `${object.metadata.namespace ?? "default"}/${object.metadata.name}`;
+    const view = gatewayObjectOf(object, raw);
+    if (isOfKind(object, INGRESS_GROUP, "Ingress"))
+      claims.set(`Ingress ${key}`, claimsOfIngress(viewIngress(raw), { defaultClass: undefined }));
+    else if (view !== undefined) graph.set(`${object.kind} ${key}`, view);
+  }
   const namespaces = objects.filter((one) => isOfKind(one, "", "Namespace"));
-  gateways.setNamespaces(new Map(namespaces.map(({ metadata }) => [metadata.name, metadata.labels ?? {}])));
-  const there = new Map(objects.map((one) => [keyOf(one), one]));
-  for (const key of new Set([...known, ...there.keys()])) set(key, there.get(key), sink, gateways);
-  return new Set(there.keys());
+  const labels = new Map(namespaces.map(({ metadata }) => [metadata.name, metadata.labels ?? {}]));
+  // No controller writes the status of files, so they need no acceptance.
+  const options = { requireAccepted: false, listeners: true, labelsOf: (namespace: string) => labels.get(namespace) };
+  for (const [object, claimsOf] of gatewayClaims(graph, options).all) claims.set(object, claimsOf());
+  for (const object of new Set([...known, ...claims.keys()])) sink(object, claims.get(object) ?? []);
+  return new Set(claims.keys());
 }
 
-function set(key: string, object: KubeObject | undefined, sink: ViewSink, gateways: GatewayRegistry): void {
-  const raw = object as unknown as Raw | undefined;
-  const [type = "", name = ""] = key.split(" ");
-  const [kind, group] = [type.slice(0, type.indexOf(".")), type.slice(type.indexOf(".") + 1)];
+function gatewayObjectOf(object: KubeObject, raw: Raw): GatewayObject | undefined {
+  const { kind } = object;
   const route = ROUTE_KINDS.find((each) => each === kind);
-  if (kind === "Ingress" && group === INGRESS_GROUP)
-    sink(name, raw === undefined ? [] : claimsOfIngress(viewIngress(raw as RawIngress), { defaultClass: undefined }));
-  else if (Object.hasOwn(SET_GROUPS, kind) && SET_GROUPS[kind as SetKind] === group)
-    gateways.setListenerSet(name, raw && viewListenerSet(raw, kind as SetKind), kind as SetKind);
-  else if (group !== GATEWAY_GROUP) return;
-  else if (route !== undefined) gateways.setRoute(`${kind} ${name}`, raw && viewRoute(route, raw));
-  else if (kind === "Gateway") gateways.setGateway(name, raw && viewGateway(raw));
-}
-
-/** An object without apiVersion counts as Kubernetes' own. */
-function keyOf({ apiVersion, kind, metadata }: KubeObject): string {
-  const group = apiVersion === undefined && kind === "Ingress" ? INGRESS_GROUP : groupOf(apiVersion);
-  return `${kind}.${group} ${metadata.namespace ?? "default"}/${metadata.name}`;
+  if (Object.hasOwn(SET_GROUPS, kind) && isOfKind(object, SET_GROUPS[kind as SetKind], kind))
+    return viewListenerSet(raw, kind as SetKind);
+  if (!isOfKind(object, GATEWAY_GROUP, kind)) return undefined;
+  if (kind === "Gateway") return viewGateway(raw);
+  return route && viewRoute(route, raw);
 }
 
 /** A file that cannot be read keeps its last objects. */

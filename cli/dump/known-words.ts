@@ -60,7 +60,7 @@ const WORDS = [
   "switchback.dev/publisher switchback.dev/pod-revisions switchback.dev/format switchback.dev/node-hosts",
   // The pages of the controller and of a proxy.
   "running synced inactiveMs hold until since relayed leaving target names taken revision in-step waiting left stuck",
-  "unknown unknownCode notice dryRun underWay restartsLastHour restartsToday counts decisions notInjected lastRestart",
+  "unknown notice dryRun underWay restartsLastHour counts decisions notInjected lastRestart",
   "warning readyz i upstream ok failing modeFrom",
   // Files of CoreDNS.
   "coredns coredns-custom Corefile rewrite name exact continue stop kubernetes hairpin-proxy hairpin-proxy-gen2 Added",

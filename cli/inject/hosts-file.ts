@@ -5,7 +5,7 @@ import { isAddress, parseHosts, readHostsLine } from "#hostmap/hosts-text.ts";
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
-import type { TextFile } from "./text-file.ts";
+import type { TextFile } from "./files.ts";
 
 /** A part of a hosts file that is left out, and why. */
 interface LeftOut {

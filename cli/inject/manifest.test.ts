@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { parseAllDocuments } from "yaml";
 import { createSelector } from "#hostmap/pod-selection.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
-import { injectManifest, type ManifestOptions } from "./manifest.ts";
+import { injectDocument, type ManifestOptions, namespaceLabelsIn, readManifest } from "./manifest.ts";
 
 const IP = "198.51.100.9";
 const map = (names: readonly string[], ips: readonly string[] = [IP]) =>
@@ -11,12 +11,18 @@ const map = (names: readonly string[], ips: readonly string[] = [IP]) =>
 const choosing = (names: readonly string[], longLine = false): ManifestOptions => ({
   choose: createSelector(map(names), 500),
   longLine,
+  optedIn: false,
   templatePaths: [],
 });
 const OPTIONS = choosing(["a.example.com", "b.example.com"]);
 const OURS = { ip: IP, hostnames: ["a.example.com", "b.example.com"] };
 
-const run = (text: string, options = OPTIONS) => injectManifest({ name: "f", text }, options);
+function run(text: string, options = OPTIONS) {
+  const read = readManifest({ name: "f", text });
+  const labels = namespaceLabelsIn(read);
+  const parts = read.map((document) => injectDocument(document, labels, options));
+  return { output: parts.map(({ output }) => output).join(""), outcomes: parts.flatMap(({ outcomes }) => outcomes) };
+}
 
 // biome-ignore lint/suspicious/noExplicitAny: YAML, read as it comes
 function documents(text: string): any[] {
@@ -26,7 +32,7 @@ function documents(text: string): any[] {
 /** The failed outcome of a text with one object. */
 function refusal(text: string, options = OPTIONS) {
   const { output, outcomes } = run(text, options);
-  assert.equal(output, "", "nothing is printed");
+  assert.equal(output, text);
   const [outcome] = outcomes;
   assert.equal(outcome?.result, "failed");
   return outcome;
@@ -214,20 +220,72 @@ describe("existing content", () => {
   });
 });
 
-describe("a refusal", () => {
-  it("of YAML that does not parse names the document and the line", () => {
-    const { output, outcomes } = run(`${pod(SPEC)}---\nkind: Pod\nkind: Pod\n`);
-    assert.equal(output, "");
-    assert.deepEqual(
-      outcomes.map(({ place, title, result, reason }) => [place, title, result, reason.code]),
-      [
-        ["f:1: document 1", "Pod p", "injected", "injected"],
-        ["f:8: document 2", undefined, "failed", "yaml-invalid"],
-      ],
-    );
-    assert.equal(outcomes[1]?.reason.text, "Map keys must be unique");
-  });
+describe("a document that cannot be read stays as it is, with a warning that names the line:", () => {
+  for (const [what, yaml, line, reason] of [
+    ["a key that stands twice", "kind: Pod\nkind: Pod\n", 4, /^Map keys must be unique$/],
+    ["a quote without an end", "kind: Pod\nx: 'a\n", 5, /^Missing closing 'quote$/],
+    [
+      "a template of Helm",
+      "{{- if .Values.x }}\nkind: Pod\n{{ end }}\n",
+      3,
+      /has to be rendered first, by `helm template`$/,
+    ],
+    [
+      "a template of Helm that is YAML",
+      "kind: Pod\nspec:\n  x: {{ .Values.x }}\n",
+      5,
+      /key of a map.*`helm template`$/,
+    ],
+    ["several JSON objects without a marker", '{"kind":"Pod"}\n{"kind":"Pod"}\n', 4, /./],
+    ["an alias without an anchor", "kind: Pod\nspec: { x: *b }\n", 3, /Unresolved alias/],
+    ["an alias inside of its anchor", "kind: Pod\nspec: { x: &a [*a] }\n", 3, /circular/],
+    ["100,000 lists in each other", `x: ${"[".repeat(1e5)}${"]".repeat(1e5)}\n`, 3, /./],
+    ["anchors that grow without bound", bomb(), 3, /alias count/],
+  ] as const) {
+    it(what, () => {
+      const text = `# first\n---\n${yaml}---\n${pod(SPEC)}`;
+      const { output, outcomes } = run(text);
+      assert.ok(output.startsWith(`# first\n---\n${yaml}---\n`), output);
+      assert.deepEqual(
+        outcomes.map(({ place, result, reason }) => [place, result, reason.code]),
+        [
+          [`f:${line}: document 1`, "overlooked", "yaml-invalid"],
+          [`f:${yaml.split("\n").length + 3}: document 2`, "injected", "injected"],
+        ],
+      );
+      assert.match(outcomes[0]?.reason.text ?? "", reason);
+    });
+  }
+});
 
+/** Nine levels of nine aliases each: 9^9 values. */
+function bomb(): string {
+  const level = (index: number) => `a${index + 1}: &a${index + 1} [${Array(9).fill(`*a${index}`).join(", ")}]\n`;
+  return `a0: &a0 [x]\n${Array.from({ length: 9 }, (_, index) => level(index)).join("")}`;
+}
+
+describe("--opted-in", () => {
+  const opted = { ...OPTIONS, optedIn: true };
+  const labelled = (label: string) => pod(`  labels: { switchback.dev/inject: ${label} }\n${SPEC}`);
+  const namespace = "kind: Namespace\nmetadata: { name: shop, labels: { switchback.dev/inject: enabled } }\n";
+  const inShop = (text: string) => text.replace("  name: p\n", "  name: p\n  namespace: shop\n");
+  for (const [what, text, result] of [
+    ["injects a template with the label", labelled("enabled"), "injected"],
+    ["skips one without a label", pod(SPEC), "skipped"],
+    ["injects one whose Namespace in the input has the label", `${inShop(pod(SPEC))}---\n${namespace}`, "injected"],
+    ["skips one of another namespace", `${pod(SPEC)}---\n${namespace}`, "skipped"],
+    ["skips a disabled one in such a Namespace", `${inShop(labelled("disabled"))}---\n${namespace}`, "skipped"],
+  ] as const) {
+    it(what, () => {
+      assert.deepEqual(
+        run(text, opted).outcomes.map((outcome) => outcome.result),
+        [result],
+      );
+    });
+  }
+});
+
+describe("a refusal", () => {
   for (const [what, text, code] of [
     ["a workload without a template", "kind: Deployment\nspec: { template: x }\n", "no-pod-template"],
     ["a Pod without a spec", "kind: Pod\n", "no-pod-template"],

@@ -1,21 +1,31 @@
-import { type Document, isNode, isScalar, LineCounter, visit } from "yaml";
-import { INJECT_KEY } from "#hostmap/metadata-keys.ts";
-import type { Reason } from "#hostmap/types.ts";
-import { jsonValues } from "./json-stream.ts";
-import { expandPath, type ManifestObject, objectsOf, overlookedReason, titleOf } from "./objects.ts";
-import { parseManifest } from "./parse.ts";
 import {
-  type InjectOptions,
-  injectTemplate,
-  type Refusal,
-  type TemplatePlace,
-  templateRefusal,
-} from "./pod-template.ts";
-import { type TemplatePath, templatePathsOf } from "./pod-templates.ts";
-import { printManifest } from "./print.ts";
-import { SourceEdits } from "./source-edits.ts";
-import type { TextFile } from "./text-file.ts";
-import { type Path, YamlEditor } from "./yaml-editor.ts";
+  type Document,
+  isCollection,
+  isNode,
+  LineCounter,
+  type Node,
+  type ParsedNode,
+  parseDocument,
+  type ScalarTag,
+  type Tags,
+  visit,
+} from "yaml";
+import { INJECT_KEY } from "#hostmap/metadata-keys.ts";
+import { decideOptIn } from "#hostmap/opt-in.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import { printableLines } from "#lib/errors/printable.ts";
+import { yamlText } from "../yaml-text.ts";
+import type { TextFile } from "./files.ts";
+import { type InjectOptions, injectTemplate, plainAt, templateRefusal, textsOf } from "./pod-template.ts";
+import {
+  type ManifestObject,
+  objectsOf,
+  overlookedReason,
+  type Path,
+  type TemplatePath,
+  templatesOf,
+} from "./pod-templates.ts";
 
 /** The result for one object of a file, or for one of several pod templates of an object. */
 export interface Outcome {
@@ -24,8 +34,8 @@ export interface Outcome {
   /** `Deployment shop/web`; undefined if the object has no name. */
   readonly title: string | undefined;
   /**
-   * `skipped`: the object opted out. `overlooked`: the user may have wanted it injected. `failed`: it should be
-   * injected, but cannot be.
+   * `skipped`: the object opted out, or did not opt in. `overlooked`: the user may have wanted it injected. `failed`:
+   * it should be injected, but cannot be.
    */
   readonly result: "injected" | "skipped" | "overlooked" | "failed";
   readonly reason: Reason;
@@ -34,147 +44,167 @@ export interface Outcome {
 export interface ManifestOptions extends InjectOptions {
   /** Where other kinds than Kubernetes' own have their pod templates. */
   readonly templatePaths: readonly TemplatePath[];
+  /** Inject only what a label opts in: that of the pod template, or that of its Namespace if the input has it. */
+  readonly optedIn: boolean;
 }
 
-export interface Injected {
-  readonly output: string;
-  readonly outcomes: readonly Outcome[];
-}
-
-/** A document while it is being changed. */
-interface Work {
-  readonly document: Document.Parsed;
-  readonly editor: YamlEditor;
-  readonly options: ManifestOptions;
-  readonly outcome: (at: Path, found: Omit<Outcome, "place">) => Outcome;
+/** A document of a file, with its own text. */
+export interface ManifestDocument {
+  readonly text: string;
+  readonly placeAt: (offset: number) => string;
+  /** Undefined if `fault` says why the text cannot be read. */
+  readonly document: Document.Parsed | undefined;
+  /** The document as plain objects. */
+  readonly value: unknown;
+  readonly fault?: { readonly text: string; readonly offset: number };
 }
 
 /**
- * Adds hostAliases and annotations to every pod template of a file of YAML or JSON documents. The rest of the text
- * does not change. A document that does not parse or cannot be injected yields a failed outcome, and the output is
- * then incomplete.
+ * The start of a document. A marker cannot be inside a value (YAML 1.2, rule c-forbidden), so a file is split before it
+ * is parsed, as kubectl does, and each document keeps its own text.
  */
-export function injectManifest({ name, text }: TextFile, options: ManifestOptions): Injected {
-  const parts: Injected[] = [];
+const START = /^(?=---(?:\s|$))/m;
+/** Comments and directives before the first marker belong to the document after it. */
+const PREAMBLE = /^(?:[#%].*\n|\s*\n)*$/;
+/** Bounds what nested anchors can grow to. A manifest uses a few. */
+const MAX_ALIASES = 10_000;
+
+/** Splits a file into its YAML or JSON documents, and parses each. */
+export function readManifest({ name, text }: TextFile): ManifestDocument[] {
+  const [first = "", ...rest] = text.split(START);
+  const parts = rest.length > 0 && PREAMBLE.test(first) ? [first + rest[0], ...rest.slice(1)] : [first, ...rest];
   let before = 0;
-  // A stream of JSON objects is not valid YAML, so each object is injected separately.
-  for (const [index, part] of (jsonValues(text) ?? [text]).entries()) {
-    parts.push(injectPart(part, (line, document) => `${name}:${before + line}: document ${index + document}`, options));
+  return parts.map((part, index) => {
+    const lines = new LineCounter();
+    const start = before;
     before += part.split("\n").length - 1;
-  }
-  return {
-    output: parts.map(({ output }) => output).join(""),
-    outcomes: parts.flatMap(({ outcomes }) => outcomes),
-  };
-}
-
-/** `place` gets a line and the number of a document within the part; both start at 1. */
-function injectPart(
-  text: string,
-  place: (line: number, document: number) => string,
-  options: ManifestOptions,
-): Injected {
-  const lines = new LineCounter();
-  const { documents, padded, paddings } = parseManifest(text, lines);
-  const source = new SourceEdits(padded);
-  for (const { offset, length } of paddings) source.replace(offset, offset + length, "");
-  const outcomes = documents.flatMap((document, index) => {
-    const placeAt = (offset: number) => place(lines.linePos(offset).line, index + 1);
-    const outcome: Work["outcome"] = (at, found) => ({ place: placeAt(offsetOf(document, at)), ...found });
-    const fault = documentFault(document);
-    if (fault !== undefined) {
-      const reason = { code: "yaml-invalid", text: fault.text };
-      return [{ place: placeAt(fault.offset), title: undefined, result: "failed", reason } satisfies Outcome];
-    }
-    return injectDocument({ document, editor: new YamlEditor(document, source), options, outcome });
+    const placeAt = (offset: number) => `${name}:${start + lines.linePos(offset).line}: document ${index + 1}`;
+    return { text: part, placeAt, ...parsePart(part, lines) };
   });
-  if (outcomes.some(({ result }) => result === "failed")) return { output: "", outcomes };
-  const changed = outcomes.some(({ result }) => result === "injected");
-  return { output: printManifest(documents, source, changed), outcomes };
 }
 
-/** Why a document cannot be read. */
-function documentFault(document: Document.Parsed): { text: string; offset: number } | undefined {
+function parsePart(text: string, lineCounter: LineCounter): Omit<ManifestDocument, "text" | "placeAt"> {
+  const options = { customTags: keepNumbers, lineCounter, strict: false, logLevel: "error" } as const;
+  const document = parseDocument<ParsedNode>(text, options);
+  const unread = (reason: string, offset: number) => ({
+    document: undefined,
+    value: undefined,
+    fault: { text: reason, offset },
+  });
   const [error] = document.errors;
-  if (error === undefined) return aliasFault(document);
   // The line number in the message is removed, because the place is printed before it.
-  const text = error.message.replace(/(?: at line \d+, column \d+)?:?\n[\s\S]*/, "");
-  return { text, offset: error.pos[0] };
+  if (error !== undefined)
+    return unread(error.message.replace(/(?: at line \d+, column \d+)?:?\n[\s\S]*/, ""), error.pos[0]);
+  const key = findCollectionKey(document);
+  // What YAML reads of `{{ .Values.x }}` is such a key. Printed again, it would be no template any more.
+  if (key !== undefined) return unread("a key of a map is a map or a list", key.range?.[0] ?? 0);
+  try {
+    const value: unknown = document.toJS({ maxAliasCount: MAX_ALIASES });
+    // This throws for a value that contains itself, or that is too deep to visit.
+    JSON.stringify(value);
+    return { document, value };
+  } catch (invalid) {
+    return unread(describeError(invalid).split("\n")[0] ?? "", document.contents?.range[0] ?? 0);
+  }
 }
 
-/** The first alias that no YAML reader can resolve. The parser itself would report it only when the value is used. */
-function aliasFault(document: Document): { text: string; offset: number } | undefined {
-  const anchors = new Map<string, unknown>();
-  let fault: { text: string; offset: number } | undefined;
+function findCollectionKey(document: Document): Node | undefined {
+  let found: Node | undefined;
   visit(document, {
-    Alias(_key, { source, range }, path) {
-      const anchored = anchors.get(source);
-      const isInside = path.includes(anchored as Document);
-      if (anchored !== undefined && !isInside) return undefined;
-      const what = isInside ? "refers to a value that contains the alias itself" : "has no anchor before it";
-      fault = { text: `the alias *${source} ${what}`, offset: range?.[0] ?? 0 };
+    Pair(_key, { key }) {
+      if (!isCollection(key)) return undefined;
+      found = key;
       return visit.BREAK;
     },
-    Value(_key, node) {
-      if (node.anchor !== undefined) anchors.set(node.anchor, node);
-    },
   });
-  return fault;
+  return found;
 }
 
-function injectDocument(work: Work): Outcome[] {
-  const { document, outcome } = work;
-  if (document.contents === null || (isScalar(document.contents) && document.contents.value === null)) return [];
-  const outcomes = objectsOf(document).flatMap((object) => {
-    if ("kind" in object) return injectObject(work, object);
-    const reason = { code: "not-an-object", text: "this is not a Kubernetes object: it has no kind" };
-    return [outcome(object, { title: undefined, result: "overlooked", reason })];
-  });
-  work.editor.commit();
-  return outcomes;
-}
-
-function injectObject(work: Work, object: ManifestObject): Outcome[] {
-  const { document, options, outcome } = work;
-  const title = titleOf(document, object);
-  const paths = templatePathsOf(object.kind, object.apiVersion, options.templatePaths);
-  if (paths.length === 0) {
-    const reason = overlookedReason(document, object);
-    return reason === undefined ? [] : [outcome(object.at, { title, result: "overlooked", reason })];
-  }
-  // Two --template-path flags may match the same template.
-  const pods = new Map(
-    paths.flatMap((path) =>
-      expandPath(document, object.at, path).map(
-        (pod) => [JSON.stringify(pod), { pod, required: path.required }] as const,
-      ),
-    ),
+/** The labels of the Namespace objects of all documents, by name. */
+export function namespaceLabelsIn(documents: readonly ManifestDocument[]): Map<string, Record<string, string>> {
+  const objects = documents.flatMap(({ value }) => objectsOf(value));
+  return new Map(
+    objects.flatMap((object) => {
+      if (!("kind" in object) || object.kind !== "Namespace") return [];
+      const { name, labels } = Object(Object(object.value).metadata);
+      return [[String(name), textsOf(labels)] as const];
+    }),
   );
-  return [...pods.values()].map(({ pod, required }) => {
-    const found = injectPod(work, { document, pod, from: object.at.length });
+}
+
+/**
+ * Adds hostAliases and annotations to every pod template of a document. `output` is the new text; the same text if
+ * nothing changed. A document that cannot be read is one that is overlooked.
+ */
+export function injectDocument(
+  read: ManifestDocument,
+  namespaceLabels: ReadonlyMap<string, Record<string, string>>,
+  options: ManifestOptions,
+): { readonly output: string; readonly outcomes: readonly Outcome[] } {
+  const { document, value, fault, text, placeAt } = read;
+  if (document === undefined || fault !== undefined) {
+    const hint = /\{\{/.test(text) ? "; a template of Helm has to be rendered first, by `helm template`" : "";
+    const reason = { code: "yaml-invalid", text: `${fault?.text}${hint}` };
+    return {
+      output: text,
+      outcomes: [{ place: placeAt(fault?.offset ?? 0), title: undefined, result: "overlooked", reason }],
+    };
+  }
+  if (value === null || value === undefined) return { output: text, outcomes: [] };
+  const outcomes = objectsOf(value).flatMap((object): Outcome[] => {
+    const place = (at: Path) => placeAt(offsetOf(document, at));
+    if ("kind" in object) return injectObject(document, object, place, namespaceLabels, options);
+    const reason = { code: "not-an-object", text: "this is not a Kubernetes object: it has no kind" };
+    return [{ place: place(object), title: undefined, result: "overlooked", reason }];
+  });
+  const isChanged = outcomes.some(({ result }) => result === "injected");
+  return { output: isChanged || printableLines(text) !== text ? render(document, text) : text, outcomes };
+}
+
+function injectObject(
+  document: Document.Parsed,
+  object: ManifestObject,
+  place: (at: Path) => string,
+  namespaceLabels: ReadonlyMap<string, Record<string, string>>,
+  options: ManifestOptions,
+): Outcome[] {
+  const { name, namespace } = Object(Object(object.value).metadata);
+  const title =
+    typeof name === "string" ? `${object.kind} ${namespace === undefined ? "" : `${namespace}/`}${name}` : undefined;
+  const templates = templatesOf(object, options.templatePaths);
+  if (templates.length === 0) {
+    const reason = overlookedReason(object);
+    return reason === undefined ? [] : [{ place: place(object.at), title, result: "overlooked", reason }];
+  }
+  return templates.map(({ pod, required }): Outcome => {
+    const at = { document, pod, from: object.at.length };
+    const refusal = templateRefusal(at);
+    const left =
+      refusal === undefined ? labelReason(document, pod, namespaceLabels.get(namespace), options) : undefined;
+    if (left !== undefined) return { place: place(pod), title, result: "skipped", reason: left };
+    const found = refusal ?? injectTemplate(at, options);
     if (typeof found === "string") {
-      return outcome(pod, { title, result: "injected", reason: { code: "injected", text: found } });
+      return { place: place(pod), title, result: "injected", reason: { code: "injected", text: found } };
     }
     const isOptional = !required && found.reason.code === "no-pod-template";
-    return outcome(found.at, {
-      title,
-      result: found.result ?? (isOptional ? "overlooked" : "failed"),
-      reason: found.reason,
-    });
+    return { place: place(found.at), title, result: isOptional ? "overlooked" : "failed", reason: found.reason };
   });
 }
 
-type Left = Refusal & { readonly result?: "skipped" };
-
-function injectPod({ editor, options }: Work, place: TemplatePlace): string | Left {
-  const refusal = templateRefusal(place);
-  if (refusal !== undefined) return refusal;
-  const at = [...place.pod, "metadata", "labels", INJECT_KEY];
-  if (place.document.getIn(at) === "disabled") {
-    return { reason: { code: "pod-disabled", text: `label ${INJECT_KEY}: disabled` }, at, result: "skipped" };
-  }
-  return injectTemplate(place, editor, options);
+/** Why the labels leave a pod template out. The webhook decides in the same way about the pod's own label. */
+function labelReason(
+  document: Document,
+  pod: Path,
+  namespaceLabels: Record<string, string> = {},
+  { optedIn }: ManifestOptions,
+): Reason | undefined {
+  const { labels } = Object(plainAt(document, [...pod, "metadata"]));
+  const facts = { namespace: "", labels: textsOf(labels), annotations: {}, namespaceLabels, rules: NO_RULES };
+  const decision = decideOptIn(facts);
+  return decision.optedIn || (!optedIn && facts.labels[INJECT_KEY] !== "disabled") ? undefined : decision;
 }
+
+const NO_RULES = { excluded: new Set<string>(), listed: new Set<string>() };
 
 /** The offset of a path in the text; if the path does not exist, that of the nearest enclosing value. */
 function offsetOf(document: Document.Parsed, path: Path): number {
@@ -183,4 +213,26 @@ function offsetOf(document: Document.Parsed, path: Path): number {
     if (isNode(node) && node.range) return node.range[0];
   }
   return document.contents?.range[0] ?? document.range[0];
+}
+
+/** Prints a changed document. Comments, order, anchors and quotes stay; other layout may change. JSON stays JSON. */
+function render(document: Document.Parsed, text: string): string {
+  const output = yamlText(document);
+  return text.includes("\r\n") ? output.replaceAll("\n", "\r\n") : output;
+}
+
+/**
+ * Prints numbers in their original notation. YAML 1.2 reads `defaultMode: 0644` as 644, but kubectl (YAML 1.1) reads
+ * it as octal. A number may also have more digits than a double can hold.
+ */
+function keepNumbers(tags: Tags): Tags {
+  const numbers = ["tag:yaml.org,2002:int", "tag:yaml.org,2002:float"];
+  return tags.map((tag) => {
+    if (typeof tag !== "object" || !numbers.includes(tag.tag)) return tag;
+    const { stringify } = tag as ScalarTag;
+    return {
+      ...(tag as ScalarTag),
+      stringify: (node, ...rest) => node.source ?? stringify?.(node, ...rest) ?? String(node.value),
+    } satisfies ScalarTag;
+  });
 }

@@ -1,11 +1,11 @@
-import { type Document, isAlias, isCollection, isMap, isScalar, isSeq } from "yaml";
+import { type Document, isAlias, isCollection, isMap, isScalar, isSeq, Scalar, visit, type YAMLMap } from "yaml";
 import { type Injection, planBakedInjection } from "#hostmap/inject.ts";
 import { HOSTS_KEY, RESOLVERS_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
 import { isWindows, longLineReason } from "#hostmap/pack.ts";
 import { holdsResolvers } from "#hostmap/pod-dns-marks.ts";
 import type { SelectedHosts } from "#hostmap/pod-selection.ts";
 import type { HostAlias, Reason } from "#hostmap/types.ts";
-import type { Path, YamlEditor } from "./yaml-editor.ts";
+import type { Path } from "./pod-templates.ts";
 
 export interface InjectOptions {
   readonly choose: (annotation: string | undefined) => SelectedHosts;
@@ -34,28 +34,41 @@ export function templateRefusal(place: TemplatePlace): Refusal | undefined {
 }
 
 /**
- * Writes hostAliases and annotations into a template. Returns a text about the names that it now has. If they cannot
- * be written, returns the reason and changes nothing.
+ * Writes hostAliases and annotations into the nodes of a template. Returns a text about the names that it now has. If
+ * they cannot be written, returns the reason and changes nothing.
  */
-export function injectTemplate(place: TemplatePlace, editor: YamlEditor, options: InjectOptions): string | Refusal {
+export function injectTemplate(place: TemplatePlace, options: InjectOptions): string | Refusal {
   const { document, pod: path } = place;
-  const annotations = readAnnotations(document, path);
-  const at = [...path, "spec", "hostAliases"];
-  const hostAliases = readAliases(plain(document, at) ?? []);
+  const { metadata, spec } = plainAt(document, path) as { metadata?: Metadata; spec: Spec };
+  const annotations = textsOf(metadata?.annotations);
+  const hostAliases = readAliases(spec.hostAliases ?? []);
   if (hostAliases === undefined) {
+    const at = [...path, "spec", "hostAliases"];
     const text = `${pathText(place, at)} is not a list of \`ip\` and \`hostnames\``;
     return { reason: { code: "aliases-malformed", text }, at };
   }
   const selected = options.choose(annotations[HOSTS_KEY]);
-  const forWindows = runsOnWindows(place);
-  const pod = { hostAliases, annotations, isWindows: forWindows };
-  const plan = planBakedInjection(pod, selected, options.longLine);
-  if ("code" in plan) return { reason: withFlagHint(plan), at };
-  writePlan(place, editor, hostAliases, plan);
-  restoreResolution(place, editor, annotations);
+  const forWindows = isWindows(spec);
+  const plan = planBakedInjection({ hostAliases, annotations, isWindows: forWindows }, selected, options.longLine);
+  if ("code" in plan) return { reason: withFlagHint(plan), at: [...path, "spec", "hostAliases"] };
+  writePlan(place, hostAliases, plan);
+  restoreResolution(place, spec, annotations);
   const names = new Set(plan.managed.aliases.flatMap(({ hostnames }) => hostnames));
-  const warnings = [...selected.warnings, longLineReason(plan.managed.aliases, forWindows), viaReason(place)];
+  const warnings = [...selected.warnings, longLineReason(plan.managed.aliases, forWindows), viaReason(metadata)];
   return [`${names.size} names`, ...warnings.flatMap((warning) => warning?.text ?? [])].join("; ");
+}
+
+interface Metadata {
+  readonly labels?: unknown;
+  readonly annotations?: unknown;
+}
+
+interface Spec {
+  readonly hostAliases?: unknown;
+  readonly dnsConfig?: unknown;
+  readonly dnsPolicy?: unknown;
+  readonly os?: unknown;
+  readonly nodeSelector?: unknown;
 }
 
 /** A refusal if a YAML anchor or merge key shares, or may share, a node that would change. */
@@ -108,50 +121,68 @@ function withFlagHint(reason: Reason): Reason {
   return { ...reason, text: `${reason.text}, or allow the long line with --long-line` };
 }
 
-/** Writes the aliases and annotations. The text of the user's own aliases stays, with its comments. */
-function writePlan(place: TemplatePlace, editor: YamlEditor, before: readonly HostAlias[], plan: Injection): void {
-  const { document, pod } = place;
-  const spec = [...pod, "spec"];
-  const node = document.getIn([...spec, "hostAliases"]);
+/** Writes the aliases and annotations. The nodes of the user's own aliases stay, with their comments. */
+function writePlan({ document, pod }: TemplatePlace, before: readonly HostAlias[], plan: Injection): void {
+  const at = [...pod, "spec", "hostAliases"];
   const { aliases, annotations } = plan.managed;
-  const isUsers = (index: number) => plan.userAliases.some((alias) => alias === before[index]);
-  if (plan.userAliases.length + aliases.length === 0) editor.remove(spec, "hostAliases");
-  else if (isSeq(node) && node.items.length > 0) editor.setItems(spec, "hostAliases", isUsers, aliases);
-  else editor.set(pod, ["spec", "hostAliases"], aliases);
-  const existing = document.getIn([...pod, "metadata", "annotations"]);
-  // Template engines often leave an empty `annotations:`.
-  if (!isMap(existing) || existing.items.length === 0) editor.set(pod, ["metadata", "annotations"], annotations);
-  else for (const [key, value] of Object.entries(annotations)) editor.set(pod, ["metadata", "annotations", key], value);
+  const existing = document.getIn(at);
+  if (isSeq(existing) && plan.userAliases.length > 0) {
+    const isUsers = (index: number) => plan.userAliases.some((alias) => alias === before[index]);
+    const kept = existing.items.filter((_, index) => isUsers(index));
+    existing.items = [...kept, ...aliases.map((alias) => newNode(document, alias))];
+  } else if (aliases.length > 0) setIn(document, at, aliases);
+  else document.deleteIn(at);
+  for (const [key, value] of Object.entries(annotations))
+    setIn(document, [...pod, "metadata", "annotations", key], value);
 }
 
 /** Removes a `dnsConfig` that pod DNS wrote, and sets ClusterFirst. The manifest of a running pod may contain one. */
-function restoreResolution({ document, pod }: TemplatePlace, editor: YamlEditor, annotations: Record<string, string>) {
+function restoreResolution({ document, pod }: TemplatePlace, spec: Spec, annotations: Record<string, string>): void {
   if (annotations[RESOLVERS_KEY] === undefined) return;
-  const spec = [...pod, "spec"];
-  const read = (key: string) => plain(document, [...spec, key]);
-  const nameservers: unknown = Object(read("dnsConfig")).nameservers;
+  const nameservers: unknown = Object(spec.dnsConfig).nameservers;
   const dnsConfig = { nameservers: Array.isArray(nameservers) ? nameservers.map(String) : [] };
-  if (holdsResolvers({ dnsPolicy: String(read("dnsPolicy")), dnsConfig, annotations })) {
-    editor.remove(spec, "dnsConfig");
-    editor.set(pod, ["spec", "dnsPolicy"], "ClusterFirst");
+  if (holdsResolvers({ dnsPolicy: String(spec.dnsPolicy), dnsConfig, annotations })) {
+    document.deleteIn([...pod, "spec", "dnsConfig"]);
+    setIn(document, [...pod, "spec", "dnsPolicy"], "ClusterFirst");
   }
-  editor.remove([...pod, "metadata", "annotations"], RESOLVERS_KEY);
+  document.deleteIn([...pod, "metadata", "annotations", RESOLVERS_KEY]);
 }
 
-function runsOnWindows({ document, pod }: TemplatePlace): boolean {
-  const [os, nodeSelector] = ["os", "nodeSelector"].map((key) => plain(document, [...pod, "spec", key]));
-  return isWindows({ os, nodeSelector });
+/** Sets a value. Maps on the way that are missing, empty or null (as template engines leave them) are new. */
+function setIn(document: Document, path: Path, value: unknown): void {
+  const depth = path.findIndex((_, index) => {
+    const node = document.getIn(path.slice(0, index + 1));
+    return !isCollection(node) || node.items.length === 0;
+  });
+  const whole = path.slice(depth).reduceRight((inner, key) => ({ [key]: inner }), value);
+  const parent = document.getIn(path.slice(0, depth)) as YAMLMap;
+  for (const { key, value: node } of newNode(document, whole).items) parent.set(key, node);
 }
 
-function viaReason({ document, pod }: TemplatePlace): Reason | undefined {
-  if (plain(document, [...pod, "metadata", "labels", VIA_KEY]) !== "dns") return undefined;
+/**
+ * A node for a new value. Its texts are in double quotes: YAML 1.1, which kubectl reads, has more texts that are
+ * numbers or booleans than this library knows. So are the keys in a document that may be JSON.
+ */
+function newNode(document: Document, value: unknown): YAMLMap {
+  const node = document.createNode(value) as YAMLMap;
+  const mayBeJson = isCollection(document.contents) && document.contents.flow === true;
+  visit(node, {
+    Scalar(role, scalar) {
+      if (role !== "key" || mayBeJson) scalar.type = Scalar.QUOTE_DOUBLE;
+    },
+  });
+  return node;
+}
+
+function viaReason(metadata: Metadata | undefined): Reason | undefined {
+  if (textsOf(metadata?.labels)[VIA_KEY] !== "dns") return undefined;
   const text = `${VIA_KEY}: these are hostAliases; the webhook replaces them by pod DNS while its resolvers answer`;
   return { code: "via-not-baked", text };
 }
 
-function readAnnotations(document: Document, pod: Path): Record<string, string> {
-  const entries = Object.entries(Object(plain(document, [...pod, "metadata", "annotations"])));
-  return Object.fromEntries(entries.map(([key, text]) => [key, String(text)]));
+/** A map of texts, such as labels, as the API server reads it. */
+export function textsOf(value: unknown): Record<string, string> {
+  return Object.fromEntries(Object.entries(Object(value)).map(([key, text]) => [key, String(text)]));
 }
 
 /** The template's aliases; undefined if the API server would reject them. */
@@ -165,7 +196,8 @@ function readAliases(value: unknown): HostAlias[] | undefined {
   return valid ? aliases : undefined;
 }
 
-function plain(document: Document, path: Path): unknown {
+/** The value of a place as plain objects. */
+export function plainAt(document: Document, path: Path): unknown {
   const node = document.getIn(path, true);
   return isCollection(node) || isScalar(node) ? node.toJS(document) : undefined;
 }

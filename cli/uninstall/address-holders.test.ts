@@ -165,7 +165,7 @@ test("a kind of another API group with the name of a workload kind is not restar
 
 test("a pod that nothing recreates is not restarted", () => {
   const [stuck] = planUninstall(found(pod("p", { ips: [OURS] })), INSTALL).stuck;
-  assert.deepEqual(stuck?.reason, { code: "bare-pod", text: "nothing recreates it: delete it" });
+  assert.deepEqual(stuck?.reason, { code: "not-restartable", text: "nothing recreates it: delete it" });
 });
 
 test("restarts all permitted holders, with or without addresses; others without an address stay as they are", () => {

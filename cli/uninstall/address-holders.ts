@@ -1,6 +1,6 @@
 import { OWNED_KEY } from "#hostmap/metadata-keys.ts";
 import { holdsResolvers } from "#hostmap/pod-dns-marks.ts";
-import { inferFromNames, ownerOf } from "#lib/workloads/owners.ts";
+import { ownerOf } from "#lib/workloads/owners.ts";
 import { hasEnded, hostAliasesOf, podFacts, type RawPod } from "#lib/workloads/pods.ts";
 import { type WorkloadName, workloadKey } from "#lib/workloads/workload-keys.ts";
 
@@ -30,7 +30,7 @@ export function addressHolderOf(pod: RawPod, ours: ReadonlySet<string>): Address
   const owned = annotations[OWNED_KEY] ?? "none";
   if (addresses.length === 0 && owned === "none") return undefined;
   const facts = podFacts(pod);
-  const { namespace, kind, name, unrestartable } = ownerOf(facts, inferFromNames);
+  const { namespace, kind, name, unrestartable } = ownerOf(facts);
   return { namespace, kind, name, restartable: unrestartable === undefined, pods: [facts.name], addresses };
 }
 

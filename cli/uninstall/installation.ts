@@ -9,7 +9,7 @@ import { targetSchema } from "#lib/config/targets.ts";
 import { leniently, section } from "#lib/config/values.ts";
 import { CONFIG_NAME, readConfigText } from "#lib/documents/installed-config.ts";
 import { frontName } from "#lib/documents/listeners.ts";
-import { readTargets } from "#lib/documents/read-targets.ts";
+import { readTargets } from "#lib/documents/targets-reader.ts";
 import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import { object } from "#lib/errors/schemas.ts";
 import { parse } from "#lib/errors/validation.ts";

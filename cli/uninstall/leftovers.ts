@@ -3,7 +3,7 @@ import type { UninstallPart } from "#extras/extension-points.ts";
 import { TARGET_KEY } from "#hostmap/metadata-keys.ts";
 import { MAP_NAME } from "#lib/documents/map-format.ts";
 import { STATUS_SECRET } from "#lib/documents/status-page.ts";
-import { TARGETS_NAME } from "#lib/documents/targets-name.ts";
+import { TARGETS_NAME } from "#lib/documents/targets-format.ts";
 import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import { METADATA_LIST } from "#lib/kube/accept.ts";
 import type { KubeClient } from "#lib/kube/client.ts";

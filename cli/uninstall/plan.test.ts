@@ -39,7 +39,7 @@ test("restarts what it may restart; a person has to recreate the others that hol
         },
       },
       { holder: job, reason: { code: "not-restartable", text: "a Job is not restarted: delete its pods" } },
-      { holder: bare, reason: { code: "bare-pod", text: "nothing recreates it: delete it" } },
+      { holder: bare, reason: { code: "not-restartable", text: "nothing recreates it: delete it" } },
     ],
     harmless,
   });

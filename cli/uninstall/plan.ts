@@ -33,7 +33,7 @@ function whyNotRestarted(
   { kind, namespace, restartable }: AddressHolder,
   namespaces: ReadonlySet<string>,
 ): Reason | undefined {
-  if (kind === "Pod") return { code: "bare-pod", text: "nothing recreates it: delete it" };
+  if (kind === "Pod") return { code: "not-restartable", text: "nothing recreates it: delete it" };
   if (!restartable) return { code: "not-restartable", text: `a ${kind} is not restarted: delete its pods` };
   if (namespaces.has(namespace)) return undefined;
   return {

@@ -127,10 +127,10 @@ describe("releasePods", () => {
     await assert.rejects(done, { code: "still-held", message: /^1 pod holds addresses of Switchback: nothing more/ });
     assert.deepEqual(said, [
       WEBHOOK_GONE,
-      "shop/Deployment/paused: its rollouts are paused: resume it",
+      "shop/Deployment/paused: spec.paused: its rollout is paused",
       "shop/Deployment/web: restarted",
       "still held:",
-      "  shop/Deployment/paused (paused-old): its rollouts are paused: resume it",
+      "  shop/Deployment/paused (paused-old): spec.paused: its rollout is paused",
     ]);
     // The uninstall waits only for the restarted workload.
     assert.deepEqual(time.waits, [2_000, 2_000]);
@@ -204,7 +204,8 @@ describe("the wait for old pods", () => {
     await done;
     const looks = api.calls.flatMap(({ path }) => (path.endsWith("/pods") ? [path] : []));
     const shop = "/api/v1/namespaces/shop/pods";
-    assert.deepEqual(looks, [PODS, "/api/v1/namespaces/blog/pods", shop, shop, PODS]);
+    const blog = "/api/v1/namespaces/blog/pods";
+    assert.deepEqual(looks, [PODS, blog, shop, blog, shop, shop, PODS]);
   });
 
   test("does not wait for a new holder that was not restarted, but the last read finds it", async (t) => {

@@ -5,6 +5,7 @@ import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import { pause } from "#lib/kube/time.ts";
+import { waitForRestart } from "#lib/workloads/restart.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import type { AddressHolder } from "./address-holders.ts";
 import { type Installation, readHolders, readInstallation } from "./installation.ts";
@@ -120,24 +121,24 @@ async function deleteWebhookConfiguration(client: KubeClient): Promise<void> {
  * pods.
  */
 async function waitForOldPods(
-  options: UninstallOptions,
+  { client, timeoutMs, now, say }: UninstallOptions,
   install: Installation,
   restarted: readonly AddressHolder[],
 ): Promise<void> {
-  const { client, timeoutMs, now, say } = options;
-  const started = now();
-  let said = started;
   let waiting = restarted;
-  while (waiting.length > 0 && now() - started < timeoutMs) {
-    await pause(Math.min(POLL_MS, timeoutMs));
+  let said = now();
+  const look = async () => {
     const left: AddressHolder[] = [];
-    for (const namespace of new Set(waiting.map((holder) => holder.namespace))) {
+    for (const namespace of new Set(waiting.map((holder) => holder.namespace)))
       left.push(...(await readHolders(client, install, namespace)));
-    }
-    const keys = new Map(left.map((holder) => [workloadKey(holder), holder]));
-    waiting = waiting.flatMap((holder) => keys.get(workloadKey(holder)) ?? []);
-    if (waiting.length === 0 || now() - said < SAY_MS) continue;
+    const keys = new Set(left.map(workloadKey));
+    waiting = waiting.filter((holder) => keys.has(workloadKey(holder)));
+    return { missing: waiting.map(workloadKey).join(", ") || undefined };
+  };
+  const report = (missing: string) => {
+    if (now() - said < SAY_MS) return;
     said = now();
-    say(`waiting for the old pods of ${waiting.map(workloadKey).join(", ")}`);
-  }
+    say(`waiting for the old pods of ${missing}`);
+  };
+  await waitForRestart(look, { now, pollMs: POLL_MS, timeoutMs, report });
 }

@@ -8,14 +8,6 @@ import type { AddressHolder } from "./address-holders.ts";
 
 const FIELD_MANAGER = "switchback-uninstall";
 
-/** What a person can do about a workload that cannot be restarted, by the code of the refusal. */
-const ADVICE: Readonly<Record<string, string>> = {
-  paused: "its rollouts are paused: resume it",
-  "on-delete": "its update strategy is OnDelete: delete its pods",
-  partitioned: "its update strategy has a partition, and only some of its pods would restart: delete its pods",
-  "being-deleted": "it is being deleted: wait until its pods are gone",
-};
-
 /**
  * Restarts a Deployment, StatefulSet or DaemonSet. `at` is the time in RFC 3339. Returns undefined if it is restarted
  * or gone, else why it cannot be restarted, or why a restart would not help.
@@ -33,9 +25,7 @@ export async function restartHolder(
     );
     // If a workload is gone, its pods are deleted with it.
     if (outcome.result === "restarted" || outcome.result === "gone") return undefined;
-    if (outcome.result !== "refused") return failed(outcome.error);
-    const { code, text } = outcome.reason;
-    return { code, text: ADVICE[code] ?? text };
+    return outcome.result === "refused" ? outcome.reason : failed(outcome.error);
   } catch (error) {
     return statusOf(error) === 404 ? undefined : failed(error);
   }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type DnsDecision, type DnsEvidence, decideByDns, firstTargetByDns } from "./dns-decision.ts";
+import { type DnsDecision, decideByDns, type ExpectedClaim } from "./dns-decision.ts";
 
 const LB = "203.0.113.9";
 const INTERNAL = "10.1.0.9";
@@ -8,17 +8,23 @@ const FRONT = "10.96.0.9";
 const CDN = "198.51.100.50";
 const EXTERNAL = "198.51.100.7";
 
-function evidence(answers: DnsEvidence["answers"], given: Partial<DnsEvidence> = {}): DnsEvidence {
-  return {
-    name: "shop.example.com",
-    target: "edge",
-    answers,
-    addressesOfTarget: [LB],
-    externalIPs: [],
-    targetOfAddress: (address) => ({ [LB]: "edge", [INTERNAL]: "internal" })[address],
-    isOwnAddress: (address) => address === FRONT,
-    ...given,
+interface Given {
+  readonly name?: string;
+  readonly claim?: Partial<ExpectedClaim>;
+  /** The addresses of the claim's target, or of the target of its class. */
+  readonly expected?: readonly string[];
+  readonly external?: readonly string[];
+}
+
+function decide(answers: readonly string[] | undefined, given: Given = {}): DnsDecision {
+  const { name = "shop.example.com", claim, expected = [LB], external = [] } = given;
+  const evidence = { name, answers, isOwnAddress: (address: string) => address === FRONT };
+  const locations = {
+    addressesOf: (target: string) => (target === "" ? [] : expected),
+    externalIPsOf: () => external,
+    targetAt: (address: string) => ({ [LB]: "edge", [INTERNAL]: "internal" })[address],
   };
+  return decideByDns({ target: "edge", publicAddresses: [], ...claim }, evidence, locations);
 }
 
 function shown(decision: DnsDecision): string {
@@ -27,84 +33,50 @@ function shown(decision: DnsDecision): string {
   return `${decision.code} ${decision.target}${decision.chosen ? " chosen" : ""}`;
 }
 
-const decide = (answers: DnsEvidence["answers"], given: Partial<DnsEvidence> = {}) =>
-  shown(decideByDns(evidence(answers, given)));
-
-test("one address of the target verifies the name, whatever other addresses it has", () => {
-  assert.equal(decide([LB]), "verified");
-  for (const other of [CDN, INTERNAL, FRONT]) assert.equal(decide([other, LB]), "verified");
-});
-
-test("a missing answer is no evidence; an absent name is evidence, except for a wildcard", () => {
-  assert.equal(decide(undefined), "unknown");
-  assert.equal(decide([]), "dns-absent");
-  assert.equal(decide([], { name: "*.example.com" }), "unknown");
-});
-
-test("an address of another Service leads to that target, even beside unknown addresses", () => {
-  assert.equal(decide([INTERNAL]), "dns-other-target internal");
-  assert.equal(decide([CDN, INTERNAL]), "dns-other-target internal");
-});
-
-test("our own addresses are no evidence, because a publisher gave them to DNS", () => {
-  assert.equal(decide([FRONT]), "unknown");
-  assert.equal(decide([CDN, FRONT]), "unknown");
-  assert.equal(decide([FRONT, INTERNAL]), "unknown");
-});
-
-test("`externalIPs` confirm the target, but do not verify the name; with our own address they are no evidence", () => {
-  const external = { addressesOfTarget: [LB, FRONT, CDN], externalIPs: [FRONT, CDN] };
-  assert.equal(decide([CDN], external), "external");
-  assert.equal(decide([CDN, LB], external), "verified");
-  assert.equal(decide([FRONT], external), "unknown");
-});
-
-test("an address that another target has on the ports of HTTP confirms the claim, but does not verify the name", () => {
-  const shared = { target: "db", addressesOfTarget: [LB, CDN] };
-  assert.equal(decide([LB], shared), "external");
-  assert.equal(decide([LB, CDN], shared), "verified", "nobody else has the other address");
-});
-
-test("a target without addresses cannot be compared", () => {
-  for (const answers of [[LB], [CDN], []]) assert.equal(decide(answers, { addressesOfTarget: [] }), "unknown");
-});
-
-test("a name without a target gets the one whose load balancer has the address; other addresses lead nowhere", () => {
-  const first = (...answers: string[]) => shown(firstTargetByDns(evidence(answers), undefined));
-  assert.equal(first(LB), "dns-other-target edge");
-  assert.equal(first(CDN, INTERNAL), "dns-other-target internal");
-  assert.equal(first(CDN), "nowhere");
-  assert.equal(first(), "unknown");
-  assert.equal(first(FRONT, LB), "unknown");
-  assert.equal(shown(firstTargetByDns(evidence(undefined), undefined)), "unknown");
-});
-
-test("an externalIP gives a name only the target that its class leads to", () => {
-  const first = (byClass: string | undefined) =>
-    shown(firstTargetByDns(evidence([EXTERNAL], { addressesOfTarget: byClass ? [EXTERNAL] : [] }), byClass));
-  assert.equal(first("edge"), "dns-other-target edge chosen");
-  assert.equal(first(undefined), "nowhere");
-  const both = evidence([EXTERNAL, INTERNAL], { addressesOfTarget: [EXTERNAL] });
-  assert.equal(
-    shown(firstTargetByDns(both, "edge")),
-    "dns-other-target internal",
-    "a load balancer's address counts more",
-  );
-});
-
-test("any other address leads elsewhere, also for a wildcard; the text lists four addresses", () => {
-  assert.equal(decide([CDN]), "dns-elsewhere");
-  assert.equal(decide([CDN], { name: "*.example.com" }), "dns-elsewhere");
-  const answers = [1, 2, 3, 4, 5].map((last) => `198.51.100.${last}`);
-  const decision = decideByDns({
-    name: "shop.example.com",
-    target: "edge",
-    answers,
-    addressesOfTarget: [LB, "2001:db8::9"],
-    externalIPs: [],
-    targetOfAddress: () => undefined,
-    isOwnAddress: () => false,
+const WILDCARD = { name: "*.example.com" };
+const CHOSEN = { expected: [LB, FRONT, CDN], external: [FRONT, CDN] };
+const SHARED = { claim: { target: "db" }, expected: [LB, CDN] };
+const NO_ADDRESS = { expected: [] };
+const NO_TARGET = { claim: { target: undefined } };
+const BY_CLASS = { claim: { target: undefined, byClass: "edge" }, expected: [EXTERNAL] };
+const CASES: ReadonlyArray<readonly [what: string, answers: readonly string[] | undefined, string, Given?]> = [
+  ["the target's address", [LB], "verified"],
+  ["the target's address beside any other", [CDN, INTERNAL, FRONT, LB], "verified"],
+  ["no answer", undefined, "unknown"],
+  ["no address", [], "dns-absent"],
+  ["no address of a wildcard, below which names may have records", [], "unknown", WILDCARD],
+  ["an address of another Service", [INTERNAL], "dns-other-target internal"],
+  ["an address of another Service beside an unknown one", [CDN, INTERNAL], "dns-other-target internal"],
+  ["an unknown address", [CDN], "dns-elsewhere"],
+  ["an unknown address of a wildcard", [CDN], "dns-elsewhere", WILDCARD],
+  ["our own address, which a publisher gave to DNS", [FRONT], "unknown"],
+  ["our own address beside others", [CDN, FRONT, INTERNAL], "unknown"],
+  ["an externalIP", [CDN], "external", CHOSEN],
+  ["an externalIP beside the load balancer's address", [CDN, LB], "verified", CHOSEN],
+  ["an externalIP that is our own address", [FRONT], "unknown", CHOSEN],
+  ["an address that another target has on the ports of HTTP", [LB], "external", SHARED],
+  ["such an address beside one that nobody shares", [LB, CDN], "verified", SHARED],
+  ["an address, for a target without one", [CDN], "unknown", NO_ADDRESS],
+  ["an address of a Service, without a target", [CDN, INTERNAL], "dns-other-target internal", NO_TARGET],
+  ["an unknown address, without a target", [CDN], "nowhere", NO_TARGET],
+  ["no address, without a target", [], "unknown", NO_TARGET],
+  ["no answer, without a target", undefined, "unknown", NO_TARGET],
+  ["our own address beside a Service's, without a target", [FRONT, LB], "unknown", NO_TARGET],
+  ["an externalIP of the class's target", [EXTERNAL], "dns-other-target edge chosen", BY_CLASS],
+  ["an externalIP, without a class", [EXTERNAL], "nowhere", NO_TARGET],
+  ["an externalIP of the class's target, and a Service's address", [EXTERNAL, LB], "dns-other-target edge", BY_CLASS],
+];
+for (const [what, answers, expected, given] of CASES) {
+  test(`DNS has ${what}: ${expected}`, () => {
+    assert.equal(shown(decide(answers, given)), expected);
   });
+}
+
+test("the text lists four addresses", () => {
+  const decision = decide(
+    [1, 2, 3, 4, 5].map((last) => `198.51.100.${last}`),
+    { expected: [LB, "2001:db8::9"] },
+  );
   const text =
     'the cluster\'s DNS resolves "shop.example.com" to 198.51.100.1, 198.51.100.2, 198.51.100.3, 198.51.100.4, not ' +
     `to its load balancer (${LB}, 2001:db8::9)`;

@@ -14,26 +14,17 @@ export interface ExpectedClaim {
   readonly publicAddresses: readonly string[];
 }
 
-/** What DNS says about one claim of a name. Addresses are normalized IP literals. */
+/** What DNS says about a name. Addresses are normalized IP literals. */
 export interface DnsEvidence {
-  /** The claimed name, in lower case. */
+  /** In lower case. */
   readonly name: string;
-  /** The target of the claim. Undefined: it has none yet. */
-  readonly target: string | undefined;
   /** All addresses that DNS has for the name. Undefined: no answer yet; empty: the name does not exist. */
   readonly answers: readonly string[] | undefined;
-  /**
-   * The addresses at which kube-proxy leads to the claim's target. Empty: the load balancer has none, or none is
-   * known.
-   */
-  readonly addressesOfTarget: readonly string[];
-  /** Those that a user wrote into the Service (`externalIPs`), and no load balancer. */
-  readonly externalIPs: readonly string[];
-  /** The target that kube-proxy leads to at this address. */
-  readonly targetOfAddress: (address: string) => string | undefined;
   /** Whether the address is a ClusterIP that mapped names resolve to: ours, or that of a tool with the same purpose. */
   readonly isOwnAddress: (address: string) => boolean;
 }
+
+type Locations = Pick<TargetLocations, "addressesOf" | "externalIPsOf" | "targetAt">;
 
 /** DNS leads the name to another target than that of its object. */
 interface OtherTarget extends Reason {
@@ -58,47 +49,54 @@ const LISTED = 4;
  * Decides on a claim by the answer of the cluster's DNS. That answer shows what happens without us: kube-proxy
  * short-circuits a connection only if the name resolves to an address of the target's Service.
  */
-export function decideByDns(evidence: DnsEvidence): DnsDecision {
-  const { name, target: claimed, answers, addressesOfTarget, externalIPs, targetOfAddress, isOwnAddress } = evidence;
-  if (answers === undefined || addressesOfTarget.length === 0) return "unknown";
-  const reached = answers.filter((address) => addressesOfTarget.includes(address));
+export function decideByDns(claim: ExpectedClaim, evidence: DnsEvidence, locations: Locations): DnsDecision {
+  const { name, answers, isOwnAddress } = evidence;
+  const { target: claimed } = claim;
+  const expected = expectedAddresses(claim, locations);
+  if (answers === undefined) return "unknown";
+  if (claimed === undefined) return firstTarget(claim.byClass, expected, evidence, locations);
+  if (expected.length === 0) return "unknown";
+  const reached = answers.filter((address) => expected.includes(address));
   // Services may share an address. Only the one with the ports of HTTP gets a name that leads there.
-  const isOfClaim = (address: string) => (targetOfAddress(address) ?? claimed) === claimed;
-  if (reached.some((address) => !externalIPs.includes(address) && isOfClaim(address))) return "verified";
+  const isOfClaim = (address: string) => (locations.targetAt(address) ?? claimed) === claimed;
+  const chosen = locations.externalIPsOf(claimed);
+  if (reached.some((address) => !chosen.includes(address) && isOfClaim(address))) return "verified";
   // A publisher gave our own answer to DNS. If it counted as evidence, a name would come and go with each answer, and
   // a Service with that address in its `externalIPs` would take the name.
   if (answers.some(isOwnAddress)) return "unknown";
   if (reached.length > 0) return "external";
-  const expected = addressesOfTarget.join(", ");
+  const listed = expected.join(", ");
   if (answers.length === 0) {
     // Names below a wildcard may have their own records.
     if (isWildcard(name)) return "unknown";
-    return { code: "dns-absent", text: `the cluster's DNS has no address for ${show(name)}; expected is ${expected}` };
+    return { code: "dns-absent", text: `the cluster's DNS has no address for ${show(name)}; expected is ${listed}` };
   }
-  const target = targetAmong(answers, targetOfAddress);
+  const target = targetAmong(answers, locations);
   if (target !== undefined) return otherTarget(name, answers, target);
-  return { code: "dns-elsewhere", text: `${found(name, answers)}, not to its load balancer (${expected})` };
+  return { code: "dns-elsewhere", text: `${found(name, answers)}, not to its load balancer (${listed})` };
 }
 
 /**
- * Decides on a claim without a target. DNS gives it the target that has the address. `addressesOfTarget` are those of
+ * Decides on a claim without a target. DNS gives it the target that has the address. `expected` are the addresses of
  * the target that the object's class leads to. They include `externalIPs`, which are evidence only together with the
  * class.
  */
-export function firstTargetByDns(
-  { name, answers, addressesOfTarget, targetOfAddress, isOwnAddress }: DnsEvidence,
+function firstTarget(
   byClass: string | undefined,
+  expected: readonly string[],
+  { name, answers = [], isOwnAddress }: DnsEvidence,
+  locations: Locations,
 ): DnsDecision {
-  if (answers === undefined || answers.length === 0 || answers.some(isOwnAddress)) return "unknown";
-  const target = targetAmong(answers, targetOfAddress);
+  if (answers.length === 0 || answers.some(isOwnAddress)) return "unknown";
+  const target = targetAmong(answers, locations);
   if (target !== undefined) return otherTarget(name, answers, target);
-  const isConfirmed = answers.some((address) => addressesOfTarget.includes(address));
+  const isConfirmed = answers.some((address) => expected.includes(address));
   return isConfirmed && byClass !== undefined ? { ...otherTarget(name, answers, byClass), chosen: true } : "nowhere";
 }
 
-function targetAmong(answers: readonly string[], targetOfAddress: DnsEvidence["targetOfAddress"]): string | undefined {
+function targetAmong(answers: readonly string[], locations: Pick<Locations, "targetAt">): string | undefined {
   for (const address of answers) {
-    const target = targetOfAddress(address);
+    const target = locations.targetAt(address);
     if (target !== undefined) return target;
   }
   return undefined;
@@ -110,22 +108,6 @@ function otherTarget(name: string, answers: readonly string[], target: string): 
 
 function found(name: string, answers: readonly string[]): string {
   return `the cluster's DNS resolves ${show(name)} to ${answers.slice(0, LISTED).join(", ")}`;
-}
-
-/** Decides on a claim by an answer of DNS. */
-export function decideOn(
-  claim: ExpectedClaim,
-  answer: Pick<DnsEvidence, "name" | "answers" | "isOwnAddress">,
-  locations: Pick<TargetLocations, "addressesOf" | "externalIPsOf" | "targetAt">,
-): DnsDecision {
-  const evidence = {
-    ...answer,
-    target: claim.target,
-    addressesOfTarget: expectedAddresses(claim, locations),
-    externalIPs: locations.externalIPsOf(claim.target ?? claim.byClass ?? ""),
-    targetOfAddress: (address: string) => locations.targetAt(address),
-  };
-  return claim.target === undefined ? firstTargetByDns(evidence, claim.byClass) : decideByDns(evidence);
 }
 
 /** The addresses to compare answers with: those of the target or of the class, else the public ones of the claim. */

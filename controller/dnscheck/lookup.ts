@@ -2,7 +2,7 @@ import { Resolver } from "node:dns/promises";
 import { isWildcard } from "#hostmap/wildcards.ts";
 
 /** The answer of DNS for a name. */
-export interface DnsAnswer {
+interface DnsAnswer {
   /** At most 64 IP literals; empty if the name does not exist, or has no address of that family. */
   readonly addresses: readonly string[];
   /** The number of addresses that were left out. */
@@ -11,8 +11,8 @@ export interface DnsAnswer {
 
 export type DnsLookup = (name: string, family: 4 | 6) => Promise<DnsAnswer>;
 
-/** Timeout of the first try. c-ares doubles it for the second one (src/lib/ares_process.c), so a look-up takes 3 s. */
-const TIMEOUT_MS = 1_000;
+/** Timeout of the first try. c-ares doubles it for the second one (src/lib/ares_process.c), so a look-up takes 2 s. */
+const TIMEOUT_MS = 667;
 const TRIES = 2;
 /**
  * Maximum number of addresses that are read of an answer. A TCP message has room for 4,000. Servers rotate them, so the

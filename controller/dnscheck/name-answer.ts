@@ -8,69 +8,57 @@ const MAX_KEPT = 16;
 /** Maximum number of objects with a claim of the name whose decisions are kept. Most names have one. */
 const MAX_CLAIMS = 16;
 
-/** What DNS says about one name: the accepted answer, and its meaning for each claim. */
+/** The decision on one object's claim. */
+interface Verdict {
+  readonly claim: ExpectedClaim;
+  decision: DnsDecision;
+  /** How many sweeps in a row had this decision. */
+  same: number;
+  /** Another decision, and how many sweeps in a row had it. */
+  other?: { readonly decision: DnsDecision; readonly same: number } | undefined;
+}
+
+/** What DNS says about one name: its last answer that means anything, and the decision on each claim. */
 export class NameAnswer {
-  /** Since when the name may be looked up, milliseconds. */
-  addedAt: number;
+  /** The first addresses of the answer. Undefined: no answer yet. */
+  answers: readonly string[] | undefined;
   asking = false;
-  /** Whether a first look-up has ended, or the name waits for it no longer. */
+  /** Whether a look-up has ended, or the name waits for it no longer. */
   tried = false;
-  /** By object. */
-  readonly #decided = new Map<string, { readonly claim: ExpectedClaim; readonly decision: DnsDecision }>();
-  #answers: readonly string[] | undefined;
-  /** How many sweeps in a row had the accepted answer. */
-  #same = 0;
-  /** Another answer than the accepted one, and how many sweeps in a row had it. */
-  #other: { readonly answers: readonly string[]; readonly same: number } | undefined;
-
-  /** How many sweeps in a row must have an answer before it changes a decision. */
+  /** How many sweeps in a row must agree before they change a decision. One is not enough to take a mapping away. */
   readonly #sweeps: number;
+  /** By object. */
+  readonly #verdicts = new Map<string, Verdict>();
 
-  constructor(addedAt: number, sweeps: number) {
-    this.addedAt = addedAt;
+  constructor(sweeps: number) {
     this.#sweeps = sweeps;
   }
 
-  /** The first addresses of the accepted answer. */
-  get answers(): readonly string[] | undefined {
-    return this.#answers;
-  }
-
   get claims(): ExpectedClaim[] {
-    return [...this.#decided.values()].map(({ claim }) => claim);
+    return [...this.#verdicts.values()].map(({ claim }) => claim);
   }
 
   get decisions(): DnsDecision[] {
-    return [...this.#decided.values()].map(({ decision }) => decision);
+    return [...this.#verdicts.values()].map(({ decision }) => decision);
   }
 
-  /** Whether enough sweeps had the accepted answer. One sweep is not enough to take a mapping away. */
-  get settled(): boolean {
-    return this.#same >= this.#sweeps;
-  }
-
-  /** The decision on a claim. It stays when targets get other addresses, until DNS has answered often enough. */
-  decisionOn(object: string, claim: ExpectedClaim, decide: Decide): DnsDecision {
-    const key = claimKey(claim);
-    const known = this.#decided.values().find((one) => claimKey(one.claim) === key)?.decision;
-    const decision = known === undefined || isOpen(known) ? decide(claim, this.#answers) : known;
-    this.#decided.delete(object);
-    this.#decided.set(object, { claim, decision });
-    const [first] = this.#decided.keys();
-    if (this.#decided.size > MAX_CLAIMS && first !== undefined) this.#decided.delete(first);
-    return decision;
+  /** The decision on a claim. It stays when targets get other addresses, until enough sweeps say otherwise. */
+  decisionOn(object: string, claim: ExpectedClaim, decide: Decide): { decision: DnsDecision; isSettled: boolean } {
+    const last = this.#verdicts.get(object);
+    let verdict = last !== undefined && claimKey(last.claim) === claimKey(claim) ? last : undefined;
+    if (verdict === undefined || isOpen(verdict.decision)) {
+      const decision = decide(claim, this.answers);
+      verdict = { claim, decision, same: decision === "unknown" ? 0 : 1 };
+      this.#verdicts.set(object, verdict);
+    }
+    const [first] = this.#verdicts.keys();
+    if (this.#verdicts.size > MAX_CLAIMS && first !== undefined) this.#verdicts.delete(first);
+    return { decision: verdict.decision, isSettled: verdict.same >= this.#sweeps };
   }
 
   /** Forgets the claim of an object. */
   release(object: string): void {
-    this.#decided.delete(object);
-  }
-
-  /** Accepts an answer that is final. */
-  know(answers: readonly string[]): void {
-    this.#answers = answers;
-    this.#same = this.#sweeps;
-    this.tried = true;
+    this.#verdicts.delete(object);
   }
 
   /**
@@ -78,27 +66,24 @@ export class NameAnswer {
    * just become settled. An answer with our own addresses changes nothing.
    */
   learn(all: readonly string[], decide: Decide): boolean {
-    const decisions = this.claims.map((claim) => decide(claim, all));
-    if (decisions.every((decision) => decision === "unknown")) return false;
-    const meaning = meaningOf(decisions);
-    const isFirst = this.#answers === undefined;
-    if (isFirst || meaning === meaningOf(this.decisions)) {
-      const wasSettled = this.settled;
-      this.#accept(all, decide, this.#same + 1);
-      return isFirst || this.settled !== wasSettled;
-    }
-    const other = this.#other && meaningOf(this.claims.map((claim) => decide(claim, this.#other?.answers)));
-    const same = other === meaning ? (this.#other?.same ?? 0) + 1 : 1;
-    this.#other = { answers: all.slice(0, MAX_KEPT), same };
-    if (same >= this.#sweeps) this.#accept(all, decide, same);
-    return same >= this.#sweeps;
+    const news = [...this.#verdicts.values()].map((verdict) => [verdict, decide(verdict.claim, all)] as const);
+    if (news.every(([, decision]) => decision === "unknown")) return false;
+    this.answers = all.slice(0, MAX_KEPT);
+    return news.filter(([verdict, decision]) => this.#takes(verdict, decision)).length > 0;
   }
 
-  #accept(all: readonly string[], decide: Decide, same: number): void {
-    this.#answers = all.slice(0, MAX_KEPT);
-    this.#same = Math.min(same, this.#sweeps);
-    this.#other = undefined;
-    for (const [key, { claim }] of this.#decided) this.#decided.set(key, { claim, decision: decide(claim, all) });
+  #takes(verdict: Verdict, decision: DnsDecision): boolean {
+    if (decision === "unknown") return false;
+    const isSame = meaningOf(decision) === meaningOf(verdict.decision);
+    if (isSame || isOpen(verdict.decision)) {
+      Object.assign(verdict, { decision, same: isSame ? verdict.same + 1 : 1, other: undefined });
+      return !isSame || verdict.same === this.#sweeps;
+    }
+    const { other } = verdict;
+    const same = other !== undefined && meaningOf(other.decision) === meaningOf(decision) ? other.same + 1 : 1;
+    const changes = same >= this.#sweeps;
+    Object.assign(verdict, changes ? { decision, same, other: undefined } : { other: { decision, same } });
+    return changes;
   }
 }
 
@@ -107,17 +92,12 @@ function isOpen(decision: DnsDecision): boolean {
   return decision === "unknown" || decision === "nowhere";
 }
 
-function claimKey({ target, byClass = "", publicAddresses }: ExpectedClaim): string {
-  if (target === undefined) return `? ${byClass}`;
-  return publicAddresses.length === 0 ? target : `${target} ${publicAddresses.join()}`;
+function claimKey({ target, byClass, publicAddresses }: ExpectedClaim): string {
+  return JSON.stringify([target, byClass, publicAddresses]);
 }
 
-/** A text that is equal for answers with the same meaning, because the addresses of a CDN change all the time. */
-function meaningOf(decisions: readonly DnsDecision[]): string {
-  return decisions
-    .map((decision) => {
-      if (typeof decision === "string") return decision;
-      return "target" in decision ? `${decision.code} ${decision.target}` : decision.code;
-    })
-    .join();
+/** Equal for decisions with the same meaning. Their texts differ, because a CDN changes its addresses all the time. */
+function meaningOf(decision: DnsDecision): string {
+  if (typeof decision === "string") return decision;
+  return "target" in decision ? `${decision.code} ${decision.target}` : decision.code;
 }

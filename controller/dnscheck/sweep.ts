@@ -1,22 +1,22 @@
 import { isIP } from "node:net";
+import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
-import { timeSlices } from "#lib/kube/time.ts";
+import { pause, timeSlices } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { TargetLocations } from "../targets/resolver.ts";
 import { canonicalIp } from "../targets/service-view.ts";
 import {
   type DnsDecision,
-  decideOn,
+  decideByDns,
   type ExpectedClaim,
   expectedAddresses,
   mismatchOf,
   overallDecision,
   type VerifyMode,
 } from "./dns-decision.ts";
-import { askedFor, type DnsAnswer, type DnsLookup, toolAddresses } from "./lookup.ts";
+import { askedFor, type DnsLookup, toolAddresses } from "./lookup.ts";
 import { type Decide, NameAnswer } from "./name-answer.ts";
-import { Turns } from "./turns.ts";
 
 /** By name or wildcard: all addresses that DNS has for the name. */
 export type DnsAnswers = ReadonlyMap<string, readonly string[]>;
@@ -26,8 +26,6 @@ interface SweepDeps {
   readonly locations: TargetLocations;
   /** The ClusterIPs that names of the map may resolve to. A publisher gives them to DNS. */
   readonly ownAddresses: () => ReadonlySet<string>;
-  /** Whether our own addresses are known. Until then no answer means anything. */
-  readonly isReady: () => boolean;
   readonly clusterDomain: string | undefined;
   readonly mode: VerifyMode;
   /** Answers that are already known, such as those of a stored cluster. If present, no name is looked up. */
@@ -49,32 +47,19 @@ const RETRY_MS = 30_000;
 const CONCURRENCY = 8;
 /** Look-ups of one namespace at the same time. */
 const PER_NAMESPACE = 2;
-/** Look-ups begin in ticks, so that a sweep of ten thousand names takes minutes. */
-const TICK_MS = 100;
-const PER_TICK = 10;
+/** How much longer a look-up counts as running than it does, milliseconds. So at most 160 begin in a second. */
+const REST_MS = 50;
 /**
- * How long each address that was left out of an answer delays the next look-up of a namespace, milliseconds. `node:dns`
- * takes 5 µs of CPU for each address, so a tenant with large answers gets a quarter of a core.
+ * How much longer a look-up takes for each address that was left out of its answer, milliseconds. `node:dns` takes 5 µs of CPU for each address, so a tenant
+ * with large answers gets a sixth of a core.
  */
-const REST_MS = 0.02;
-/** How long a new name waits for its first answer, milliseconds. */
+const REST_PER_ADDRESS_MS = 0.04;
+const TICK_MS = 100;
+/** How long a new name waits for its first answer while DNS answers nothing, milliseconds. */
 const FIRST_ANSWER_MS = 2_000;
-/** Names beyond their namespace's quota that are checked again in one tick. */
-const BEYOND_PER_TICK = 250;
 
 /** What DNS says about names, for the status. */
-export interface NameDecisions {
-  /** The accepted DNS answer: all addresses of the name. Undefined before the first accepted answer. */
-  answersOf(name: string): readonly string[] | undefined;
-  /** The DNS evidence against the mapping of a name. */
-  warningOf(name: string): Reason | undefined;
-  /** Whether the name has a public IPv6 address. */
-  hasPublicIpv6(name: string): boolean;
-  /** Each name that resolves to unexpected addresses, or to none. */
-  mismatches(): Iterable<readonly [name: string, reason: Reason]>;
-  /** The decision on each name. */
-  decisions(): Iterable<DnsDecision>;
-}
+export type NameDecisions = Pick<DnsSweep, "answersOf" | "warningOf" | "hasPublicIpv6" | "mismatches" | "decisions">;
 
 /** The DNS evidence about a claim. */
 export interface Testimony {
@@ -91,32 +76,24 @@ const NOTHING: Testimony = { decision: "unknown", isWaiting: false, isSettled: t
  * Looks up all names in the cluster's DNS, again and again, to see where they lead without us. Namespaces take turns,
  * so that slow names of one delay no other's. A name without an answer keeps its last decision until the next sweep.
  */
-export class DnsSweep implements NameDecisions {
+export class DnsSweep {
   readonly #deps: SweepDeps;
   readonly #names = new Map<string, NameAnswer>();
-  readonly #new = new Turns();
-  readonly #rest = new Turns();
-  /** Names that wait for their first look-up. */
-  readonly #waiting = new Set<string>();
-  /** Names that are beyond the quotas of their namespaces. */
-  readonly #beyond = new Set<string>();
-  /** By namespace: until when its names are not looked up, because answers to it were large. */
-  readonly #restUntil = new Map<string, number>();
+  /** Names to look up, by namespace: new names, and those of the current sweep. */
+  readonly #new = new Map<string, Set<string>>();
+  readonly #rest = new Map<string, Set<string>>();
+  /** Names that wait for their first look-up, and since when. */
+  readonly #waiting = new Map<string, number>();
   /** Running look-ups by namespace. */
   readonly #running = new Map<string, number>();
   #onChange: (name: string) => void = () => {};
   #namespaceOf: NamespaceOf = () => undefined;
   #timer: NodeJS.Timeout | undefined;
-  /** Whether all names of the start have been added. */
-  #started = false;
   /** Whether the cluster's DNS answers. Undefined: not known yet. */
   #isUp: boolean | undefined;
   #tools: ReadonlySet<string> = new Set();
-  #sweptAt = Number.NEGATIVE_INFINITY;
-  #isBeginning = false;
+  #nextSweepAt = Number.NEGATIVE_INFINITY;
   #answeredAt = 0;
-  /** Look-ups that may begin before the next tick. */
-  #left = PER_TICK;
   #own: { readonly at: number; readonly addresses: ReadonlySet<string> } | undefined;
 
   constructor(deps: SweepDeps) {
@@ -133,11 +110,6 @@ export class DnsSweep implements NameDecisions {
     this.#tick();
   }
 
-  /** Ends the start: names that are added from now on are new, and wait for a limited time. */
-  endStart(): void {
-    this.#started = true;
-  }
-
   stop(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;
@@ -148,12 +120,10 @@ export class DnsSweep implements NameDecisions {
     const hasAddresses = claim.target === undefined || expectedAddresses(claim, this.#deps.locations).length > 0;
     if (!hasAddresses && !this.#names.has(name)) return NOTHING;
     const answer = this.#names.get(name) ?? this.#add(name);
-    const decision = answer.decisionOn(object, claim, this.#deciderOf(name));
     const waits = this.#deps.mode === "auto" && claim.target !== undefined && hasAddresses;
     return {
-      decision,
+      ...answer.decisionOn(object, claim, this.#deciderOf(name)),
       isWaiting: waits && answer.answers === undefined && !answer.tried,
-      isSettled: answer.settled,
     };
   }
 
@@ -166,21 +136,24 @@ export class DnsSweep implements NameDecisions {
   forget(name: string): void {
     this.#names.delete(name);
     this.#waiting.delete(name);
-    this.#beyond.delete(name);
   }
 
+  /** The last answer of DNS: the first addresses of the name. Undefined before the first answer. */
   answersOf(name: string): readonly string[] | undefined {
     return this.#names.get(name)?.answers;
   }
 
+  /** The DNS evidence against the mapping of a name. */
   warningOf(name: string): Reason | undefined {
     return mismatchOf(overallDecision(this.#names.get(name)?.decisions ?? []), this.#deps.mode);
   }
 
+  /** Whether the name has a public IPv6 address. */
   hasPublicIpv6(name: string): boolean {
     return (this.answersOf(name) ?? []).some((address) => isIP(address) === 6 && !this.#isOwn(address));
   }
 
+  /** Each name that resolves to unexpected addresses, or to none. */
   *mismatches(): Iterable<readonly [name: string, reason: Reason]> {
     for (const name of this.#names.keys()) {
       const reason = this.warningOf(name);
@@ -188,7 +161,7 @@ export class DnsSweep implements NameDecisions {
     }
   }
 
-  /** Leaves out names without a target that DNS does not lead to one. */
+  /** The decision on each name. Leaves out names without a target that DNS does not lead to one. */
   decisions(): Iterable<DnsDecision> {
     const counted = this.#names.values().filter(({ claims, decisions }) => {
       return claims.some(({ target }) => target !== undefined) || decisions.some((one) => typeof one !== "string");
@@ -197,57 +170,45 @@ export class DnsSweep implements NameDecisions {
   }
 
   #add(name: string): NameAnswer {
-    const { known, now, mode } = this.#deps;
-    const answer = new NameAnswer(now(), mode === "auto" ? SWEEPS : 1);
+    const { known, mode } = this.#deps;
+    const answer = new NameAnswer(mode === "auto" && known === undefined ? SWEEPS : 1);
     this.#names.set(name, answer);
     if (known !== undefined) {
-      const addresses = known.get(name)?.map(canonicalIp);
-      if (addresses === undefined) answer.tried = true;
-      else answer.know(addresses);
+      answer.answers = known.get(name)?.map(canonicalIp);
+      answer.tried = true;
       return answer;
     }
-    this.#waiting.add(name);
-    this.#queue(name, this.#new);
+    this.#queue(name, answer);
     // A new name does not wait for the next tick.
     queueMicrotask(() => this.#lookUpDue());
     return answer;
   }
 
-  #queue(name: string, turns: Turns): void {
+  /** A name beyond the quotas of its namespaces is not queued. The next sweep tries again. */
+  #queue(name: string, answer: NameAnswer): void {
     const namespace = this.#namespaceOf(name);
-    if (namespace === undefined) this.#beyond.add(name);
-    else turns.add(namespace, name);
+    if (namespace === undefined || this.#waiting.has(name)) return;
+    if (!answer.tried) this.#waiting.set(name, this.#deps.now());
+    getOrAdd(answer.tried ? this.#rest : this.#new, namespace, () => new Set<string>()).add(name);
   }
 
   #tick(): void {
     const now = this.#deps.now();
-    this.#left = PER_TICK;
-    if (!this.#deps.isReady()) this.#answeredAt = now;
-    for (const name of this.#beyond.values().take(BEYOND_PER_TICK).toArray()) {
-      const answer = this.#names.get(name);
-      if (answer === undefined || this.#namespaceOf(name) === undefined) continue;
-      this.#beyond.delete(name);
-      answer.addedAt = now;
-      this.#queue(name, this.#new);
-    }
-    const isDue = now - this.#sweptAt >= SWEEP_MS && this.#rest.size === 0;
-    if (isDue && !this.#isBeginning && this.#deps.isReady()) void this.#beginSweep();
+    if (now >= this.#nextSweepAt && this.#rest.size === 0) void this.#beginSweep(now);
     this.#lookUpDue();
     this.#endWaits(now);
   }
 
-  /** Names of the start wait for their turn while DNS answers at all. New names wait for a limited time. */
+  /** Names wait for their turn while DNS answers at all. */
   #endWaits(now: number): void {
-    for (const name of this.#waiting) {
-      const answer = this.#names.get(name);
-      const { addedAt = 0 } = answer ?? {};
-      const since = this.#started ? addedAt : Math.max(addedAt, this.#answeredAt);
-      if (now - since < FIRST_ANSWER_MS) continue;
-      if (this.#namespaceOf(name) === undefined) this.#beyond.add(name);
-      else this.#endWait(name, answer);
+    for (const [name, since] of this.#waiting) {
+      if (now - Math.max(since, this.#answeredAt) < FIRST_ANSWER_MS) continue;
+      if (this.#namespaceOf(name) === undefined) this.#waiting.delete(name);
+      else this.#endWait(name, this.#names.get(name));
     }
   }
 
+  /** Returns whether the name has waited. */
   #endWait(name: string, answer: NameAnswer | undefined): boolean {
     if (answer !== undefined) answer.tried = true;
     const waited = this.#waiting.delete(name);
@@ -255,75 +216,67 @@ export class DnsSweep implements NameDecisions {
     return waited;
   }
 
-  async #beginSweep(): Promise<void> {
-    this.#isBeginning = true;
-    this.#sweptAt = this.#deps.now();
+  async #beginSweep(begun: number): Promise<void> {
+    this.#nextSweepAt = Number.POSITIVE_INFINITY;
     await this.#askCluster();
-    if (this.#isUp) {
-      const slice = timeSlices();
-      for (const [name, answer] of this.#names) {
-        if (answer.tried) this.#queue(name, this.#rest);
-        await slice();
-      }
+    const slice = timeSlices();
+    for (const [name, answer] of this.#isUp ? this.#names : []) {
+      this.#queue(name, answer);
+      await slice();
     }
-    this.#isBeginning = false;
+    this.#nextSweepAt = begun + (this.#isUp ? SWEEP_MS : RETRY_MS);
   }
 
   /** Everything pauses while DNS does not even answer for a name of the cluster itself. */
   async #askCluster(): Promise<void> {
-    const { lookup, clusterDomain, log, now } = this.#deps;
+    const { lookup, clusterDomain, log } = this.#deps;
     try {
       this.#tools = await toolAddresses(lookup, clusterDomain);
       this.#isUp = true;
     } catch (error) {
       const wasUp = this.#isUp !== false;
       this.#isUp = false;
-      this.#sweptAt = now() - SWEEP_MS + RETRY_MS;
       if (wasUp) log.warn({ code: "dns-unreachable" }, `names are not verified for now: ${describeError(error)}`);
     }
   }
 
   #lookUpDue(): void {
-    if (this.#timer === undefined || !this.#isUp || !this.#deps.isReady()) return;
-    const now = this.#deps.now();
-    const isFree = (namespace: string) =>
-      (this.#running.get(namespace) ?? 0) < PER_NAMESPACE && (this.#restUntil.get(namespace) ?? 0) <= now;
+    if (this.#timer === undefined || !this.#isUp) return;
+    const runningOf = (namespace: string) => this.#running.get(namespace) ?? 0;
+    const isFree = (namespace: string) => runningOf(namespace) < PER_NAMESPACE;
     let running = this.#running.values().reduce((sum, count) => sum + count, 0);
-    while (this.#left > 0 && running < CONCURRENCY) {
-      const name = this.#new.take(isFree) ?? this.#rest.take(isFree);
+    while (running < CONCURRENCY) {
+      const name = takeTurn(this.#new, isFree) ?? takeTurn(this.#rest, isFree);
       if (name === undefined) return;
       const answer = this.#names.get(name);
       // The quota may be used up since the name was queued.
       const namespace = this.#namespaceOf(name);
-      if (answer === undefined || answer.asking) continue;
-      if (namespace === undefined) this.#beyond.add(name);
-      else {
-        this.#left -= 1;
-        running += 1;
-        void this.#ask(name, answer, namespace);
-      }
+      if (namespace === undefined) this.#waiting.delete(name);
+      if (answer === undefined || answer.asking || namespace === undefined) continue;
+      running += 1;
+      this.#running.set(namespace, runningOf(namespace) + 1);
+      void this.#ask(name, answer, namespace);
     }
   }
 
+  /** A name that fails waits for the next sweep. */
   async #ask(name: string, answer: NameAnswer, namespace: string): Promise<void> {
-    answer.asking = true;
-    this.#running.set(namespace, (this.#running.get(namespace) ?? 0) + 1);
+    const isKnown = () => this.#timer !== undefined && this.#names.get(name) === answer;
     let changed = false;
+    answer.asking = true;
     try {
-      const { addresses, omitted = 0 } = await this.#lookUp(name, answer);
+      const addresses = await this.#lookUp(name, answer);
       this.#answeredAt = this.#deps.now();
-      if (omitted > 0) this.#pause(namespace, omitted);
-      changed = this.#names.get(name) === answer && answer.learn(addresses, this.#deciderOf(name));
+      changed = isKnown() && answer.learn(addresses, this.#deciderOf(name));
     } catch (error) {
-      // It waits alone until the next sweep.
       this.#deps.log.debug({ name }, `not looked up: ${describeError(error)}`);
     }
     answer.asking = false;
+    if (isKnown() && !this.#endWait(name, answer) && changed) this.#onChange(name);
+    await pause(REST_MS);
     const left = (this.#running.get(namespace) ?? 1) - 1;
     if (left === 0) this.#running.delete(namespace);
     else this.#running.set(namespace, left);
-    if (this.#timer === undefined || this.#names.get(name) !== answer) return;
-    if (!this.#endWait(name, answer) && changed) this.#onChange(name);
     this.#lookUpDue();
   }
 
@@ -331,11 +284,12 @@ export class DnsSweep implements NameDecisions {
    * Looks a name up, in both families. One of them may fail, as with servers that do not know AAAA (RFC 4074). Then
    * the other one can confirm the mapping, but is no evidence against it. The addresses that can decide come first.
    */
-  async #lookUp(name: string, { claims }: NameAnswer): Promise<DnsAnswer> {
+  async #lookUp(name: string, { claims }: NameAnswer): Promise<readonly string[]> {
     const settled = await Promise.allSettled(([4, 6] as const).map((each) => this.#deps.lookup(askedFor(name), each)));
     const answers = settled.flatMap((one) => (one.status === "fulfilled" ? one.value : []));
     const addresses = [...new Set(answers.flatMap((one) => one.addresses.map(canonicalIp)))].sort();
     const omitted = answers.reduce((sum, one) => sum + (one.omitted ?? 0), 0);
+    if (omitted > 0) await pause(omitted * REST_PER_ADDRESS_MS);
     const failed = settled.find(({ status }) => status === "rejected");
     const decide = this.#deciderOf(name);
     const isConfirmed = () => claims.some((claim) => decide(claim, addresses) === "verified");
@@ -345,18 +299,12 @@ export class DnsSweep implements NameDecisions {
     const decides = (address: string) =>
       expected.has(address) || this.#isOwn(address) || locations.targetAt(address) !== undefined;
     const { true: first = [], false: others = [] } = Object.groupBy(addresses, (one) => `${decides(one)}`);
-    return { addresses: [...first, ...others], omitted };
-  }
-
-  #pause(namespace: string, omitted: number): void {
-    const now = this.#deps.now();
-    for (const [each, until] of this.#restUntil) if (until <= now) this.#restUntil.delete(each);
-    this.#restUntil.set(namespace, Math.max(now, this.#restUntil.get(namespace) ?? 0) + omitted * REST_MS);
+    return [...first, ...others];
   }
 
   #deciderOf(name: string): Decide {
     const isOwnAddress = (address: string) => this.#isOwn(address);
-    return (claim, answers) => decideOn(claim, { name, answers, isOwnAddress }, this.#deps.locations);
+    return (claim, answers) => decideByDns(claim, { name, answers, isOwnAddress }, this.#deps.locations);
   }
 
   /** Whether an address is ours, or of another tool. Such an address does not show where the name leads without us. */
@@ -366,4 +314,20 @@ export class DnsSweep implements NameDecisions {
       this.#own = { at, addresses: this.#deps.ownAddresses() };
     return this.#own.addresses.has(address) || this.#tools.has(address);
   }
+}
+
+/**
+ * Takes the next name of a namespace for which `isFree` is true. That namespace gets its next turn after all others,
+ * so a namespace with many names delays no other.
+ */
+function takeTurn(queue: Map<string, Set<string>>, isFree: (namespace: string) => boolean): string | undefined {
+  for (const [namespace, names] of queue) {
+    if (!isFree(namespace)) continue;
+    const [name] = names;
+    if (name !== undefined) names.delete(name);
+    queue.delete(namespace);
+    if (names.size > 0) queue.set(namespace, names);
+    return name;
+  }
+  return undefined;
 }

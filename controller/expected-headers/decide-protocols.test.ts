@@ -3,7 +3,14 @@ import { test } from "node:test";
 import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
 import type { FoundTarget } from "../targets/service-view.ts";
-import { type AskableTarget, askedPorts, decideProtocols, type HeaderFacts } from "./decide-protocols.ts";
+import {
+  type AskableTarget,
+  askedPorts,
+  contradictionOf,
+  contradictionWarnings,
+  decideProtocols,
+  type HeaderFacts,
+} from "./decide-protocols.ts";
 
 type Stated = NonNullable<FoundTarget["ports"][number]["stated"]>;
 type Port = readonly [port: number, stated: Stated | "never asked", protocol?: Protocol | "auto"];
@@ -152,4 +159,55 @@ test("a port with our annotation is asked too, for contradictions, but not a por
     ports.map(({ port }) => port),
     [80],
   );
+});
+
+/** The text of what contradicts the answer of port 443. `others` are answers of other proxies. */
+function contradiction(port: Port, answer: HeaderAnswer, ...others: readonly HeaderAnswer[]): string | undefined {
+  const [each] = target(port).ports;
+  assert.ok(each);
+  const ports = [{ ...each, says: 'switchback.dev/proxy-protocol is "VALUE"' }];
+  const seen = new Map([answer, ...others].map((one, index) => [one, [`10.0.0.${7 - index}`]]));
+  const reason = contradictionOf({ ...target(port), ports }, 443, answer, seen);
+  assert.ok(reason === undefined || reason.code === "header-contradicted");
+  return reason?.text;
+}
+
+const ANSWERS = ["demands-v1", "demands-v2", "demands-either", "optional", "refuses-header", "unknown"] as const;
+for (const [stated, protocol, contradicted] of [
+  ["annotation", "v1", ["demands-v2", "refuses-header"]],
+  ["annotation", "v2", ["demands-v1", "refuses-header"]],
+  ["annotation", "none", ["demands-v1", "demands-v2", "demands-either"]],
+  ["provider", "v1", []],
+  ["nobody", "v1", []],
+  ["never asked", "v1", []],
+] as const) {
+  test(`a port with ${protocol} by ${stated} is contradicted by: ${contradicted.join(", ")}`, () => {
+    const by = ANSWERS.filter((answer) => contradiction([443, stated, protocol], answer) !== undefined);
+    assert.deepEqual(by, contradicted);
+  });
+}
+
+test("the text names the annotation and its value, the answers, and the proxies that differ", () => {
+  assert.equal(
+    contradiction([443, "annotation", "none"], "demands-either"),
+    'Service infra/edge, port 443: its annotation switchback.dev/proxy-protocol is "VALUE", but it demands v1 or v2',
+  );
+  assert.equal(
+    contradiction([443, "nobody"], "refuses-header", "demands-v1", "unknown"),
+    "Service infra/edge, port 443: it refuses a header (seen from 10.0.0.7), and it demands v1 (seen from 10.0.0.6)",
+  );
+});
+
+test("a port that another Service lends is not judged, because that Service may belong to another tenant", () => {
+  const lent = target([443, "annotation", "v1"]);
+  const ports = lent.ports.map((port) => ({ ...port, upstreamIPs: ["198.51.100.10"] }));
+  const seen = new Map([["refuses-header" as const, ["10.0.0.7"]]]);
+  assert.equal(contradictionOf({ ...lent, ports }, 443, "refuses-header", seen), undefined);
+});
+
+test("the status lists five contradictions, and counts the others", () => {
+  const all = Array.from({ length: 7 }, (_, port) => ({ code: "header-contradicted", text: `port ${port}` }));
+  assert.deepEqual(contradictionWarnings(all.slice(0, 5)), all.slice(0, 5));
+  const texts = contradictionWarnings(all).map(({ text }) => text);
+  assert.deepEqual([texts.length, texts[5]?.startsWith("2 more ports: ")], [6, true]);
 });

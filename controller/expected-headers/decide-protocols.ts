@@ -1,4 +1,5 @@
-import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { answerText, type HeaderAnswer } from "#lib/documents/header-answers.ts";
 import type { ConfiguredTarget } from "../targets/configured-target.ts";
 import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
 import type { HeaderReason } from "../targets/resolver.ts";
@@ -139,4 +140,48 @@ function headerUnknown({ name, upstreamIPs }: AskableTarget): HeaderReason {
   const unknown = `it is not known yet whether its target ${name} expects a PROXY header`;
   const text = `${unknown}, because no proxy has received a clear answer; ${cure}`;
   return { reason: { code: "header-unknown", text }, pending: true };
+}
+
+/**
+ * What contradicts the answer of a port: the annotation that decides, or what another proxy sees. A provider's
+ * annotation decides nothing once there is an answer. Ports that another Service lends are not judged, because they may
+ * be another tenant's.
+ */
+export function contradictionOf(
+  { upstream, ports }: AskableTarget,
+  number: number,
+  answer: HeaderAnswer,
+  seen: ReadonlyMap<HeaderAnswer, readonly string[]>,
+): Reason | undefined {
+  const port = ports.find((each) => each.port === number);
+  if (port === undefined || port.upstreamIPs !== undefined || !("service" in upstream)) return undefined;
+  const { protocol, says, stated } = port;
+  const clear = [...seen].filter(([each]) => each !== "unknown");
+  const texts: string[] = [];
+  if (stated === "annotation" && !worksWith(protocol, answer))
+    texts.push(`its annotation ${says}, but it ${answerText(answer)}`);
+  if (clear.length > 1)
+    texts.push(
+      clear.map(([each, proxies]) => `it ${answerText(each)} (seen from ${proxies.join(", ")})`).join(", and "),
+    );
+  if (texts.length === 0) return undefined;
+  const { namespace, name } = upstream.service;
+  return { code: "header-contradicted", text: `Service ${namespace}/${name}, port ${number}: ${texts.join("; ")}` };
+}
+
+/** Whether a port with this answer works with the protocol. `auto` and unclear answers contradict nothing. */
+function worksWith(protocol: Port["protocol"], answer: HeaderAnswer): boolean {
+  if (answer === "optional" || protocol === "auto") return true;
+  const expected = protocolFor(answer, protocol === "v2" ? "v2" : "v1");
+  return expected === undefined || expected === protocol;
+}
+
+/** Maximum number of contradictions in the status; the others are counted. */
+const LISTED = 5;
+
+export function contradictionWarnings(all: readonly Reason[]): readonly Reason[] {
+  const [first] = all;
+  if (first === undefined || all.length <= LISTED) return all;
+  const text = `${all.length - LISTED} more ports: \`asked\` of the targets in \`status -o json\``;
+  return [...all.slice(0, LISTED), { code: first.code, text }];
 }

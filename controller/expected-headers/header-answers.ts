@@ -47,24 +47,25 @@ export class HeaderAnswers {
     );
   }
 
-  /** Takes the page of a proxy, and returns whether an answer has changed. `now` is in milliseconds, monotonic. */
-  take(proxy: string, answers: readonly ReportedAnswer[], now: number): boolean {
-    let hasChanged = false;
-    for (const report of answers) {
-      const port = this.#ports.get(portKey(report.target, report.port));
-      const last = port?.reports.get(proxy);
-      // An equal report is the one of the last page.
-      if (port === undefined || (last?.answer === report.answer && last.count === report.count)) continue;
-      port.reports.set(proxy, report);
-      if (report.answer !== "unknown" && this.#decide(port, report.answer, now)) hasChanged = true;
-    }
-    return hasChanged;
+  /**
+   * Takes the answers on the page of each ready proxy, by the proxy's address. Undefined: the proxy did not send its
+   * page. Returns whether an answer has changed. `now` is in milliseconds, monotonic. Forgets the reports of proxies
+   * that are gone, but what they saw still counts.
+   */
+  take(pages: ReadonlyMap<string, readonly ReportedAnswer[] | undefined>, now: number): boolean {
+    for (const { reports } of this.#ports.values())
+      for (const proxy of reports.keys()) if (!pages.has(proxy)) reports.delete(proxy);
+    const all = [...pages].flatMap(([proxy, answers = []]) => answers.map((report) => [proxy, report] as const));
+    return all.filter(([proxy, report]) => this.#takes(proxy, report, now)).length > 0;
   }
 
-  /** Forgets the reports of proxies that are gone. What they saw still counts. */
-  keep(proxies: readonly string[]): void {
-    for (const { reports } of this.#ports.values())
-      for (const proxy of reports.keys()) if (!proxies.includes(proxy)) reports.delete(proxy);
+  #takes(proxy: string, report: ReportedAnswer, now: number): boolean {
+    const port = this.#ports.get(portKey(report.target, report.port));
+    const last = port?.reports.get(proxy);
+    // An equal report is the one of the last page.
+    if (port === undefined || (last?.answer === report.answer && last.count === report.count)) return false;
+    port.reports.set(proxy, report);
+    return report.answer !== "unknown" && this.#decide(port, report.answer, now);
   }
 
   get isAsking(): boolean {

@@ -1,12 +1,37 @@
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
-import type { PublishedTarget } from "#lib/documents/targets-format.ts";
+import { upstreamHost } from "#lib/documents/listeners.ts";
+import { MAX_ASKED } from "#lib/documents/proxy-page.ts";
+import type { PublishedAsk, PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { ConfiguredTarget } from "../targets/configured-target.ts";
 import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
 import type { HeaderReason, TargetCatalog, TargetHeaders } from "../targets/resolver.ts";
 import type { FoundTarget } from "../targets/service-view.ts";
-import { contradictionsOf } from "./contradictions.ts";
-import { type AskableTarget, type DecidedProtocols, decideProtocols } from "./decide-protocols.ts";
+import {
+  type AskableTarget,
+  askedPorts,
+  contradictionOf,
+  type DecidedProtocols,
+  decideProtocols,
+} from "./decide-protocols.ts";
 import { HeaderAnswers } from "./header-answers.ts";
+
+/** Maximum number of ports of one namespace that are asked. At 20 rounds a minute, that takes ten minutes. */
+const MAX_OF_NAMESPACE = 200;
+/** Ports that are asked with TLS. Other ports are asked with HTTP. */
+const TLS_PORTS: readonly number[] = [443, 8443];
+
+/**
+ * Returns a name of a target: `last` if it still is one. Ingress controllers may close a connection for any other
+ * name.
+ */
+export type ExampleOf = (target: string, last?: string) => string | undefined;
+
+interface AskInput {
+  /** The targets that have accepted claims. Those that are asked already stay. */
+  readonly inUse: ReadonlySet<string>;
+  readonly exampleOf: ExampleOf;
+  readonly clusterDomain: string | undefined;
+}
 
 interface HeaderDeps {
   readonly catalog: TargetCatalog;
@@ -73,8 +98,8 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     const answer = this.answers.answerOf(name, port) ?? (seen.size > 0 ? "unknown" : undefined);
     const target = this.defined(name);
     if (target === undefined || answer === undefined) return undefined;
-    const warnings = contradictionsOf(target, port, answer, seen);
-    return { answer, ...(warnings.length > 0 && { warnings }) };
+    const warning = contradictionOf(target, port, answer, seen);
+    return { answer, ...(warning && { warnings: [warning] }) };
   }
 
   /** Adds ports that an object uses. */
@@ -82,10 +107,6 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     const wanted = this.#wanted.get(name) ?? new Set();
     for (const port of ports) if (wanted.size < MAX_TARGET_PORTS) wanted.add(port);
     this.#wanted.set(name, wanted);
-  }
-
-  wantedOf(name: string): ReadonlySet<number> {
-    return this.#wanted.get(name) ?? NONE;
   }
 
   /** Takes over what is published. See `HeaderAnswers`. */
@@ -116,13 +137,57 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     for (const listener of this.#listeners) listener();
   }
 
+  /**
+   * Adds the ports to ask to the targets that will be published. Targets that nobody relays yet are added with only
+   * these. A target without a name cannot be asked yet.
+   */
+  withAskedPorts(
+    listed: readonly PublishedTarget[],
+    { inUse, exampleOf, clusterDomain }: AskInput,
+  ): readonly PublishedTarget[] {
+    const byName = new Map(listed.map((target) => [target.name, target]));
+    const before = new Map(this.#learnt.flatMap(({ name, ask = [] }) => ask.map((each) => [name, each.name] as const)));
+    const counts = new Map<string | undefined, number>();
+    let left = MAX_ASKED;
+    const targets = [...inUse].sort().flatMap((name) => this.defined(name) ?? []);
+    for (const target of targets.sort((one, other) => +before.has(other.name) - +before.has(one.name))) {
+      const { name, upstream, upstreamIPs } = target;
+      const namespace = "service" in upstream ? upstream.service.namespace : undefined;
+      const count = counts.get(namespace) ?? 0;
+      const last = before.get(name);
+      const ask = this.#askOf(target, serverName(exampleOf(name, last)) ?? last);
+      ask.length = Math.min(ask.length, left, MAX_OF_NAMESPACE - count);
+      if (ask.length === 0) continue;
+      left -= ask.length;
+      counts.set(namespace, count + ask.length);
+      byName.set(name, {
+        ...(byName.get(name) ?? { name, ports: [], clusterIPs: [] }),
+        upstream: upstreamHost(target, clusterDomain),
+        ...(upstreamIPs && { upstreamIPs }),
+        ...(namespace !== undefined && { namespace }),
+        ask,
+      });
+    }
+    return [...byName.values()];
+  }
+
+  #askOf(target: AskableTarget, name: string | undefined): PublishedAsk[] {
+    if (name === undefined) return [];
+    return askedPorts(target, this.#wanted.get(target.name) ?? NONE).map((entry) => {
+      const { port, upstreamPort = port, upstreamIPs } = entry;
+      const answer = this.answers.answerOf(target.name, port);
+      const speaks = TLS_PORTS.includes(port) ? "tls" : "http";
+      return { port, speaks, name, upstreamPort, ...(upstreamIPs && { upstreamIPs }), ...(answer && { answer }) };
+    });
+  }
+
   #decide<Target extends AskableTarget>(target: Target): DecidedProtocols<Target> {
     const { mapsAlways, preferred } = this.#deps;
     const { name } = target;
     return decideProtocols(target, {
       answerOf: (port) => this.answers.answerOf(name, port),
       publishedAs: (port) => this.#published.get(name)?.get(port),
-      wanted: this.wantedOf(name),
+      wanted: this.#wanted.get(name) ?? NONE,
       preferred,
       mapsAlways: mapsAlways(name),
     });
@@ -130,3 +195,8 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
 }
 
 const NONE: ReadonlySet<number> = new Set();
+
+/** The name itself, or for a wildcard a name that it covers. */
+function serverName(name: string | undefined): string | undefined {
+  return name?.replace(/^\*/, "switchback-asks");
+}

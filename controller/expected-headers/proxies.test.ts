@@ -86,9 +86,10 @@ async function run({ seed = 1, proxies, backend, seconds, targets = 1 }: Setting
   while (now() < seconds) {
     await clock.pass(500);
     if (now() < pollAt) continue;
-    const taken = rigs.map(({ asker }, index) => answers.take(`proxy ${index}`, asker.answers(), clock.now()));
+    const pages = new Map(rigs.map(({ asker }, index) => [`proxy ${index}`, asker.answers()]));
+    const hasChanged = answers.take(pages, clock.now());
     pollAt = now() + (answers.isWaiting ? 0 : 5);
-    if (!taken.includes(true)) continue;
+    if (!hasChanged) continue;
     publish();
     const answer = answers.answerOf("t0", 443) ?? "";
     if (answer !== changes.at(-1)?.answer) changes.push({ answer, second: now() });

@@ -1,7 +1,10 @@
+import { planInjection } from "#hostmap/inject.ts";
+import type { SelectedHosts } from "#hostmap/pod-selection.ts";
+import type { HostAlias, PublishedMap } from "#hostmap/types.ts";
+import { hostAliasesOf, type PodFacts, type RawPod } from "#lib/workloads/pods.ts";
 import type { WorkloadState } from "#lib/workloads/workload-state.ts";
-import type { Difference } from "./difference.ts";
 import { DAY_MS, type Restart, stamp } from "./restart-record.ts";
-import { type Decision, inStep, type RestartRules, stuck, type Workload, waiting } from "./workload.ts";
+import { type Decision, type RestartRules, stuck, type Workload, waiting } from "./workload.ts";
 
 /** Everything that decides about a workload whose turn it is. Times are monotonic, in milliseconds. */
 export interface Case {
@@ -17,51 +20,19 @@ export interface Case {
 }
 
 const SECOND = 1_000;
+/** When pods that already have their names are compared again. */
+const SAME_MS = 3_600_000;
 
-type FactsCheck = (workload: Workload) => Decision | undefined;
-type Check = (subject: Case) => Decision | undefined;
-
-/** Checks of what is known without reading the workload. */
-const FACTS: readonly FactsCheck[] = [
-  ({ stale, unfollowed }) => (stale.length === 0 && unfollowed ? { standing: "left", ...unfollowed } : undefined),
-  ({ stale }) => (stale.length === 0 ? inStep("every pod has the current names") : undefined),
-  ({ onChange }) =>
-    onChange.mode === "none"
-      ? { standing: "left", code: "on-change-none", text: "on-change is none: stale pods are only reported" }
-      : undefined,
-  ({ agent }) =>
-    agent === "unknown" ? waiting("live", "nobody knows yet whether an agent serves the node of a pod") : undefined,
-  ({ agent }) =>
-    agent === "problem" ? stuck("live", "the agent on the node cannot write the hosts file of a pod") : undefined,
-  ({ owner: { unrestartable } }) => unrestartable && stuck(unrestartable.code, unrestartable.text),
-  ({ listed, owner: { namespace } }) => {
-    const text = `${namespace} is not in restart.namespaces or optIn.namespaces; restart the workload by hand`;
-    return listed ? undefined : stuck("restart-not-permitted", text);
-  },
-];
-
-/** Checks of the workload as it was read. */
-const STATE: readonly Check[] = [
-  ({ state: { refusal } }) => refusal && stuck(refusal.code, refusal.text),
-  restarting,
-  rolloutFailed,
-  ({ workload, restarts, published }) => {
-    const proof = proves(workload, restarts, published);
-    return proof === undefined ? undefined : stuck("did-not-converge", proof);
-  },
-  ({ state: { unsettled } }) =>
-    unsettled === undefined ? undefined : waiting("not-available", `not fully available: ${unsettled}`),
-  oldPods,
-];
-
-/** The reason why nothing but the pods and their namespace decides about a workload. */
-export function checkFacts(workload: Workload): Decision | undefined {
-  return first(FACTS, workload);
-}
-
-/** The decision about a workload that the controller may not read or restart. */
-export function rightsMissing(text: string): Decision {
-  return stuck("restart-rights-missing", text);
+/** The first reason against a restart that is known without reading the workload. */
+export function checkFacts({ stale, unfollowed, onChange, owner, listed }: Workload): Decision | undefined {
+  if (stale.length === 0 && unfollowed) return { standing: "left", ...unfollowed };
+  if (stale.length === 0) return inStep("every pod has the current names");
+  if (onChange.mode === "none")
+    return { standing: "left", code: "on-change-none", text: "on-change is none: stale pods are only reported" };
+  if (owner.unrestartable) return stuck(owner.unrestartable.code, owner.unrestartable.text);
+  if (listed) return undefined;
+  const text = `${owner.namespace} is not in restart.namespaces or optIn.namespaces; restart the workload by hand`;
+  return stuck("restart-not-permitted", text);
 }
 
 /** Names that change often change together: a restart waits until they are stable, but not for ever. */
@@ -70,12 +41,29 @@ export function checkDebounce(workload: Workload, rules: RestartRules, now: numb
     workload.since + rules.debounceSeconds * SECOND,
     workload.changingSince + Math.max(rules.debounceSeconds, rules.maxDebounceSeconds) * SECOND,
   );
-  return now < until ? waiting("debouncing", "its names changed recently", until) : undefined;
+  return now < until ? waiting("delayed", "its names changed recently", until) : undefined;
 }
 
 /** The first reason in the state of a workload against a restart. */
-export function checkState(subject: Case): Decision | undefined {
-  return first(STATE, subject);
+export function checkState({ workload, rules, now, state, restarts, published }: Case): Decision | undefined {
+  const { refusal, unsettled, restartedAt, failed } = state;
+  if (refusal !== undefined) return stuck(refusal.code, refusal.text);
+  const last = restarts.at(-1);
+  if (last !== undefined && last.by.length > 0 && restartedAt === stamp(last.at) && unsettled !== undefined) {
+    const isOver = failed || now >= last.begun + rules.rolloutSeconds * SECOND;
+    const text = `the rollout of ${stamp(last.at)} failed: ${unsettled}: no further restart until it is repaired`;
+    return isOver ? stuck("rollout-failed", text) : restarting(last, unsettled);
+  }
+  if (proves(workload, last, published)) {
+    const text = `restarted at ${restartedAt}, and its new pods still do not have the current names`;
+    return stuck("did-not-converge", text);
+  }
+  return unsettled === undefined ? undefined : waiting("not-available", `not fully available: ${unsettled}`);
+}
+
+/** The decision while a restart is in progress. */
+export function restarting({ at }: Restart, unsettled: string | undefined): Decision {
+  return waiting("restarting", `a restart has been in progress since ${stamp(at)}: ${unsettled}`);
 }
 
 /**
@@ -84,11 +72,11 @@ export function checkState(subject: Case): Decision | undefined {
  */
 export function checkNeed(subject: Case, difference: Difference): readonly string[] | Decision {
   const { workload, rules, now } = subject;
-  const { missing, extra } = difference;
-  if (missing === 0 && extra === 0) return inStep("the pods already have what new pods would get");
+  if (!difference.isMissing && !difference.isExtra)
+    return { ...inStep("the pods already have what new pods would get"), until: now + SAME_MS };
   const vanishedAt = workload.since + rules.vanishedSeconds * SECOND;
-  if (missing === 0 && now < vanishedAt)
-    return waiting("debouncing", "its names were only removed: the restart is delayed", vanishedAt);
+  if (!difference.isMissing && now < vanishedAt)
+    return waiting("delayed", "its names were only removed: the restart is delayed", vanishedAt);
   return allowance(subject, difference);
 }
 
@@ -96,40 +84,10 @@ export function isDecision(result: readonly string[] | Decision): result is Deci
   return "standing" in result;
 }
 
-function first<T>(checks: ReadonlyArray<(subject: T) => Decision | undefined>, subject: T): Decision | undefined {
-  for (const check of checks) {
-    const decision = check(subject);
-    if (decision !== undefined) return decision;
-  }
-  return undefined;
-}
-
-/** Whether the template has the stamp of our last restart, and the rollout is not complete. */
-function isOurs({ state, restarts }: Case): Restart | undefined {
-  const last = restarts.at(-1);
-  const isLast = last !== undefined && last.by.length > 0 && state.restartedAt === stamp(last.at);
-  return isLast && state.unsettled !== undefined ? last : undefined;
-}
-
-function restarting(subject: Case): Decision | undefined {
-  const last = isOurs(subject);
-  const { rules, now, state } = subject;
-  if (last === undefined || state.failed || now >= last.begun + rules.rolloutSeconds * SECOND) return undefined;
-  return waiting("restarting", `a restart has been in progress since ${stamp(last.at)}: ${state.unsettled}`);
-}
-
-/** It ends when every replica is available again: by a change, by a restart, or by itself. */
-function rolloutFailed(subject: Case): Decision | undefined {
-  const last = isOurs(subject);
-  const text = `the rollout of ${last && stamp(last.at)} failed: ${subject.state.unsettled}`;
-  return last && stuck("rollout-failed", `${text}: there is no further restart until it is repaired`);
-}
-
 /** A pod proves something about a restart only if it was created within this time of it. */
 const OF_RESTART_MS = 600_000;
-/** By then, every webhook replica has the published map. A restart that has to prove something waits longer. */
-const LOADED_MS = 60_000;
-const MARGIN_MS = 5_000;
+/** By then, every webhook replica has the published map: they load it within a second. */
+const LOADED_MS = 25_000;
 
 /**
  * A stale pod that our last restart created proves that a restart does not help, unless a webhook replica may still
@@ -138,27 +96,14 @@ const MARGIN_MS = 5_000;
  */
 export function proves(
   { stale }: Pick<Workload, "stale">,
-  restarts: readonly Restart[],
+  last: Restart | undefined,
   published: number | undefined,
-): string | undefined {
-  const last = restarts.at(-1);
-  if (last === undefined || last.by.length === 0 || published === undefined) return undefined;
-  const pod = stale.find(
+): boolean {
+  if (last === undefined || last.by.length === 0 || published === undefined) return false;
+  return stale.some(
     ({ restartedAt, created }) =>
       restartedAt === stamp(last.at) && Math.abs(created - last.at) <= OF_RESTART_MS && created > published + LOADED_MS,
   );
-  return pod && `restarted at ${stamp(last.at)}, and its new pods still do not have the current names`;
-}
-
-/** How long old pods may take to end, and new ones to be seen, after a rollout is complete. */
-const ENDING_MS = 60_000;
-
-/** After a restart, pods from before it do not ask for another one. */
-function oldPods({ workload, restarts, state, now }: Case): Decision | undefined {
-  const last = restarts.at(-1);
-  if (last === undefined || now >= last.begun + ENDING_MS || state.restartedAt !== stamp(last.at)) return undefined;
-  const isOld = workload.stale.every(({ restartedAt }) => restartedAt !== stamp(last.at));
-  return isOld ? waiting("restarting", `restarted at ${stamp(last.at)}; its old pods are ending`) : undefined;
 }
 
 /** Restarts of a day that are left for namespaces that caused none, if several hold names. */
@@ -169,51 +114,90 @@ const RESERVED = 2;
  * which doubles with each restart that it caused in the last day. If several namespaces hold names, the last two
  * restarts of a day are for those that caused none.
  */
-function allowance({ restarts, rules, now, state, workload, published }: Case, { causes, shared }: Difference) {
+function allowance(
+  { restarts, rules, now, state }: Case,
+  { causes, shared }: Difference,
+): readonly string[] | Decision {
   const { minIntervalSeconds, maxIntervalSeconds, dailyBudget } = rules;
   const spent = restarts.filter(({ by }) => by.length > 0);
-  const isUndone = spent.length > 0 && state.restartedAt !== stamp(spent.at(-1)?.at ?? 0);
-  const budgetSpent = (until: number, whose = ""): Decision => {
-    const undone = isUndone ? "; somebody put the template back after the last one" : "";
-    const wait = inMinutes(until - now);
-    const text = `${spent.length} restarts in 24 hours${whose}: no further restart for ${wait}${undone}`;
-    return waiting("budget-spent", text, until);
-  };
-  const returns = spent[spent.length - dailyBudget];
-  if (dailyBudget === 0) return stuck("budget-spent", "restart.dailyBudget is 0");
-  if (returns !== undefined) return budgetSpent(returns.begun + DAY_MS);
+  const dayAfter = (restart: Restart | undefined) => (restart?.begun ?? now) + DAY_MS;
   const isReserved = shared && spent.length >= dailyBudget - RESERVED;
-  const terms = causes.map((cause) => {
+  const untilOf = (cause: string): number => {
     const own = spent.filter(({ by }) => by.includes(cause));
-    const [oldest, last] = [own[0], own.at(-1)];
-    if (oldest === undefined || last === undefined) return { cause, until: 0, isSpent: false };
-    if (isReserved) return { cause, until: (spent[0] ?? oldest).begun + DAY_MS, isSpent: true };
-    return {
-      cause,
-      until: last.begun + Math.min(minIntervalSeconds * 2 ** (own.length - 1), maxIntervalSeconds) * SECOND,
-      isSpent: false,
-    };
-  });
-  const soonest = terms.reduce((one, other) => (other.until < one.until ? other : one));
-  if (soonest.until > now && soonest.isSpent)
-    return budgetSpent(
-      soonest.until,
-      `, some for ${soonest.cause || "the same names"}, and the last two are for others`,
-    );
-  const until = Math.max(soonest.until, (restarts.at(-1)?.begun ?? 0) + minIntervalSeconds * SECOND, afterLoading());
-  if (until > now) return waiting("interval", `restarted recently: not again for ${inMinutes(until - now)}`, until);
-  return terms.filter((term) => term.until <= now).map(({ cause }) => cause);
-
-  /** A pod of the last restart may be stale because a webhook replica was behind. The next one has to prove it. */
-  function afterLoading(): number {
-    const last = restarts.at(-1);
-    if (last === undefined || published === undefined || last.at < published) return 0;
-    const isOfLast = workload.stale.some(({ restartedAt }) => restartedAt === stamp(last.at));
-    return isOfLast ? last.begun - last.at + published + LOADED_MS + MARGIN_MS : 0;
+    const last = own.at(-1);
+    if (spent.length >= dailyBudget) return dayAfter(spent[spent.length - dailyBudget]);
+    if (last === undefined) return 0;
+    if (isReserved) return dayAfter(spent[0]);
+    return last.begun + Math.min(minIntervalSeconds * 2 ** (own.length - 1), maxIntervalSeconds) * SECOND;
+  };
+  const soonest = Math.min(...causes.map(untilOf));
+  const wait = (until: number) => `no further restart for ${inMinutes(until - now)}`;
+  if (soonest > now && (isReserved || spent.length >= dailyBudget)) {
+    const isUndone = spent.length > 0 && state.restartedAt !== stamp(spent.at(-1)?.at ?? 0);
+    const undone = isUndone ? "; somebody put the template back after the last one" : "";
+    const others = spent.length < dailyBudget ? ", and the last ones are for other namespaces" : "";
+    return waiting("budget-spent", `${spent.length} restarts in 24 hours${others}: ${wait(soonest)}${undone}`, soonest);
   }
+  const until = Math.max(soonest, (restarts.at(-1)?.begun ?? 0) + minIntervalSeconds * SECOND);
+  if (until > now) return waiting("delayed", `restarted recently: ${wait(until)}`, until);
+  return causes.filter((cause) => untilOf(cause) <= now);
+}
+
+function inStep(text: string): Decision {
+  return { standing: "in-step", code: "in-step", text };
 }
 
 function inMinutes(ms: number): string {
   const minutes = Math.ceil(ms / 60_000);
   return minutes > 120 ? `${Math.ceil(minutes / 60)} h` : `${minutes} min`;
+}
+
+/** What a restart would change for the pods of a workload. */
+export interface Difference {
+  /** Whether a new pod would get lines that a stale pod lacks, and whether a stale pod has lines in addition. */
+  readonly isMissing: boolean;
+  readonly isExtra: boolean;
+  /** The namespaces that hold the missing names, or the extra ones if no name is missing. Sorted. */
+  readonly causes: readonly string[];
+  /** Whether several namespaces hold the names that the pods select. */
+  readonly shared: boolean;
+}
+
+/** Maximum number of stale pods that are compared per workload. */
+const MAX_SAMPLES = 5;
+
+/** One stale pod per revision and selection. */
+export function samplesOf(stale: readonly PodFacts[]): PodFacts[] {
+  const different = new Map(stale.map((pod) => [`${pod.revision} ${pod.hosts}`, pod]));
+  return [...different.values()].slice(0, MAX_SAMPLES);
+}
+
+/**
+ * Compares the hosts lines of pods with those of new ones. A different or missing revision only shows that they may
+ * differ: forging or removing the annotation changes no line. A name that is leaving the map still has its holder.
+ */
+export function differenceOf(
+  pods: ReadonlyArray<{ readonly pod: RawPod; readonly selected: SelectedHosts }>,
+  { lines }: PublishedMap,
+): Difference {
+  const holders = (names: readonly string[]) => new Set(names.map((name) => lines.get(name)?.holder ?? ""));
+  const [missing, extra]: [string[], string[]] = [[], []];
+  for (const { pod, selected } of pods) {
+    const [hostAliases, annotations] = [hostAliasesOf(pod), pod.metadata?.annotations ?? {}];
+    const { userAliases, managed } = planInjection({ hostAliases, annotations }, selected);
+    const [has, should] = [linesOf(hostAliases), linesOf([...userAliases, ...managed.aliases])];
+    missing.push(...should.difference(has));
+    extra.push(...has.difference(should));
+  }
+  const changed = (missing.length > 0 ? missing : extra).map((line) => line.slice(line.indexOf(" ") + 1));
+  return {
+    isMissing: missing.length > 0,
+    isExtra: extra.length > 0,
+    causes: [...holders(changed)].sort(),
+    shared: pods.some(({ selected }) => holders(selected.names).size > 1),
+  };
+}
+
+function linesOf(aliases: readonly HostAlias[]): Set<string> {
+  return new Set(aliases.flatMap(({ ip, hostnames }) => hostnames.map((name) => `${ip} ${name.toLowerCase()}`)));
 }

@@ -6,144 +6,110 @@ import { podFacts } from "#lib/workloads/pods.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import {
   addRolloutGauges,
-  countWorkloads,
   Reporter,
   restartCounters,
   rolloutStatus,
   type WorkloadQuery,
   workloadQuery,
 } from "./report.ts";
-import { type Decision, inStep, newWorkload, stuck, type Workload, waiting } from "./workload.ts";
+import { type Decision, ITS_TURN, newWorkload, stuck, type Workload } from "./workload.ts";
 
-const STUCK = stuck("paused", "why");
+const STUCK = stuck("not-restartable", "why");
+const IN_STEP: Decision = { standing: "in-step", code: "in-step", text: "" };
 
-/** A workload with two pods, of which `stale` are stale. */
-function workload(
-  key: string,
-  decision: Decision,
-  more: Partial<Workload> & { readonly staleCount?: number } = {},
-): Workload {
-  const { staleCount = 1, ...rest } = more;
+/** A workload with two pods, of which the first is stale. */
+function workload(key: string, decision: Decision, more: Partial<Workload> = {}): Workload {
   const [namespace = "", kind = "", name = ""] = key.split("/");
   const pods = ["a", "b"].map((pod) => podFacts({ metadata: { namespace, name: pod, uid: `uid-${pod}` } }));
   return {
-    ...newWorkload({ namespace, kind, name, key, unrestartable: undefined }, true, "restart"),
-    pods: new Map(pods.map((pod) => [`${namespace}/${pod.name}`, pod])),
-    stale: pods.slice(0, staleCount),
+    ...newWorkload({ namespace, kind, name, key, unrestartable: undefined }, true),
+    pods,
+    stale: pods.slice(0, 1),
     notInjected: 1,
-    to: "new",
     decision,
-    ...rest,
+    ...more,
   };
 }
 
-const statusOf = (workloads: readonly Workload[], query: WorkloadQuery = {}) =>
-  rolloutStatus(
-    {
-      unknown: undefined,
-      dryRun: false,
-      underWay: undefined,
-      workloads: new Map(workloads.map((each) => [each.owner.key, each])),
-      records: { count: (ms) => ms / 3_600_000 },
-    },
-    query,
-  );
+const byKey = (...all: readonly Workload[]) => new Map(all.map((each) => [each.owner.key, each]));
+
+const statusOf = (workloads: readonly Workload[], query: WorkloadQuery = {}) => {
+  const input = { unknown: undefined, dryRun: false, underWay: undefined, restartsLastHour: 1 };
+  return rolloutStatus({ ...input, workloads: byKey(...workloads) }, query);
+};
 
 describe("the status", () => {
   test("has each workload with its decision, its last restart and its warnings", () => {
     const problem = { code: "on-change-invalid", text: "" };
     const one = workload("shop/Deployment/web", STUCK, {
       onChange: { mode: "none", from: "pod", problems: [problem] },
-      overCap: { total: 9, cap: 5 },
     });
     const at = "2026-01-01T00:00:00.000Z";
-    const [key, pod] = [...one.pods][0] ?? [];
-    assert.ok(key && pod);
-    one.pods.set(key, { ...pod, restartedAt: at });
-    one.pods.set("shop/b", { ...pod, restartedAt: "\u001b[31m" });
-    const { workloads, restartsLastHour, restartsToday, ...rest } = statusOf([one]);
-    assert.deepEqual(workloads, [
-      {
-        namespace: "shop",
-        kind: "Deployment",
-        name: "web",
-        pods: 2,
-        stale: 1,
-        notInjected: 1,
-        mode: "none",
-        modeFrom: "pod",
-        standing: "stuck",
-        code: "paused",
-        text: "why",
-        lastRestart: at,
-        warnings: [problem, { code: "over-cap", text: "its pods get only the first 5 of 9 mapped names" }],
-      },
-    ]);
-    assert.deepEqual(
-      [restartsLastHour, restartsToday, rest.waiting, rest.omitted, rest.next],
-      [1, 24, 0, 0, undefined],
-    );
+    one.pods = one.pods.map((pod, index) => ({ ...pod, restartedAt: index === 0 ? at : "\u001b[31m" }));
+    assert.deepEqual(statusOf([one]), {
+      unknown: undefined,
+      dryRun: false,
+      underWay: undefined,
+      restartsLastHour: 1,
+      waiting: 0,
+      counts: { workloads: 1, pods: 2, stale: 1 },
+      omitted: 0,
+      workloads: [
+        {
+          namespace: "shop",
+          kind: "Deployment",
+          name: "web",
+          pods: 2,
+          stale: 1,
+          notInjected: 1,
+          mode: "none",
+          modeFrom: "pod",
+          standing: "stuck",
+          code: "not-restartable",
+          text: "why",
+          lastRestart: at,
+          warnings: [problem],
+        },
+      ],
+    });
   });
 
   test("counts all workloads, whatever the query selects; one with all lines is not stale", () => {
     const all = [
       workload("a/Deployment/x", STUCK),
-      workload("a/Deployment/y", waiting("its-turn", "")),
-      workload("b/Deployment/x", waiting("live", "")),
-      workload("b/Deployment/y", inStep("")),
+      workload("a/Deployment/y", ITS_TURN),
+      workload("b/Deployment/y", IN_STEP),
     ];
-    const { counts, waiting: count, workloads } = statusOf(all, { namespace: "a", stuck: true });
+    const { counts, waiting, workloads } = statusOf(all, { namespace: "a", stuck: true });
     assert.deepEqual(
       workloads.map(({ namespace, name }) => `${namespace}/${name}`),
       ["a/x"],
     );
-    assert.deepEqual([counts.workloads, counts.pods, counts.stale, counts.notInjected, count], [4, 8, 3, 4, 1]);
-    assert.deepEqual(
-      counts.decisions.map(({ standing, code, workloads: number }) => [standing, code, number]),
-      [
-        ["stuck", "paused", 1],
-        ["waiting", "its-turn", 1],
-        ["waiting", "live", 1],
-        ["in-step", "in-step", 1],
-      ],
-    );
+    assert.deepEqual([counts, waiting], [{ workloads: 3, pods: 6, stale: 2 }, 1]);
   });
 
-  test("has at most 1,000 workloads: the most urgent ones, or one page of all", () => {
-    const decisions = [inStep(""), STUCK, waiting("its-turn", "")];
-    const all = Array.from({ length: 2_500 }, (_, index) =>
-      workload(`ns/Deployment/w-${String(index).padStart(4, "0")}`, decisions[index % 3] ?? STUCK),
+  test("has at most 5,000 workloads: the most urgent ones", () => {
+    const decisions = [IN_STEP, STUCK, ITS_TURN];
+    const all = Array.from({ length: 9_000 }, (_, index) =>
+      workload(`ns/Deployment/w-${index}`, decisions[index % 3] ?? STUCK),
     );
-    const urgent = statusOf(all);
-    const count = (code: string) => urgent.workloads.filter((each) => each.code === code).length;
-    assert.deepEqual([urgent.omitted, count("paused"), count("its-turn"), count("in-step")], [1_500, 833, 167, 0]);
-    const names: string[] = [];
-    for (let after: string | undefined = "/"; after !== undefined; ) {
-      const page = statusOf(all, { after });
-      names.push(...page.workloads.map(({ name }) => name));
-      after = page.next;
-    }
-    assert.deepEqual(
-      names,
-      all.map(({ owner }) => owner.name),
-    );
+    const { omitted, workloads } = statusOf(all);
+    const count = (standing: string) => workloads.filter((each) => each.standing === standing).length;
+    assert.deepEqual([omitted, count("stuck"), count("waiting"), count("in-step")], [4_000, 3_000, 2_000, 0]);
   });
 
   test("reads its query from a request", () => {
-    assert.deepEqual(workloadQuery(new URLSearchParams("in=shop&stuck=true&after=a")), {
-      namespace: "shop",
-      stuck: true,
-      after: "a",
-    });
-    assert.deepEqual(workloadQuery(new URLSearchParams("")), { namespace: undefined, stuck: false, after: undefined });
+    const query = (text: string) => workloadQuery(new URLSearchParams(text));
+    assert.deepEqual(query("in=shop&stuck=true"), { namespace: "shop", stuck: true });
+    assert.deepEqual(query(""), { namespace: undefined, stuck: false });
   });
 });
 
 test("the metrics have the counts while they are known, and the counters of restarts", () => {
   const registry = new MetricsRegistry();
   let isKnown = false;
-  const counts = { ...countWorkloads([workload("a/Deployment/x", waiting("its-turn", ""))]), agents: { alive: 2 } };
-  addRolloutGauges(registry, () => (isKnown ? counts : undefined));
+  const known = { workloads: [workload("a/Deployment/x", ITS_TURN)], agents: { alive: 2 } };
+  addRolloutGauges(registry, () => (isKnown ? known : undefined));
   const counters = restartCounters(registry);
   assert.doesNotMatch(registry.metrics(), /opted_in_pods\{/);
   isKnown = true;
@@ -155,12 +121,8 @@ test("the metrics have the counts while they are known, and the counters of rest
   assert.deepEqual(lines.sort(), [
     'switchback_controller_agents{state="alive"} 2',
     'switchback_controller_opted_in_pods{state="all"} 2',
-    'switchback_controller_opted_in_pods{state="not-injected"} 1',
     'switchback_controller_opted_in_pods{state="stale"} 1',
-    "switchback_controller_restart_conflicts_total 1",
-    "switchback_controller_restarts_refused_total 1",
     "switchback_controller_restarts_total 1",
-    "switchback_controller_restarts_waiting 1",
     "switchback_controller_rollout_failures_total 1",
     'switchback_controller_workloads{standing="waiting",code="its-turn"} 1',
   ]);
@@ -169,51 +131,32 @@ test("the metrics have the counts while they are known, and the counters of rest
 describe("an Event and a log line", () => {
   function reporter() {
     const events: EventRecord[] = [];
-    const log = new LineLog();
-    const nothing = () => {};
-    const counters = { restarted: nothing, conflict: nothing, forbidden: nothing, failed: nothing };
-    const subject = new Reporter({ events: { record: (event) => void events.push(event) }, log, counters });
-    return { subject, log, reasons: () => events.splice(0).map(({ reason }) => reason) };
+    const counters = { restarted: () => {}, failed: () => {} };
+    const record = (event: EventRecord) => void events.push(event);
+    const subject = new Reporter({ events: { record }, log: new LineLog(), counters });
+    return { subject, reasons: () => events.splice(0).map(({ reason }) => reason) };
   }
 
-  test("report a workload that is stuck once, again for another reason, and that it no longer is", () => {
-    const { subject, log, reasons } = reporter();
-    const one = workload("shop/Deployment/web", STUCK);
-    for (let times = 0; times < 3; times += 1) subject.report(one);
-    assert.deepEqual(reasons(), ["Paused"]);
-    one.decision = stuck("on-delete", "");
-    subject.report(one);
-    assert.deepEqual(reasons(), ["OnDelete"]);
-    one.decision = waiting("its-turn", "");
-    subject.report(one);
-    subject.report(one);
-    assert.deepEqual(
-      log.lines.map(({ level }) => level),
-      ["warn", "warn", "info"],
-    );
-    assert.deepEqual(reasons(), []);
-  });
-
-  test("report pods that cannot have every name, and forget a workload that is gone", () => {
+  test("report a workload that is stuck once until it is in step, and again for another reason", () => {
     const { subject, reasons } = reporter();
-    const one = workload("shop/Deployment/web", inStep(""), { overCap: { total: 9, cap: 5 } });
-    subject.report(one);
-    subject.report(one);
-    assert.deepEqual(reasons(), ["OverCap"]);
-    subject.report({ ...one, pods: new Map() });
-    subject.report(one);
-    assert.deepEqual(reasons(), ["OverCap"]);
+    const seen: string[][] = [];
+    for (const decision of [STUCK, STUCK, ITS_TURN, STUCK, stuck("rollout-failed", ""), IN_STEP, STUCK]) {
+      subject.report(byKey(workload("shop/Deployment/web", decision)));
+      seen.push(reasons());
+    }
+    subject.report(new Map());
+    subject.report(byKey(workload("shop/Deployment/web", STUCK)));
+    seen.push(reasons());
+    const one = ["NotRestartable"];
+    assert.deepEqual(seen, [one, [], [], [], ["RolloutFailed"], [], one, one]);
   });
 
   test("are limited to 500 workloads at once", () => {
     const { subject, reasons } = reporter();
     const all = Array.from({ length: 501 }, (_, index) => workload(`shop/Deployment/w-${index}`, STUCK));
-    for (const each of all) subject.report(each);
+    subject.report(byKey(...all));
     assert.equal(reasons().length, 500);
-    const [first] = all;
-    assert.ok(first);
-    subject.report({ ...first, decision: inStep("") });
-    for (const each of all.slice(1)) subject.report(each);
+    subject.report(byKey(...all.slice(1)));
     assert.equal(reasons().length, 1);
   });
 });

@@ -1,5 +1,4 @@
 import * as v from "valibot";
-import type { Reason } from "#hostmap/types.ts";
 import { finite, object } from "#lib/errors/schemas.ts";
 import { parse } from "#lib/errors/validation.ts";
 import type { WorkloadState } from "#lib/workloads/workload-state.ts";
@@ -25,7 +24,7 @@ const MAX_RESTARTS = 24;
 const MAX_NAMESPACES = 20;
 
 const recordSchema = object({
-  version: finite,
+  version: v.pipe(finite, v.value(VERSION)),
   restarts: v.array(object({ at: v.string(), by: v.array(v.pipe(v.string(), v.maxLength(63))) })),
 });
 
@@ -42,23 +41,28 @@ export function encodeRecord(restarts: readonly Restart[]): string {
   return JSON.stringify({ version: VERSION, restarts: recorded });
 }
 
+/**
+ * Reads the annotation. A text of somebody else, or of a later release, counts as if it was removed: the leader's
+ * memory remains.
+ */
+export function decodeRecord(text: string | undefined): ReadonlyArray<Pick<Restart, "at" | "by">> {
+  if (text === undefined) return [];
+  try {
+    const { restarts } = parse(recordSchema, JSON.parse(text));
+    const known = restarts.map(({ at, by }) => ({ at: timeOf(at), by: by.slice(0, MAX_NAMESPACES) }));
+    return known.slice(-MAX_RESTARTS);
+  } catch {
+    return [];
+  }
+}
+
 /** Later times are forged: they have no later stamp. */
 const LATEST = Date.parse("9999-01-01T00:00:00Z");
 
-type Recorded = ReadonlyArray<Pick<Restart, "at" | "by">>;
-
-/** Reads the annotation. A Reason: somebody else wrote it, or a later release. */
-export function decodeRecord(text: string | undefined): Recorded | Reason {
-  if (text === undefined) return [];
-  try {
-    const { version, restarts } = parse(recordSchema, JSON.parse(text));
-    if (version !== VERSION) throw new Error(`version ${version}`);
-    const known = restarts.map(({ at, by }) => ({ at: Date.parse(at), by: by.slice(0, MAX_NAMESPACES) }));
-    return known.filter(({ at }) => at < LATEST).slice(-MAX_RESTARTS);
-  } catch {
-    const reason = "this release cannot read its annotation switchback.dev/restarts: remove it";
-    return { code: "budget-spent", text: reason };
-  }
+/** The time of a stamp. NaN: it has none. */
+function timeOf(text: string | undefined): number {
+  const at = Date.parse(text ?? "");
+  return at < LATEST ? at : Number.NaN;
 }
 
 /**
@@ -79,17 +83,15 @@ export class RestartRecords {
   }
 
   /** The restarts of a workload that was read, oldest first. A later restart by somebody else starts a new record. */
-  of({ uid, restarts: text, restartedAt }: Pick<WorkloadState, "uid" | "restarts" | "restartedAt">) {
-    const recorded = decodeRecord(text);
-    if (!Array.isArray(recorded)) return recorded as Reason;
+  of({ uid, restarts, restartedAt }: Pick<WorkloadState, "uid" | "restarts" | "restartedAt">): readonly Restart[] {
     const known = [...(this.#known.get(uid) ?? [])];
-    for (const { at, by } of recorded as Recorded) {
-      if (!known.some((each) => each.at === at)) known.push({ at, by, begun: this.#begunAt(at) });
+    const other = { at: timeOf(restartedAt), by: [] };
+    for (const { at, by } of [...decodeRecord(restarts), other]) {
+      const isNews = by.length === 0 ? known.every((each) => at > each.at) : known.every((each) => at !== each.at);
+      const begun = this.#now() - Math.max(0, this.#wallClock() - at);
+      if (isNews && Number.isFinite(at)) known.push({ at, begun, by });
     }
-    const other = Date.parse(restartedAt ?? "");
-    const last = known.reduce((latest, { at }) => Math.max(latest, at), Number.NEGATIVE_INFINITY);
-    if (other > last && other < LATEST) known.push({ at: other, by: [], begun: this.#begunAt(other) });
-    const anew = known.reduce((latest, { at, by }) => (by.length === 0 ? Math.max(latest, at) : latest), 0);
+    const anew = Math.max(0, ...known.filter(({ by }) => by.length === 0).map(({ at }) => at));
     return this.#keep(
       uid,
       known.filter(({ at }) => at >= anew),
@@ -111,14 +113,7 @@ export class RestartRecords {
   /** Number of restarts in the last `ms`. */
   count(ms: number): number {
     const since = this.#now() - ms;
-    let count = 0;
-    for (const restarts of this.#known.values())
-      count += restarts.filter(({ begun, by }) => by.length > 0 && begun > since).length;
-    return count;
-  }
-
-  #begunAt(at: number): number {
-    return this.#now() - Math.max(0, this.#wallClock() - at);
+    return [...this.#known.values()].flat().filter(({ begun, by }) => by.length > 0 && begun > since).length;
   }
 
   #keep(uid: string, restarts: readonly Restart[]): readonly Restart[] {

@@ -8,50 +8,41 @@
 // Nothing else can. A patch carries the version of a workload that was read after the last restart, so a patch whose
 // answer is lost, and one of a leader that is over, are conflicts or are read back. A template that is put back does
 // not change the record of restarts, which is on the workload and in the leader's memory. Pods from before a restart
-// ask for nothing for a minute after it.
+// ask for nothing: stale pods are read again before a restart, and those that are gone or end do not count.
 
 import { compareNames } from "#hostmap/hostnames.ts";
 import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
-import { TARGETS_NAME } from "#lib/documents/targets-name.ts";
+import { TARGETS_NAME } from "#lib/documents/targets-format.ts";
 import { describeError, ifFound, statusOf } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
-import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath, resourcePath } from "#lib/kube/paths.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
-import type { Logger } from "#lib/telemetry/log.ts";
 import type { Owner } from "#lib/workloads/owners.ts";
 import type { RawPod } from "#lib/workloads/pods.ts";
-import { restartWorkload } from "#lib/workloads/restart.ts";
-import type { WorkloadKind } from "#lib/workloads/workload-kinds.ts";
-import type { WorkloadState } from "#lib/workloads/workload-state.ts";
-import { type Difference, differenceOf, samplesOf, sumOf } from "./difference.ts";
-import type { ObserveAgents } from "./live.ts";
-import { checkDebounce, checkNeed, checkState, isDecision, rightsMissing } from "./may-restart.ts";
-import type { RolloutStatus, WorkloadQuery } from "./report.ts";
-import { countWorkloads, Reporter, type ReporterDeps, type RolloutMetricsInput, rolloutStatus } from "./report.ts";
+import { restartWorkload, waitForRestart } from "#lib/workloads/restart.ts";
+import { type WorkloadKind, workloadPath } from "#lib/workloads/workload-kinds.ts";
+import { type RawWorkload, type WorkloadState, workloadState } from "#lib/workloads/workload-state.ts";
+import {
+  checkDebounce,
+  checkNeed,
+  checkState,
+  type Difference,
+  differenceOf,
+  isDecision,
+  restarting,
+  samplesOf,
+} from "./may-restart.ts";
+import type { RolloutMetricsInput, RolloutStatus, WorkloadQuery } from "./report.ts";
+import { Reporter, rolloutStatus } from "./report.ts";
 import { encodeRecord, type Restart, RestartRecords, stamp } from "./restart-record.ts";
-import { isState, Rollouts, readWorkload } from "./rollouts.ts";
 import { StalePods } from "./stale-pods.ts";
-import { type Decision, type RestartConfig, type RestartRules, stuck, type Workload, waiting } from "./workload.ts";
+import { type Decision, ITS_TURN, type RestarterDeps, stuck, type Workload, waiting } from "./workload.ts";
 
-export interface RestarterDeps extends ReporterDeps {
-  readonly client: KubeClient;
-  readonly config: RestartConfig;
-  /** Undefined: no agent edits the hosts files of running pods. */
-  readonly observeAgents?: ObserveAgents | undefined;
-  readonly log: Logger;
-  /** A monotonic clock, milliseconds. */
-  readonly now: () => number;
-  /** Milliseconds since 1970, for recorded times. */
-  readonly wallClock: () => number;
-}
-
-/** A workload that may be restarted now. */
-interface Ready {
-  readonly workload: Workload;
-  readonly state: WorkloadState;
-  readonly restarts: readonly Restart[];
-  readonly by: readonly string[];
+/** A restart that was sent. */
+interface Sent {
+  readonly owner: Owner;
+  readonly uid: string;
+  readonly restart: Restart;
 }
 
 /** Field manager of the restarts. `kubectl get -o yaml --show-managed-fields` shows it. */
@@ -71,37 +62,38 @@ const IDLE_MS = 15_000;
 /** A workload whose state is against a restart is read again after this time, and at most ten of them a second. */
 const AGAIN_MS = 2_000;
 const AGAIN_EACH_MS = 100;
-/** Longer waits: after a refusal, and for pods that already have their names. */
+/** A longer wait, after a refusal. */
 const REFUSED_MS = 30_000;
-const SAME_MS = 3_600_000;
-const WEBHOOK_MS = 2_000;
+/** Restarts of another leader that are older than this are not followed. */
+const RECALLED_MS = 3_600_000;
+
 /**
  * Restarts the workloads of stale pods: the leader's work for one term, until `signal` aborts. One loop does all of it:
- * the workload that has waited longest comes first, and the next one waits until the restart of the last is complete.
+ * the workload that has waited longest comes first, and the next one waits until the restart of the last has ended.
  */
 export class Restarter {
   readonly #deps: RestarterDeps;
   readonly #signal: AbortSignal;
-  readonly #rules: RestartRules;
   readonly #pods: StalePods;
   readonly #records: RestartRecords;
   readonly #reporter: Reporter;
-  readonly #rollouts: Rollouts;
   readonly #loop: Reconciler;
   readonly #ended = Promise.withResolvers<void>();
-  #isRecalled = false;
-  /** When an agent may have become silent. */
-  #agentsAt = 0;
+  #hasRecalled = false;
+  /** The `namespace/Kind/name` of the workload whose restart is followed. */
+  #underWay: string | undefined;
+  /** When the last restarts in a row failed, or turned out not to help. */
+  #failures: readonly number[] = [];
 
   constructor(deps: RestarterDeps, signal: AbortSignal) {
-    const { client, config, log, now, wallClock, observeAgents } = deps;
+    const { log, now, wallClock } = deps;
     this.#deps = deps;
     this.#signal = signal;
-    this.#rules = config.restart;
     this.#records = new RestartRecords(now, wallClock);
     this.#reporter = new Reporter(deps);
     this.#loop = new Reconciler({
       reconcile: () => this.#turn(),
+      pauseMs: () => this.#pods.pauseMs,
       retry: {
         backoff: createBackoff(RETRY_MS, RETRY_MS),
         onError: (error) => {
@@ -109,17 +101,7 @@ export class Restarter {
         },
       },
     });
-    this.#pods = new StalePods({
-      client,
-      config,
-      log,
-      observeAgents,
-      now,
-      onChange: () => this.#loop.enqueue(SETTLE_MS),
-      onEvaluated: (workload) => this.#reporter.report(workload),
-    });
-    const own = { pods: this.#pods, records: this.#records, reporter: this.#reporter };
-    this.#rollouts = new Rollouts({ client, config, now, signal, ...own });
+    this.#pods = new StalePods({ ...deps, onChange: () => this.#loop.enqueue(SETTLE_MS) });
     signal.addEventListener("abort", () => void this.#end(), { once: true });
     if (signal.aborted) void this.#end();
   }
@@ -142,162 +124,177 @@ export class Restarter {
   /** The status, with the workloads that a query selects. */
   status(query: WorkloadQuery = {}): RolloutStatus {
     const { unknown, workloads } = this.#pods;
-    const { dryRun } = this.#rules;
-    const key = this.#rollouts.underWay ?? "";
-    const underWay = workloads.get(key)?.decision.code === "restarting" ? key : undefined;
-    return rolloutStatus({ unknown, dryRun, underWay, workloads, records: this.#records }, query);
+    const { dryRun } = this.#deps.config.restart;
+    const restartsLastHour = this.#records.count(3_600_000);
+    return rolloutStatus({ unknown, dryRun, underWay: this.#underWay, workloads, restartsLastHour }, query);
   }
 
-  /** The counts of opted-in workloads and pods; undefined: not known. */
+  /** What the metrics show; undefined: not known. */
   counts(): RolloutMetricsInput | undefined {
     if (this.#pods.unknown !== undefined) return undefined;
-    return { ...countWorkloads(this.#pods.workloads.values()), agents: this.#pods.countAgents() };
+    return { workloads: [...this.#pods.workloads.values()], agents: this.#pods.countAgents() };
   }
 
   async #turn(): Promise<ReconcileResult> {
+    const { now } = this.#deps;
     if (this.#pods.unknown !== undefined) return { requeueAfter: IDLE_MS };
-    if (this.#deps.now() >= this.#agentsAt) this.#pods.touchLive();
     await this.#pods.refresh();
-    if (!this.#isRecalled) await this.#rollouts.recall();
-    this.#isRecalled = true;
-    await this.#rollouts.follow();
-    const held = await this.#rollouts.held();
-    const queue = [...this.#pods.queue].sort(byWait);
-    const ready = await this.#decideAll(queue, held);
-    if (ready !== undefined) await this.#restart(ready, queue);
-    return { requeueAfter: this.#sleepMs() };
-  }
-
-  /** Decides about a sorted queue, up to the first workload that may be restarted now. The others wait. */
-  async #decideAll(queue: readonly Workload[], held: Decision | undefined): Promise<Ready | undefined> {
-    let before = this.#rollouts.underWay === undefined ? 0 : 1;
-    let ready: Ready | undefined;
-    for (const workload of queue) {
-      if (!this.#isOpen(workload)) continue;
-      const early = checkDebounce(workload, this.#rules, this.#deps.now()) ?? held;
-      if (early !== undefined) this.#decide(workload, early);
-      else if (ready === undefined && this.#rollouts.underWay === undefined)
-        ready = await this.#look(workload, queue.length);
-      else this.#decide(workload, waiting("its-turn", `one workload at a time; ${before} before it`));
-      if (workload.decision.code === "its-turn" || ready?.workload === workload) before += 1;
+    if (!this.#hasRecalled) await this.#recall();
+    this.#hasRecalled = true;
+    this.#reporter.report(this.#pods.workloads);
+    const queue = [...this.#pods.workloads.values()].filter(({ isQueued }) => isQueued).sort(byWait);
+    const open = queue.filter(({ decision }) => (decision.until ?? 0) <= now());
+    const held = this.#held();
+    for (const workload of open) workload.decision = held ?? ITS_TURN;
+    for (const workload of held === undefined ? open : []) {
+      const result = workload.isQueued ? await this.#look(workload) : workload.decision;
+      if (result === undefined) return { requeueAfter: 0 };
+      const againAt = now() + Math.max(AGAIN_MS, open.length * AGAIN_EACH_MS);
+      if (workload.isQueued) workload.decision = { until: againAt, ...result };
+      if (result.code === "webhook-unreachable") return { requeueAfter: AGAIN_MS };
     }
-    return ready;
+    return { requeueAfter: this.#sleepMs(queue) };
   }
 
-  /** Whether something may be decided about a workload now. */
-  #isOpen(workload: Workload): boolean {
-    const isBusy = workload.owner.key === this.#rollouts.underWay;
-    return !isBusy && this.#pods.queue.has(workload) && (workload.decision.until ?? 0) <= this.#deps.now();
+  #sleepMs(queue: readonly Workload[]): number {
+    const silentAt = this.#pods.agents?.nextSilence() ?? Number.POSITIVE_INFINITY;
+    const dueAt = queue.reduce((soonest, { decision }) => Math.min(soonest, decision.until ?? soonest), silentAt);
+    return Math.max(SETTLE_MS, Math.min(IDLE_MS, dueAt - this.#deps.now()));
   }
 
-  /** Looks at a workload. If the API server refuses to read it, the others have their turn. */
-  async #look(workload: Workload, waitingFor: number): Promise<Ready | undefined> {
-    try {
-      return await this.#examine(workload, waitingFor);
-    } catch (error) {
-      if (statusOf(error) !== 500) throw error;
-      const text = describeError(error);
-      this.#deps.log.warn({ code: "restart-turn-failed", workload: workload.owner.key }, text);
-      return this.#decide(workload, waiting("not-available", text, this.#deps.now() + REFUSED_MS));
-    }
-  }
-
-  /** Reads a workload when it is its turn. Returns it if it may be restarted now; else it has a decision. */
-  async #examine(workload: Workload, waitingFor: number): Promise<Ready | undefined> {
-    const { client, now } = this.#deps;
-    const againAt = now() + Math.max(AGAIN_MS, waitingFor * AGAIN_EACH_MS);
-    const decide = (decision: Decision, until = againAt) => this.#decide(workload, { until, ...decision });
-    const state = await readWorkload(client, workload.owner, this.#signal);
-    if (!isState(state)) return decide(state);
-    const isNews = workload.read?.onChange !== state.onChange || workload.liveByDefault;
+  /**
+   * Reads a workload whose turn it is, and restarts it if nothing is against that. Returns the first reason against a
+   * restart. Undefined: a restart was sent, or was in progress, and has ended.
+   */
+  async #look(workload: Workload): Promise<Decision | undefined> {
+    const { config, now } = this.#deps;
+    const { owner } = workload;
+    const early = checkDebounce(workload, config.restart, now());
+    if (early !== undefined) return early;
+    const state = await this.#read(owner);
+    if ("code" in state) return state;
     workload.read = { onChange: state.onChange, at: now() };
-    if (isNews) {
-      this.#pods.touch(workload);
-      await this.#pods.refresh();
-      if (!this.#pods.queue.has(workload)) return undefined;
-    }
+    this.#pods.evaluate(workload);
+    if (!workload.isQueued) return workload.decision;
     const restarts = this.#records.of(state);
-    if ("code" in restarts) return decide(stuck(restarts.code, restarts.text));
     const { published } = this.#pods.map ?? {};
-    const subject = { workload, rules: this.#rules, now: now(), state, restarts, published };
+    const subject = { workload, rules: config.restart, now: now(), state, restarts, published };
     const decision = checkState(subject);
     const last = restarts.at(-1);
     if (decision?.code === "restarting" && last !== undefined)
-      this.#rollouts.begin({ owner: workload.owner, uid: state.uid, restart: last, to: undefined });
-    if (decision !== undefined) return decide(decision);
+      return await this.#follow({ owner, uid: state.uid, restart: last });
+    if (decision !== undefined) return decision;
     const difference = await this.#compare(workload);
-    if (difference === undefined) return decide(waiting("not-available", "its pods could not be read"));
+    if (difference === undefined) return waiting("not-available", "its pods could not be read");
     const by = checkNeed(subject, difference);
-    if (isDecision(by)) return decide(by, by.standing === "in-step" ? now() + SAME_MS : againAt);
-    if (this.#rules.dryRun)
-      return decide(waiting("dry-run", "would be restarted; restart.dryRun is on"), now() + IDLE_MS);
-    return { workload, state, restarts, by };
-  }
-
-  /** Restarts a workload, unless the API server cannot call the webhook: then its new pods would not have the names. */
-  async #restart({ workload, state, restarts, by }: Ready, queue: readonly Workload[]): Promise<void> {
-    const { client, now, log } = this.#deps;
+    if (isDecision(by)) return by;
+    if (config.restart.dryRun) return { ...ITS_TURN, text: "would be restarted; restart.dryRun is on" };
     const problem = await this.#webhookProblem();
-    if (problem !== undefined) {
-      for (const each of queue) {
-        if (each === workload || each.decision.code === "its-turn")
-          this.#decide(each, waiting("webhook-unreachable", problem, now() + WEBHOOK_MS));
-      }
-      return;
-    }
+    if (problem !== undefined) return waiting("webhook-unreachable", problem, now() + AGAIN_MS);
     // Its namespace may have opted out meanwhile.
     await this.#pods.refresh();
-    if (!this.#pods.queue.has(workload)) return;
-    const { owner } = workload;
+    return workload.isQueued ? await this.#restart(workload, state, restarts, by) : workload.decision;
+  }
+
+  /** Restarts a workload, and waits until the restart has ended. Returns why it could not be sent. */
+  async #restart(workload: Workload, state: WorkloadState, restarts: readonly Restart[], by: readonly string[]) {
+    const { client, now } = this.#deps;
+    const { owner, to } = workload;
+    const { uid } = state;
     const restart = this.#records.next(restarts, by);
-    const all = [...restarts, restart];
     // If the answer gets lost, the restart counts.
-    const settle = waiting("its-turn", "another client changed it at the same moment", now() + POLL_MS);
-    this.#decide(workload, { ...settle, text: "the API server's answer is missing", until: now() + REFUSED_MS });
-    const outcome = await restartWorkload(client, nameOf(owner), state, {
+    this.#records.add(uid, [...restarts, restart]);
+    const outcome = await restartWorkload(client, { ...owner, kind: owner.kind as WorkloadKind }, state, {
       stamp: stamp(restart.at),
-      record: encodeRecord(all),
+      record: encodeRecord([...restarts, restart]),
       fieldManager: FIELD_MANAGER,
       signal: this.#signal,
-    }).catch((error: unknown) => {
-      this.#records.add(state.uid, all);
-      throw error;
     });
     if (outcome.result === "restarted") {
-      this.#records.add(state.uid, all);
-      this.#rollouts.begin({ owner, uid: state.uid, restart, to: workload.to });
-      this.#reporter.restarted(workload, state.uid, by);
-      this.#decide(workload, waiting("restarting", `a restart has been in progress since ${stamp(restart.at)}`));
-    } else if (outcome.result === "forbidden") {
-      this.#reporter.count("forbidden");
-      const text = describeError(outcome.error);
-      this.#decide(workload, {
-        ...rightsMissing(`the API server refused it: ${text}`),
-        until: now() + REFUSED_MS,
-      });
-    } else {
-      if (outcome.result === "conflict") this.#reporter.count("conflict");
-      log.debug({ workload: owner.key, result: outcome.result }, "a restart met another change");
-      this.#decide(workload, settle);
+      this.#reporter.restarted(owner, uid, by);
+      return await this.#follow({ owner, uid, restart }, to);
     }
+    this.#records.add(uid, restarts);
+    if (outcome.result !== "forbidden")
+      return { ...ITS_TURN, text: "another client changed it at the same moment", until: now() + POLL_MS };
+    const text = `the API server refused it: ${describeError(outcome.error)}`;
+    return { ...stuck("restart-rights-missing", text), until: now() + REFUSED_MS };
   }
 
-  /** What a restart would change for the stale pods. Undefined: no pod could be read. */
+  /**
+   * Waits until a restart is complete, has failed, or was replaced by somebody else's. `to`: what its new pods should
+   * get. While the workload cannot be read, the wait goes on until the restart is late.
+   */
+  async #follow(sent: Sent, to?: string): Promise<undefined> {
+    const { owner, uid, restart } = sent;
+    const { now } = this.#deps;
+    const lateAt = restart.begun + this.#deps.config.restart.rolloutSeconds * 1_000;
+    this.#underWay = owner.key;
+    let state = GONE as WorkloadState | Decision;
+    const look = async () => {
+      state = await this.#read(owner).catch((error) => waiting("not-available", describeError(error)));
+      await this.#pods.refresh();
+      return progressOf(state, sent);
+    };
+    const report = (missing: string) => this.#decide(owner, restarting(restart, missing));
+    const wait = { now, pollMs: POLL_MS, timeoutMs: lateAt - now(), report, signal: this.#signal };
+    await waitForRestart(look, wait);
+    this.#underWay = undefined;
+    this.#decide(owner, ITS_TURN);
+    // Somebody else has restarted or changed it, or it is gone: that says nothing about our restart.
+    if ("code" in state || !isOf(state, uid, restart)) return undefined;
+    const { to: wanted, stale = [] } = this.#pods.workloads.get(owner.key) ?? {};
+    const isInVain = wanted === to && stale.some(({ restartedAt }) => restartedAt === stamp(restart.at));
+    const isFailed = state.unsettled !== undefined;
+    this.#failures = isFailed || isInVain ? [...this.#failures, Math.min(now(), lateAt)] : [];
+    if (isFailed) this.#reporter.failed(owner.key);
+    return undefined;
+  }
+
+  #decide({ key }: Owner, decision: Decision): void {
+    const workload = this.#pods.workloads.get(key);
+    if (workload?.isQueued) workload.decision = decision;
+  }
+
+  /**
+   * Follows the restarts of earlier leaders: one may be under way, and the last ones may have failed. Such a workload
+   * has stale pods, or pods that carry the time of the restart.
+   */
+  async #recall(): Promise<void> {
+    const { now, wallClock } = this.#deps;
+    const recent: Sent[] = [];
+    for (const { owner, listed, isQueued, pods } of this.#pods.workloads.values()) {
+      const since = wallClock() - RECALLED_MS;
+      const isRecent = pods.some(({ restartedAt }) => Date.parse(restartedAt ?? "") > since);
+      if (!(isQueued || isRecent) || !listed || owner.unrestartable !== undefined) continue;
+      const state = await this.#read(owner);
+      if ("code" in state || state.unsettled === undefined) continue;
+      const restart = this.#records.of(state).at(-1);
+      if (restart !== undefined && restart.begun > now() - RECALLED_MS) recent.push({ owner, uid: state.uid, restart });
+    }
+    recent.sort((one, other) => one.restart.at - other.restart.at);
+    for (const sent of recent) await this.#follow(sent);
+  }
+
+  /** The decision for all workloads after too many failures: then the next one is tried. */
+  #held(): Decision | undefined {
+    const { holdAfter, holdSeconds } = this.#deps.config.restart;
+    const until = (this.#failures.at(-1) ?? 0) + holdSeconds * 1_000;
+    if (this.#failures.length < holdAfter || this.#deps.now() >= until) return undefined;
+    return waiting("restarts-held", `the last ${holdAfter} restarts failed or did not bring the names`, until);
+  }
+
+  /** What a restart would change for the stale pods. Undefined: none could be read. Pods that end do not count. */
   async #compare({ stale }: Workload): Promise<Difference | undefined> {
     const { map } = this.#pods;
-    const found: Difference[] = [];
+    const found = [];
     for (const { namespace, name } of samplesOf(stale)) {
-      const raw = await this.#readPod(namespace, name);
-      if (raw !== undefined && map !== undefined)
-        found.push(differenceOf(raw, this.#pods.select(raw.metadata?.annotations?.[HOSTS_KEY]), map));
+      const path = corePath("pods", namespace, name);
+      const pod = await ifFound(this.#deps.client.get<RawPod>(path, {}, { signal: this.#signal }));
+      if (pod === undefined || pod.metadata?.deletionTimestamp !== undefined) continue;
+      found.push({ pod, selected: this.#pods.select(pod.metadata?.annotations?.[HOSTS_KEY]) });
     }
-    return found.length === 0 ? undefined : sumOf(found);
-  }
-
-  async #readPod(namespace: string, name: string): Promise<RawPod | undefined> {
-    return await ifFound(
-      this.#deps.client.get<RawPod>(corePath("pods", namespace, name), {}, { signal: this.#signal }),
-    );
+    return found.length === 0 || map === undefined ? undefined : differenceOf(found, map);
   }
 
   /**
@@ -317,17 +314,20 @@ export class Restarter {
     }
   }
 
-  #decide(workload: Workload, decision: Decision): undefined {
-    workload.decision = decision;
-    this.#reporter.report(workload);
-  }
-
-  #sleepMs(): number {
-    const now = this.#deps.now();
-    this.#agentsAt = Math.min(now + IDLE_MS, this.#pods.agents?.nextSilence() ?? Number.POSITIVE_INFINITY);
-    let at = this.#rollouts.underWay === undefined ? this.#agentsAt : now + POLL_MS;
-    for (const { decision } of this.#pods.queue) at = Math.min(at, decision.until ?? at);
-    return Math.max(SETTLE_MS, at - now);
+  /** The state of a workload, or the decision if it cannot be read. An error of one workload delays no other. */
+  async #read({ namespace, kind, name }: Owner): Promise<WorkloadState | Decision> {
+    try {
+      const path = workloadPath(namespace, kind as WorkloadKind, name);
+      const raw = await this.#deps.client.get<RawWorkload>(path, {}, { signal: this.#signal });
+      return workloadState(kind as WorkloadKind, raw);
+    } catch (error) {
+      const status = statusOf(error);
+      if (status === 404) return GONE;
+      if (status === 500) return waiting("not-available", describeError(error), this.#deps.now() + REFUSED_MS);
+      if (status !== 403) throw error;
+      const why = "but the controller has no Role there: run helm upgrade now that the namespace exists";
+      return stuck("restart-rights-missing", `workloads of ${namespace} may be restarted, ${why}`);
+    }
   }
 
   async #end(): Promise<void> {
@@ -336,11 +336,20 @@ export class Restarter {
   }
 }
 
+const GONE = waiting("not-available", "the workload does not exist any more");
+
+/** Whether the last restart of a workload is this one. */
+function isOf(state: WorkloadState, uid: string, restart: Restart): boolean {
+  return state.uid === uid && state.restartedAt === stamp(restart.at);
+}
+
+/** What a restart still waits for. Nothing, if the workload is gone, or somebody else has restarted it. */
+function progressOf(state: WorkloadState | Decision, { uid, restart }: Sent) {
+  if ("code" in state) return { missing: state === GONE ? undefined : state.text };
+  return isOf(state, uid, restart) ? { missing: state.unsettled, hasFailed: state.failed } : { missing: undefined };
+}
+
 /** The longest wait comes first. */
 function byWait(one: Workload, other: Workload): number {
   return one.staleSince - other.staleSince || compareNames(one.owner.key, other.owner.key);
-}
-
-function nameOf({ namespace, kind, name }: Owner) {
-  return { namespace, kind: kind as WorkloadKind, name };
 }

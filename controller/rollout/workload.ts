@@ -1,6 +1,9 @@
 import type { EffectiveOnChange } from "#hostmap/on-change.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import type { EventRecorder } from "#lib/kube/events.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import type { Owner } from "#lib/workloads/owners.ts";
 import type { PodFacts } from "#lib/workloads/pods.ts";
 
@@ -20,8 +23,10 @@ export interface Workload {
   readonly owner: Owner;
   /** Whether its namespace is in `restart.namespaces` or `optIn.namespaces`. */
   readonly listed: boolean;
-  /** Its opted-in pods that are not terminating, by `namespace/name`. */
-  readonly pods: Map<string, PodFacts>;
+  /** Its opted-in pods that are not terminating. */
+  pods: readonly PodFacts[];
+  /** Those in mode `live`. */
+  live: readonly PodFacts[];
   /** The pods that do not have what a new pod would get. */
   stale: readonly PodFacts[];
   /** Number of pods that the webhook did not inject. */
@@ -29,11 +34,7 @@ export interface Workload {
   /** How its first stale pod follows the map, or its first pod. */
   onChange: EffectiveOnChange;
   /** Whether a pod counts as live by a level above the workload, which may say otherwise. */
-  liveByDefault: boolean;
-  /** Why stale pods in mode `live` do not restart: their agent is not known yet, or cannot write their files. */
-  agent: "unknown" | "problem" | undefined;
-  /** Set if its pods select more names than a pod may have. */
-  overCap: { readonly total: number; readonly cap: number } | undefined;
+  isLiveByDefault: boolean;
   /** Why nobody knows whether some pods are stale. */
   unfollowed: Reason | undefined;
   /** The revisions that new pods would get, and those of the stale pods. A change starts a new decision. */
@@ -46,17 +47,60 @@ export interface Workload {
   /** The value of `switchback.dev/on-change` of the workload itself, and when it was read. Undefined: never. */
   read: { readonly onChange: string | undefined; readonly at: number } | undefined;
   decision: Decision;
+  /** Whether only its own state, its restarts and the time decide about it. */
+  isQueued: boolean;
 }
+
+/**
+ * The agent on a pod's node. `alive`: it keeps the pod's hosts file current. `problem`: it is alive, and cannot write
+ * the file of this pod. `silent`: it has not renewed its Lease for too long. `unknown`: not known yet.
+ */
+export type AgentOfPod = "alive" | "problem" | "silent" | "absent" | "unknown";
+
+/** The agents, which edit the hosts files of pods in mode `live`. `extras/agent` reads their Leases. */
+export interface Agents {
+  of(pod: Pick<PodFacts, "namespace" | "name" | "node">): AgentOfPod;
+  /** How many agents read the map. */
+  readonly mapReaders: number;
+  /** When the next agent becomes silent if it does not report again; undefined: never. */
+  nextSilence(): number | undefined;
+  /** The longest time, in milliseconds, since the watch last received or tried anything. */
+  readonly inactiveMs: number;
+  stop(): Promise<void>;
+}
+
+/** Starts to observe the agents. Called at the first pod in mode `live`. */
+export type ObserveAgents = (deps: {
+  readonly client: KubeClient;
+  readonly log: Logger;
+  /** A monotonic clock, milliseconds. */
+  readonly now: () => number;
+  /** Called when the state of a pod's agent may have changed. */
+  readonly onChange: () => void;
+}) => Agents;
 
 /** The configuration of the leader's work on running pods. */
 export type RestartConfig = Pick<Config, "namespace" | "restart" | "pods" | "optIn" | "inject">;
 
+export interface RestarterDeps {
+  readonly client: KubeClient;
+  readonly config: RestartConfig;
+  /** Undefined: no agent edits the hosts files of running pods. */
+  readonly observeAgents?: ObserveAgents | undefined;
+  readonly events: Pick<EventRecorder, "record">;
+  readonly counters: RestartCounters;
+  readonly log: Logger;
+  /** A monotonic clock, milliseconds. */
+  readonly now: () => number;
+  /** Milliseconds since 1970, for recorded times. */
+  readonly wallClock: () => number;
+}
+
+/** Count restarts that were sent, and rollouts that failed. */
+export type RestartCounters = Readonly<Record<"restarted" | "failed", () => void>>;
+
 /** The limits of restarting. */
 export type RestartRules = Omit<Config["restart"], "namespaces">;
-
-export function inStep(text: string): Decision {
-  return { standing: "in-step", code: "in-step", text };
-}
 
 export function waiting(code: string, text: string, until?: number): Decision {
   return { standing: "waiting", code, text, ...(until === undefined ? {} : { until }) };
@@ -67,20 +111,19 @@ export function stuck(code: string, text: string): Decision {
 }
 
 /** The decision about a workload that was not looked at yet. */
-export const NOT_DECIDED = waiting("its-turn", "one workload at a time");
+export const ITS_TURN = waiting("its-turn", "one workload at a time, the longest wait first");
 
-/** A workload whose pods are not known yet. `mode`: how pods follow the map by the configuration. */
-export function newWorkload(owner: Owner, listed: boolean, mode: EffectiveOnChange["mode"]): Workload {
+/** A workload whose pods are not known yet. */
+export function newWorkload(owner: Owner, listed: boolean): Workload {
   return {
     owner,
     listed,
-    pods: new Map(),
+    pods: [],
+    live: [],
     stale: [],
     notInjected: 0,
-    onChange: { mode, from: "install", problems: [] },
-    liveByDefault: false,
-    agent: undefined,
-    overCap: undefined,
+    onChange: { mode: "restart", from: "install", problems: [] },
+    isLiveByDefault: false,
     unfollowed: undefined,
     to: "",
     signature: "",
@@ -88,6 +131,7 @@ export function newWorkload(owner: Owner, listed: boolean, mode: EffectiveOnChan
     changingSince: 0,
     staleSince: 0,
     read: undefined,
-    decision: NOT_DECIDED,
+    decision: ITS_TURN,
+    isQueued: false,
   };
 }

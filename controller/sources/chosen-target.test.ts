@@ -1,12 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { BACKEND, gatewayObject, HTTP, INFRA, listenerSetObject, routeObject } from "#test/fakes/gateway-objects.ts";
+import {
+  BACKEND,
+  gatewayObject,
+  gatewayWorld,
+  HTTP,
+  INFRA,
+  listenerSetObject,
+  routeObject,
+} from "#test/fakes/gateway-objects.ts";
 import { customReader } from "./custom/claims.ts";
 import { serviceClaims } from "./custom/service-claims.ts";
-import { GatewayRegistry } from "./gateway/gateway-registry.ts";
 import { viewGateway, viewListenerSet, viewRoute } from "./gateway/view.ts";
 import { claimsOfIngress, viewIngress } from "./ingress-hosts.ts";
-import { IstioRegistry } from "./istio/istio-registry.ts";
+import { istioClaims } from "./istio/claims.ts";
 import * as istio from "./istio/view.ts";
 import type { View } from "./types.ts";
 
@@ -36,10 +43,8 @@ test("an Ingress chooses for its hosts, unless it is ignored", () => {
 });
 
 function gatewayApi() {
-  const claims = new Map<string, readonly View[]>();
-  const registry = new GatewayRegistry({ requireAccepted: true, listeners: true }, (key, all) => claims.set(key, all));
-  registry.open();
-  return { registry, of: (key: string) => chosenOf(claims.get(key) ?? []) };
+  const { put, claims } = gatewayWorld();
+  return { put, of: (object: string) => chosenOf(claims(object)) };
 }
 
 const ALL = { from: "All" };
@@ -49,14 +54,13 @@ const LISTENERS = [
 ];
 
 test("a route's choice overrides its Gateway's, and each choice needs the permission of its own namespace", () => {
-  const { registry, of } = gatewayApi();
+  const { put, of } = gatewayApi();
   const metadata = { namespace: INFRA, name: "gw", annotations: choose("edge") };
-  registry.setGateway(`${INFRA}/gw`, viewGateway(gatewayObject("gw", LISTENERS, { metadata }, ALL)));
+  put(viewGateway(gatewayObject("gw", LISTENERS, { metadata }, ALL)));
   const parents = ["one", "two"].map((sectionName) => ({ name: "gw", namespace: INFRA, sectionName }));
   const route = (annotations = {}) => {
     const raw = routeObject("web", parents, ["www.a.com"], { namespace: BACKEND, annotations });
-    registry.setRoute("r", viewRoute(HTTP, raw));
-    return of("r");
+    return of(put(viewRoute(HTTP, raw)));
   };
   assert.deepEqual(of(`Gateway ${INFRA}/gw`), [`*.a.com: edge of ${INFRA}`]);
   assert.deepEqual(route(), [`www.a.com: edge of ${INFRA}`], "two listeners of one Gateway make one claim");
@@ -66,37 +70,36 @@ test("a route's choice overrides its Gateway's, and each choice needs the permis
 });
 
 test("a ListenerSet's choice overrides its Gateway's, also for its routes", () => {
-  const { registry, of } = gatewayApi();
+  const { put, of } = gatewayApi();
   const metadata = { namespace: INFRA, name: "gw", annotations: choose("edge") };
-  registry.setGateway(`${INFRA}/gw`, viewGateway(gatewayObject("gw", [], { metadata }, ALL)));
+  put(viewGateway(gatewayObject("gw", [], { metadata }, ALL)));
   const set = (annotations = {}) => {
     const raw = listenerSetObject("set", "gw", LISTENERS, { namespace: BACKEND, annotations });
-    registry.setListenerSet(`${BACKEND}/set`, viewListenerSet(raw));
+    put(viewListenerSet(raw));
   };
   const parent = { group: "gateway.networking.k8s.io", kind: "ListenerSet", name: "set", namespace: BACKEND };
-  registry.setRoute("r", viewRoute(HTTP, routeObject("web", [parent], ["www.a.com"], { namespace: BACKEND })));
+  const web = put(viewRoute(HTTP, routeObject("web", [parent], ["www.a.com"], { namespace: BACKEND })));
   set();
-  assert.deepEqual(of("r"), [`www.a.com: edge of ${INFRA}`]);
+  assert.deepEqual(of(web), [`www.a.com: edge of ${INFRA}`]);
   set(choose("vip"));
-  assert.deepEqual(of("r"), [`www.a.com: vip of ${BACKEND}`]);
+  assert.deepEqual(of(web), [`www.a.com: vip of ${BACKEND}`]);
   assert.deepEqual(of(`ListenerSet ${BACKEND}/set`), [`*.a.com: vip of ${BACKEND}`]);
 });
 
 test("the choice of an Istio VirtualService overrides its Gateway's", () => {
-  const claims = new Map<string, readonly View[]>();
-  const registry = new IstioRegistry({ gateways: true }, (key, all) => claims.set(key, all));
-  registry.open();
   const object = (namespace: string, name: string, spec: object, annotations = {}) => ({
     metadata: { namespace, name, annotations },
     spec,
   });
   const servers = [{ port: { number: 443 }, hosts: ["*.a.com"] }];
   const gateway = { selector: { istio: "ingressgateway" }, servers };
-  registry.setGateway("infra/gw", istio.viewGateway(object("infra", "gw", gateway, choose("edge"))));
   const service = (annotations = {}) => {
     const spec = { hosts: ["www.a.com"], gateways: ["infra/gw"] };
-    registry.setVirtualService("shop/web", istio.viewVirtualService(object("shop", "web", spec, annotations)));
-    return chosenOf(claims.get("VirtualService shop/web") ?? []);
+    const objects = new Map<string, istio.GatewayView | istio.VirtualServiceView>([
+      ["Gateway infra/gw", istio.viewGateway(object("infra", "gw", gateway, choose("edge")))],
+      ["VirtualService shop/web", istio.viewVirtualService(object("shop", "web", spec, annotations))],
+    ]);
+    return chosenOf(new Map(istioClaims(objects, { gateways: true })).get("VirtualService shop/web")?.() ?? []);
   };
   assert.deepEqual(service(), ["www.a.com: edge of infra"]);
   assert.deepEqual(service(choose("vip")), ["www.a.com: vip of shop"]);

@@ -14,38 +14,40 @@ const ALWAYS = 50;
 const HEAP_PER_CLAIM = 4_000;
 /** How often namespaces with claims that were left out are checked for room, milliseconds. */
 const AGAIN_MS = 10_000;
+const TOO_MANY = "too-many-claims";
+/** Stands for the name of an object without names of its own. RFC 2606 reserves `.invalid`. */
+const NAMELESS = "left-out.invalid";
 
 interface BudgetOptions {
   /** The setting `policy.maxNamesPerNamespace`. */
   readonly maxNamesPerNamespace: number;
   /** Claims in all namespaces. Default: what the heap has room for. Only tests set it. */
   readonly total?: number;
-  /** See `AGAIN_MS`. Only tests set it. */
-  readonly againMs?: number;
   /** The object whose claim has the name now. Undefined: the name is not mapped. */
   readonly holderOf: (name: string) => ObjectRef | undefined;
 }
 
-/** What one object holds. */
+/** The names of an object, or the claims that it has beyond them, as the budget counts them. */
 export interface Entry {
+  /** The object in calls of the sink. */
   readonly object: string;
   readonly from: ObjectRef;
   readonly created: string;
-  readonly kind: Watched;
-  /** Names that are kept of the object, at least one. */
-  names: number;
-  claims: number;
-  /** The claims of an object that has more of them than names, such as a route with the names of its Gateway. */
-  derived: readonly View[];
-  /** Whether some of its names or claims are left out. */
-  partial: boolean;
+  readonly limit: Limit;
+  /** What is kept. An object without names has one empty name. */
+  names: readonly string[];
+  /** All claims of the object, if `names` are those that it has beyond its own names. */
+  views?: readonly View[];
+  /** Whether something is left out. */
+  isPartial: boolean;
 }
 
 /** The objects of one kind, without the type of what is kept of them. */
-export interface Watched {
-  /** Gives up claims of an object for an older one. */
-  giveUp(entry: Entry, count: number): void;
-  /** Lists a namespace again. */
+export interface Limit {
+  readonly sink: ViewSink;
+  /** Leaves out the names at these places, which were counted before. */
+  cut(entry: Entry, places: ReadonlySet<number>): void;
+  /** Reads a namespace again, because there is room for more. */
   refresh(namespace: string): void;
 }
 
@@ -57,7 +59,7 @@ interface Account {
 
 /** A namespace with claims that were left out. */
 interface Full {
-  readonly kinds: Set<Watched>;
+  readonly limits: Set<Limit>;
   /** Withdraws the claim that reports it. */
   readonly withdraw: () => void;
 }
@@ -102,53 +104,48 @@ export class ClaimBudget {
     await this.#again.stop();
   }
 
-  /** Counts an object. */
-  add(entry: Entry): void {
+  /**
+   * Counts names of an object. If there is no room, younger objects of its namespace give up theirs first. Returns the
+   * places of the names that are left out all the same.
+   */
+  enter(entry: Entry): ReadonlySet<number> {
     const account = getOrAdd(this.#accounts, entry.from.namespace, () => ({ entries: [], used: 0 }));
     account.entries.splice(placeOf(account.entries, entry), 0, entry);
-    this.#charge(account, holdsOf(entry));
+    this.#charge(account, entry.names.length);
+    for (const younger of this.#room(account) < 0 ? account.entries.toReversed() : []) {
+      const places = this.#cut(younger, account);
+      if (younger === entry) return places;
+      if (places.size > 0) younger.limit.cut(younger, places);
+    }
+    return new Set();
   }
 
-  remove(entry: Entry): void {
+  /** Counts the names of an object no more. */
+  leave(entry: Entry): void {
     const account = this.#accounts.get(entry.from.namespace);
-    if (account === undefined) return;
-    account.entries.splice(account.entries.indexOf(entry), 1);
-    this.#charge(account, -holdsOf(entry));
+    const place = account?.entries.indexOf(entry) ?? -1;
+    if (account === undefined || place === -1) return;
+    account.entries.splice(place, 1);
+    this.#charge(account, -entry.names.length);
     if (account.entries.length === 0) this.#accounts.delete(entry.from.namespace);
   }
 
-  /** Changes what an object holds. */
-  change(entry: Entry, to: Partial<Pick<Entry, "names" | "claims" | "derived" | "partial">>): void {
-    const before = holdsOf(entry);
-    Object.assign(entry, to);
-    const account = this.#accounts.get(entry.from.namespace);
-    if (account !== undefined) this.#charge(account, holdsOf(entry) - before);
-  }
-
-  /**
-   * How many claims of an object have to go, although the younger objects of its namespace have given up theirs. The
-   * object is already counted in full.
-   */
-  excessOf(entry: Entry): number {
-    const account = this.#accounts.get(entry.from.namespace);
-    if (account === undefined || this.#room(account) >= 0) return 0;
-    for (const younger of account.entries.toReversed()) {
-      if (younger === entry || this.#room(account) >= 0) break;
-      younger.kind.giveUp(younger, -this.#room(account));
+  /** Leaves out the names of an object that have no room, the last ones first, but none that it has. */
+  #cut(entry: Entry, account: Account): ReadonlySet<number> {
+    const count = -this.#room(account);
+    const places = new Set<number>();
+    for (let place = entry.names.length - 1; place >= 0 && places.size < count; place -= 1) {
+      if (!this.#isMapped(entry.names[place] ?? "", entry)) places.add(place);
     }
-    return Math.max(0, -this.#room(account));
-  }
-
-  /** Chooses which of an object's names stay if `count` of them have to go. The last ones go first. */
-  choose(entry: Entry, names: readonly string[], count: number): readonly boolean[] {
-    const stays = new Array<boolean>(names.length).fill(true);
-    let left = count;
-    for (let index = names.length - 1; index >= 0 && left > 0; index -= 1) {
-      if (this.#isMapped(names[index] ?? "", entry)) continue;
-      stays[index] = false;
-      left -= 1;
-    }
-    return stays;
+    if (places.size === 0) return places;
+    const left = entry.names.filter((_, place) => places.has(place));
+    const stays = entry.names.filter((_, place) => !places.has(place));
+    entry.isPartial = true;
+    if (stays.length === 0) this.leave(entry);
+    else this.#charge(account, -places.size);
+    entry.names = stays;
+    this.#leaveOut(entry, left);
+    return places;
   }
 
   /** Whether the object has the name, now or since an earlier leader. Such a claim needs no room. */
@@ -163,17 +160,16 @@ export class ClaimBudget {
   }
 
   /** Counts claims of an object that were left out, and reports the first one of a namespace. */
-  leaveOut(entry: Entry, names: readonly string[], report: ViewSink): void {
-    const { from, created, object, kind } = entry;
+  #leaveOut({ object, from, created, limit }: Entry, names: readonly string[]): void {
     this.#leftOut += names.length;
     const full = getOrAdd(this.#full, from.namespace, () => {
       const place = `${object} ${TOO_MANY}`;
       const hostname = names[0] || NAMELESS;
-      report(place, [{ hostname, from, created, hints: this.#reasonFor(from.namespace) }]);
-      return { kinds: new Set<Watched>(), withdraw: () => report(place, []) };
+      limit.sink(place, [{ hostname, from, created, hints: this.#reasonFor(from.namespace) }]);
+      return { limits: new Set<Limit>(), withdraw: () => limit.sink(place, []) };
     });
-    full.kinds.add(kind);
-    this.#again.enqueue(this.#options.againMs ?? AGAIN_MS);
+    full.limits.add(limit);
+    this.#again.enqueue(AGAIN_MS);
   }
 
   #reasonFor(namespace: string): Reason {
@@ -198,23 +194,15 @@ export class ClaimBudget {
       const account = this.#accounts.get(namespace);
       if (account === undefined || this.#room(account) > 0) this.#list(namespace);
     }
-    return this.#full.size > 0 ? { requeueAfter: this.#options.againMs ?? AGAIN_MS } : undefined;
+    return this.#full.size > 0 ? { requeueAfter: AGAIN_MS } : undefined;
   }
 
   #list(namespace: string): void {
     const full = this.#full.get(namespace);
     this.#full.delete(namespace);
     full?.withdraw();
-    for (const kind of full?.kinds ?? []) kind.refresh(namespace);
+    for (const limit of full?.limits ?? []) limit.refresh(namespace);
   }
-}
-
-const TOO_MANY = "too-many-claims";
-/** Stands for the name of an object without names of its own. RFC 2606 reserves `.invalid`. */
-const NAMELESS = "left-out.invalid";
-
-function holdsOf({ names, claims }: Entry): number {
-  return Math.max(names, claims);
 }
 
 /** Where an entry belongs among entries with the oldest object first. */

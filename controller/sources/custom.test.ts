@@ -4,7 +4,7 @@ import { parseConfig } from "#lib/config/parse.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { ample } from "#test/fakes/claim-budget.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
-import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
+import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { ClaimBudget } from "./claim-budget.ts";
 import { customSource } from "./custom.ts";
 
@@ -136,18 +136,6 @@ test("a deleted object makes room for those that did not fit into the budget", a
   );
 });
 
-test("a deleted object has no claims once its kind is confirmed to be still served", async (t) => {
-  const { pass, api, start, reported } = rig(t, { presets: ["openshift-route"] });
-  api.set(ROUTES, route("a"));
-  start();
-  await pass(10);
-  api.unset(ROUTES, "shop/a");
-  await pass(900);
-  assert.deepEqual(reported, ["0 shop/a a.example.com"]);
-  await pass(200);
-  assert.deepEqual(reported, ["0 shop/a a.example.com", "0 shop/a "]);
-});
-
 test("two kinds of one group share its discovery; a misspelt kind is reported", async (t) => {
   const widgets = (resource: string) => ({
     group: "route.openshift.io",
@@ -163,34 +151,4 @@ test("two kinds of one group share its discovery; a misspelt kind is reported", 
   assert.equal(api.reads.filter((path) => path === "/apis/route.openshift.io").length, 1);
   const [, misspelt] = source?.state() ?? [];
   assert.equal(misspelt?.problems[0]?.code, "resource-not-served");
-});
-
-test("a kind that is installed later is found within the configured time", async (t) => {
-  const { pass, api, start, discoveryMs } = rig(t, { presets: ["openshift-route"] });
-  const group = api.documents.get("/apis/route.openshift.io");
-  api.documents.delete("/apis/route.openshift.io");
-  start();
-  await settled();
-  assert.deepEqual(api.watched, []);
-  api.documents.set("/apis/route.openshift.io", group);
-  await pass(discoveryMs - 100);
-  assert.deepEqual(api.watched, []);
-  await pass(150);
-  assert.deepEqual(api.watched, [ROUTES]);
-});
-
-test("stopping ends every watch and discovery poll, and waits for them", async (t) => {
-  const { pass, api, start, source, discoveryMs } = rig(t, ALL);
-  start();
-  await settled();
-  const linger = Promise.withResolvers<void>();
-  api.lingering = linger.promise;
-  const stopped = source?.stop() ?? Promise.resolve();
-  assert.equal(await isSettled(stopped), false);
-  linger.resolve();
-  await stopped;
-  assert.deepEqual(api.watched, []);
-  const asked = api.reads.length;
-  await pass(discoveryMs * 2);
-  assert.equal(api.reads.length, asked);
 });

@@ -1,14 +1,18 @@
 import type { Config } from "#lib/config/schema.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { type GroupWatch, watchGroup } from "./api-discovery.ts";
 import type { ClaimBudget } from "./claim-budget.ts";
 import { type ClaimingKind, customKind, PRESETS } from "./custom/presets.ts";
 import { serviceClaims } from "./custom/service-claims.ts";
 import { isIstio } from "./istio.ts";
-import { type PickNames, SourceLimit } from "./limited-objects.ts";
-import { OptionalInformer, type OptionalKind } from "./optional-informer.ts";
+import type { Kept } from "./kind-limit.ts";
+import { type OptionalKind, OptionalKinds } from "./optional-kinds.ts";
 import type { Source, View } from "./types.ts";
+
+/** What is kept of an object: its claims. */
+interface Claiming extends Kept {
+  readonly views: readonly View[];
+}
 
 /**
  * The source of the configured kinds: presets except Istio's, custom kinds, and Services with the external-dns
@@ -20,55 +24,32 @@ export function customSource(deps: {
   readonly budget: ClaimBudget;
   readonly log: Logger;
 }): Source | undefined {
-  const { client, config, budget, log } = deps;
-  const wanted = kindsOf(config);
+  const wanted = kindsOf(deps.config).map(followed);
   if (wanted.length === 0) return undefined;
-  const groups = new Map<string, GroupWatch>();
-  const kinds: OptionalKind[] = [];
-  const discoveryOf = (group: string): GroupWatch => {
-    const watch = groups.get(group) ?? watchGroup({ client, group, everyMs: config.discoverySeconds * 1000 });
-    groups.set(group, watch);
-    return watch;
-  };
+  const kinds = new OptionalKinds(deps, wanted);
   return {
-    start(sink, onSynced) {
-      const limit = new SourceLimit(budget, sink);
-      for (const [place, { read, ...names }] of wanted.entries()) {
-        const kind = new OptionalInformer<readonly View[]>({
-          ...names,
-          client,
-          discovery: discoveryOf(names.group),
-          named: true,
-          project: (raw, api) => someOf(read(raw, api)),
-          limit: limit.ofLists({ prefix: `${place} `, pick: pickClaims, originOf }),
-          onChange: (key, claims) => limit.sink(`${place} ${key}`, claims ?? []),
-          onKnown: () => {
-            if (kinds.length === wanted.length && kinds.every(({ known }) => known)) onSynced();
-          },
-          removedMs: config.removedKindSeconds * 1000,
-          log,
-        });
-        kinds.push(kind);
-      }
+    start(sink, onKnown) {
+      kinds.start({ sink, onKnown, onChange: (object, kept) => kinds.report(object, kept?.views ?? []) });
     },
-    state: () => kinds.map(({ state }) => state),
-    resourceOf: (object) => kinds[Number.parseInt(object, 10)]?.resource,
-    stop: async () => {
-      await Promise.all([...[...groups.values()].map((group) => group.stop()), ...kinds.map((kind) => kind.stop())]);
-    },
+    state: () => kinds.state(),
+    resourceOf: (object) => kinds.resourceOf(object),
+    stop: () => kinds.stop(),
   };
 }
 
-/** Undefined if there is none: of an object without claims nothing is kept. */
-function someOf(claims: readonly View[]): readonly View[] | undefined {
-  return claims.length > 0 ? claims : undefined;
+/** Of an object without claims nothing is kept. Several kinds may have one name, so the prefix is the kind's place. */
+function followed({ read, ...names }: ClaimingKind, place: number): OptionalKind<Claiming> {
+  return {
+    ...names,
+    prefix: `${place} `,
+    named: true,
+    project(raw, kind) {
+      const views = read(raw, kind);
+      return views[0] && { ref: views[0].from, created: views[0].created, views };
+    },
+    pick: (kept, keeps) => ({ ...kept, views: kept.views.filter(({ hostname }) => keeps(hostname)) }),
+  };
 }
-
-function originOf([first]: readonly View[]) {
-  return { ref: first?.from ?? { kind: "", namespace: "", name: "" }, created: first?.created ?? "" };
-}
-
-const pickClaims: PickNames<readonly View[]> = (claims, keeps) => claims.filter(({ hostname }) => keeps(hostname));
 
 function kindsOf({ presets, custom, services }: Config["sources"]): ClaimingKind[] {
   const kinds = presets.flatMap((name) => (isIstio(name) ? [] : PRESETS[name])).concat(custom.map(customKind));

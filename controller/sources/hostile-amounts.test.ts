@@ -96,7 +96,7 @@ const config = parseConfig({
 }).sources;
 const ingresses: Start = (deps) => ingressSource({ ...deps, log });
 const gateways: Start = (deps) =>
-  gatewaySource({ ...deps, namespaces: { follow() {}, labelsOf: () => undefined }, config, log });
+  gatewaySource({ ...deps, namespaces: { synced: true, follow() {}, labelsOf: () => undefined }, config, log });
 const istio: Start = (deps) => istioSource({ ...deps, config, log });
 const custom: Start = (deps) => customSource({ ...deps, config, log });
 

@@ -5,7 +5,7 @@ import { ample } from "#test/fakes/claim-budget.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { isSettled, settled } from "#test/fakes/stopped-time.ts";
 import { fc } from "#test/property.ts";
-import { claimsOfIngress, informerState, ingressSource, type RawIngress, viewIngress } from "./ingress-hosts.ts";
+import { claimsOfIngress, informerState, ingressSource, viewIngress } from "./ingress-hosts.ts";
 
 const NO_CLASSES = { defaultClass: undefined };
 
@@ -173,7 +173,7 @@ test("a failing watch is reported as a problem of the source", async (t) => {
 
 // Tests of the hosts of an Ingress, without a cluster.
 
-const INGRESS: RawIngress = {
+const INGRESS = {
   metadata: { name: "web", namespace: "shop", creationTimestamp: "2026-01-01T00:00:00Z" },
   spec: {
     ingressClassName: "nginx",
@@ -198,7 +198,7 @@ const OLD = { "kubernetes.io/ingress.class": "old" };
 const CLASS_CASES: ReadonlyArray<
   readonly [
     what: string,
-    spec: RawIngress["spec"],
+    spec: object,
     annotations: Record<string, string>,
     defaultClass: string | undefined,
     expected: string | undefined,
@@ -271,7 +271,7 @@ test("property: for fields of any type, an Ingress has hosts that are strings", 
   );
   fc.assert(
     fc.property(raw, (object) => {
-      const view = viewIngress(object as RawIngress);
+      const view = viewIngress(object);
       for (const host of [...view.hosts, ...view.addresses]) assert.equal(typeof host, "string");
       assert.equal(typeof view.created, "string");
       assert.ok(view.className === undefined || typeof view.className === "string");

@@ -1,13 +1,24 @@
-import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
+import { isDeepStrictEqual } from "node:util";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { ClaimBudget } from "./claim-budget.ts";
 import { isIngressNginx, type NginxNames, nginxClaims, nginxNames } from "./ingress-nginx-names.ts";
-import { type PickNames, SourceLimit } from "./limited-objects.ts";
-import { chosenBy, copied, ignoredBy, type ObjectOrigin, withChoice } from "./raw-object.ts";
-import type { ApiResource, RoutingHints, Source, SourceState, View, ViewSink } from "./types.ts";
+import { KindLimit, type PickNames } from "./kind-limit.ts";
+import {
+  copied,
+  ignoredBy,
+  listOf,
+  mapOf,
+  type ObjectOrigin,
+  originOf,
+  type Raw,
+  textOf,
+  textsOf,
+  withChoice,
+} from "./raw-object.ts";
+import type { ApiResource, RoutingHints, Source, SourceState, View } from "./types.ts";
 
 /** The API group of Ingresses and IngressClasses. */
 export const INGRESS_GROUP = "networking.k8s.io";
@@ -25,70 +36,31 @@ export interface IngressView extends ObjectOrigin {
   readonly addresses: readonly string[];
 }
 
-/** The fields of an Ingress that are read. In a dump or a file, any field may be missing or have another type. */
-export interface RawIngress {
-  readonly metadata?: {
-    readonly name?: string;
-    readonly namespace?: string;
-    readonly creationTimestamp?: string;
-    readonly annotations?: Readonly<Record<string, string>>;
-  };
-  readonly spec?: {
-    readonly ingressClassName?: string;
-    readonly rules?: ReadonlyArray<{ readonly host?: string } | null> | null;
-    readonly tls?: ReadonlyArray<{ readonly hosts?: readonly string[] | null } | null> | null;
-  };
-  readonly status?: { readonly loadBalancer?: RawLoadBalancer | null } | null;
-}
-
-/** A load balancer status of an Ingress or a Service. */
-interface RawLoadBalancer {
-  readonly ingress?: ReadonlyArray<{ readonly ip?: string; readonly hostname?: string } | null> | null;
-}
-
 /** The predecessor of `spec.ingressClassName`; the field wins if both are set (Kubernetes 1.18 release notes). */
 const OLD_CLASS_ANNOTATION = "kubernetes.io/ingress.class";
 
 /** Projects an Ingress. A field of another type counts as missing. */
-export function viewIngress(raw: RawIngress): IngressView {
-  const { metadata, spec, status } = raw;
-  const ref = { kind: "Ingress", namespace: metadata?.namespace ?? "default", name: metadata?.name ?? "" };
-  const hosts = hostsOf(spec);
-  const ruleHosts = list(spec?.rules).map((rule) => text(rule?.host) ?? "");
-  const nginx = nginxNames(metadata?.annotations ?? {}, ruleHosts, hosts);
-  const className = text(spec?.ingressClassName) ?? text(metadata?.annotations?.[OLD_CLASS_ANNOTATION]);
+export function viewIngress(raw: Raw): IngressView {
+  const spec = mapOf(raw.spec);
+  const annotations = mapOf(mapOf(raw.metadata).annotations);
+  const rules = listOf(spec.rules).map((rule) => textOf(mapOf(rule).host) ?? "");
+  const ofTls = listOf(spec.tls).flatMap((tls) => textsOf(mapOf(tls).hosts));
+  // An empty host is a rule for all names.
+  const hosts = [...new Set([...rules.filter((host) => host !== ""), ...ofTls])];
+  const nginx = nginxNames(annotations, rules, hosts);
+  const className = textOf(spec.ingressClassName) ?? textOf(annotations[OLD_CLASS_ANNOTATION]);
   return {
-    ref,
-    created: text(metadata?.creationTimestamp) ?? "",
+    ...originOf("Ingress", raw, { namespace: "default" }),
     className: className && copied(className),
     hosts,
     ...(nginx !== undefined && { nginx }),
-    addresses: addressesOf(status?.loadBalancer),
-    ignored: metadata?.annotations?.[IGNORE_KEY] === "true",
-    ...chosenBy(metadata?.annotations ?? {}, ref),
+    addresses: loadBalancerOf(raw).flatMap(({ ip, hostname }) => textOf(ip) ?? textOf(hostname) ?? []),
   };
 }
 
-/** Skips an empty host (a rule for all names). */
-function hostsOf(spec: RawIngress["spec"]): string[] {
-  const ofRules = list(spec?.rules).map((rule) => rule?.host);
-  const ofTls = list(spec?.tls).flatMap((tls) => list(tls?.hosts));
-  const hosts = [...ofRules, ...ofTls].filter((host): host is string => text(host) !== undefined && host !== "");
-  return Array.from(new Set(hosts));
-}
-
-/** The addresses of a load balancer status, in the order written. */
-function addressesOf(loadBalancer: RawLoadBalancer | null | undefined): string[] {
-  const addresses = list(loadBalancer?.ingress).map((entry) => text(entry?.ip) ?? text(entry?.hostname) ?? "");
-  return addresses.filter((address) => address !== "");
-}
-
-function text(value: unknown): string | undefined {
-  return typeof value === "string" ? value : undefined;
-}
-
-function list<T>(value: readonly T[] | null | undefined): readonly T[] {
-  return Array.isArray(value) ? value : [];
+/** The entries of `status.loadBalancer.ingress` of an Ingress or a Service. */
+export function loadBalancerOf(raw: Raw): readonly Raw[] {
+  return listOf(mapOf(mapOf(raw.status).loadBalancer).ingress).map(mapOf);
 }
 
 /** Facts about the IngressClasses of a cluster. */
@@ -125,34 +97,22 @@ const DEFAULT_CLASS_ANNOTATION = "ingressclass.kubernetes.io/is-default-class";
 /** The release of a chart, on all its objects (https://helm.sh/docs/chart_best_practices/labels/). */
 export const INSTANCE_LABEL = "app.kubernetes.io/instance";
 
-interface RawIngressClass {
-  readonly metadata: {
-    readonly annotations?: Readonly<Record<string, string>>;
-    readonly labels?: Readonly<Record<string, string>>;
-  };
-  readonly spec?: { readonly controller?: string };
-}
-
 interface ClassView {
   readonly isDefault: boolean;
   readonly controller: string | undefined;
   readonly instance: string | undefined;
 }
 
-function viewClass({ metadata, spec }: RawIngressClass): ClassView {
+function viewClass(raw: Raw): ClassView {
+  const { annotations, labels } = mapOf(raw.metadata);
   return {
-    isDefault: metadata.annotations?.[DEFAULT_CLASS_ANNOTATION] === "true",
-    controller: text(spec?.controller),
-    instance: text(metadata.labels?.[INSTANCE_LABEL]),
+    isDefault: mapOf(annotations)[DEFAULT_CLASS_ANNOTATION] === "true",
+    controller: textOf(mapOf(raw.spec).controller),
+    instance: textOf(mapOf(labels)[INSTANCE_LABEL]),
   };
 }
 
-/** Undefined if the Ingress claims nothing: nothing is kept of it. */
-function withNames(view: IngressView): IngressView | undefined {
-  return view.hosts.length > 0 || view.nginx !== undefined ? view : undefined;
-}
-
-const pickNames: PickNames<IngressView> = ({ nginx, ...view }, keeps) => ({
+const pick: PickNames<IngressView> = ({ nginx, ...view }, keeps) => ({
   ...view,
   hosts: view.hosts.filter(keeps),
   ...(nginx && { nginx: { ...nginx, names: nginx.names.filter(keeps) } }),
@@ -165,74 +125,64 @@ export function ingressSource(deps: {
   readonly log: Logger;
 }): Source {
   const { client, budget, log } = deps;
-  let informers: { readonly ingresses: Informer<IngressView>; readonly classes: Informer<ClassView> } | undefined;
+  let ingresses: Informer<IngressView> | undefined;
+  let classes: Informer<ClassView> | undefined;
+  let defaultClass: string | undefined;
 
-  function begin(sink: ViewSink, onSynced: () => void) {
-    const limit = new SourceLimit(budget, sink);
-    const limited = limit.ofKind("", pickNames);
-    let defaultClass: string | undefined;
-    let classesKnown = false;
+  const start: Source["start"] = (sink, onSynced) => {
+    const limit = new KindLimit<IngressView>({ budget, prefix: "", pick, sink });
+    const controllerOf = (name: string) => classes?.objects().get(name)?.controller;
+    const instanceOf = (name: string) => classes?.objects().get(name)?.instance;
     const emit = (key: string, view: IngressView | undefined) => {
-      if (!classesKnown) return;
-      const controllerOf = (name: string) => classes.objects().get(name)?.controller;
-      const instanceOf = (name: string) => classes.objects().get(name)?.instance;
-      limit.sink(key, view === undefined ? [] : claimsOfIngress(view, { defaultClass, controllerOf, instanceOf }));
+      if (classes?.state.synced !== true) return;
+      limit.report(key, view === undefined ? [] : claimsOfIngress(view, { defaultClass, controllerOf, instanceOf }));
     };
-    const ingresses = limited.watch({
+    ingresses = limit.watch<Raw>({
       client,
       path: resourcePath(INGRESSES),
       pathIn: (namespace) => resourcePath({ ...INGRESSES, namespace }),
-      project: (raw) => withNames(viewIngress(raw as RawIngress)),
+      project: (raw) => {
+        const view = viewIngress(raw);
+        // Nothing is kept of an Ingress that claims nothing.
+        return view.hosts.length > 0 || view.nginx !== undefined ? view : undefined;
+      },
       onChange: ({ key, after }) => {
-        if (after === undefined) limited.leave(key);
+        if (after === undefined) limit.leave(key);
         emit(key, after);
       },
       onSynced: () => {
-        if (classesKnown) onSynced();
+        if (classes?.state.synced) onSynced();
       },
       log,
     });
-    const classes = watchObjects<ClassView, RawIngressClass>({
+    classes = watchObjects<ClassView, Raw>({
       client,
       path: `/apis/${INGRESS_GROUP}/v1/ingressclasses`,
       project: viewClass,
       onChange: ({ key, before, after }) => {
-        const isSame = before?.controller === after?.controller && before?.instance === after?.instance;
-        if (classesKnown) redecide(isSame ? undefined : key);
+        const former = defaultClass;
+        defaultClass = defaultAmong(classes?.objects() ?? new Map());
+        if (isDeepStrictEqual(before, after)) return;
+        // The default class decides about the Ingresses without a class.
+        const isOfDefault = former !== defaultClass || defaultClass === key;
+        for (const [ingress, view] of ingresses?.objects() ?? [])
+          if (view.className === key || (view.className === undefined && isOfDefault)) emit(ingress, view);
       },
       onSynced: () => {
-        classesKnown = true;
-        defaultClass = defaultAmong(classes.objects());
         // Ingresses that were listed before the classes are reported only now.
-        for (const [key, view] of ingresses.objects()) emit(key, view);
-        if (ingresses.state.synced) onSynced();
+        for (const [key, view] of ingresses?.objects() ?? []) emit(key, view);
+        if (ingresses?.state.synced) onSynced();
       },
       log,
     });
-
-    /** Reports Ingresses again after a change of a class. `moved` is a class with another controller or release. */
-    function redecide(moved: string | undefined): void {
-      const changed = new Set<string | undefined>(moved === undefined ? [] : [moved]);
-      const next = defaultAmong(classes.objects());
-      // A change of the default class, or of its controller, affects the Ingresses without a class.
-      if (next !== defaultClass || (next !== undefined && next === moved)) changed.add(undefined);
-      defaultClass = next;
-      for (const [key, view] of ingresses.objects()) if (changed.has(view.className)) emit(key, view);
-    }
-    return { ingresses, classes };
-  }
+  };
 
   return {
-    start: (sink, onSynced) => {
-      informers = begin(sink, onSynced);
-    },
-    state: () => [
-      informerState("ingresses", informers?.ingresses),
-      informerState("ingressclasses", informers?.classes),
-    ],
+    start,
+    state: () => [informerState("ingresses", ingresses), informerState("ingressclasses", classes)],
     resourceOf: () => INGRESSES,
     stop: async () => {
-      await Promise.all([informers?.ingresses.stop(), informers?.classes.stop()]);
+      await Promise.all([ingresses?.stop(), classes?.stop()]);
     },
   };
 }

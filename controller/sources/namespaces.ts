@@ -47,6 +47,10 @@ export class Namespaces implements Prerequisite {
     this.#listeners.push(onChange);
   }
 
+  get synced(): boolean {
+    return this.#informer?.state.synced === true;
+  }
+
   has(name: string): boolean {
     return this.#informer?.objects().has(name) === true;
   }

@@ -66,11 +66,8 @@ function curesOf(code: string): string[] {
   if (code === "header-contradicted") {
     return [
       "if the ingress controller should expect the detected header, correct the annotation",
-      "otherwise correct its setting, or make it trust the proxies (docs/trust/README.md)",
+      "otherwise correct its setting, or make it trust all proxies (docs/trust/README.md)",
     ];
-  }
-  if (code === "header-answers-differ") {
-    return ["if nobody has changed the ingress controller, make it trust all proxies (docs/trust/README.md)"];
   }
   return ["`switchback status` has the details"];
 }

@@ -138,7 +138,7 @@ test("the Lease names the agent and the DaemonSet, and lasts for two renewals", 
         annotations: { "switchback.dev/format": "1" },
         ownerReferences: [{ apiVersion: "apps/v1", kind: "DaemonSet", name: "switchback-agent", uid: "u" }],
       },
-      spec: { holderIdentity: "agent-1", leaseDurationSeconds: 60, renewTime: "1970-01-01T00:16:40.100000Z" },
+      spec: { holderIdentity: "agent-1", leaseDurationSeconds: 60, renewTime: "2023-11-14T22:13:20.100000Z" },
     },
   );
 });

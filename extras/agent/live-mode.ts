@@ -1,8 +1,7 @@
 import { type EffectiveOnChange, effectiveOnChange } from "#hostmap/on-change.ts";
 import { optInRules } from "#lib/config/opt-in.ts";
 import type { Config } from "#lib/config/schema.ts";
-import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
-import { isOptedIn } from "#lib/workloads/pod-opt-in.ts";
+import { isOptedIn, type NamespaceFacts } from "#lib/workloads/namespaces.ts";
 import type { LiveMode } from "./hosts-reconciler.ts";
 import type { NodeNamespaces } from "./node-namespaces.ts";
 import type { NodePod } from "./node-pod.ts";

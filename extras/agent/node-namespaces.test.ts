@@ -104,11 +104,11 @@ test("while a new list is refused or gets no answer, known namespaces stay and a
   await pass(100);
   assert.equal(inject("shop"), "disabled");
   kube.onRead = () => {};
-  kube.silent.add(NAMESPACES);
+  const speak = kube.hold(NAMESPACES);
   await pass(PAUSE_MS);
   assert.deepEqual([namespaces.synced, inject("shop")], [true, "disabled"]);
   put("bank", "enabled");
-  kube.speak(NAMESPACES);
+  speak();
   await pass(100);
   assert.equal(inject("bank"), "enabled");
 });
@@ -150,7 +150,7 @@ test("a namespace without pods stays in the watch, until there are too many name
 
 test("a stop before the first answer ends at once and reports nothing", async (t) => {
   const { pass, kube, seen, namespaces } = rig(t, "shop");
-  kube.silent.add(NAMESPACES);
+  kube.hold(NAMESPACES);
   namespaces.follow();
   await pass(100);
   await namespaces.stop();

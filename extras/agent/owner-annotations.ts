@@ -7,7 +7,7 @@ import { corePath } from "#lib/kube/paths.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { type NamespaceFacts, namespaceFacts } from "#lib/workloads/namespaces.ts";
-import { inferFromNames, isReplicaSet, ownerOf, type ReplicaSetOwner, replicaSetOwner } from "#lib/workloads/owners.ts";
+import { isReplicaSet, ownerOf, type ReplicaSetOwner, replicaSetOwner } from "#lib/workloads/owners.ts";
 import { isWorkloadKind, replicaSetPath, workloadPath } from "#lib/workloads/workload-kinds.ts";
 import type { NodePod } from "./node-pod.ts";
 
@@ -112,7 +112,7 @@ export function createOwnerAnnotations(deps: {
 
   return {
     onChangeOf(pod) {
-      const { key, unrestartable } = ownerOf(pod, inferFromNames);
+      const { key, unrestartable } = ownerOf(pod);
       if (unrestartable !== undefined && !isReplicaSet(pod.owner)) {
         if (unrestartable.code === "owner-name-invalid") report(key, pod, unrestartable);
         return { known: true, onChange: undefined };
@@ -133,7 +133,7 @@ export function createOwnerAnnotations(deps: {
 
 async function readOnChange(client: Pick<KubeClient, "get">, pod: NodePod): Promise<string | undefined> {
   const parent = await readReplicaSetOwner(client, pod);
-  const { namespace, kind, name, unrestartable } = ownerOf(pod, () => parent);
+  const { namespace, kind, name, unrestartable } = ownerOf(pod, parent);
   if (unrestartable !== undefined || !isWorkloadKind(kind)) return undefined;
   const workload = await getIfThere(client, workloadPath(namespace, kind, name));
   return workload?.metadata?.annotations?.[ON_CHANGE_KEY];

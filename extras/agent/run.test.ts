@@ -55,7 +55,7 @@ for (const what of ["/api/v1/pods", "/api/v1/namespaces"]) {
     const pass = stopTime(t, 50);
     const kubelet = kubeletFiles(t);
     const kube = new MemoryKube();
-    kube.silent.add(what);
+    const speak = kube.hold(what);
     kube.put("/api/v1/namespaces/shop/pods/pod-1", { spec: { nodeName: "node-1" } });
     const own = { node: "node-1", kubeletRoot: kubelet.root, healthPort: 0, address: "127.0.0.1" };
     const maps = { start: () => ({ stop: async () => {} }) };
@@ -63,7 +63,7 @@ for (const what of ["/api/v1/pods", "/api/v1/namespaces"]) {
     const agent = await soon(runAgent(parseConfig({ agent: own }, AGENT_SECTIONS), deps));
     await pass(LEASE_MS);
     assert.deepEqual(kube.writes, []);
-    kube.speak(what);
+    speak();
     await pass(LEASE_MS);
     assert.equal(kube.writes.length, 1);
     await soon(agent.stop());
@@ -137,7 +137,7 @@ test("a pod in a namespace that is new on the node follows before the watch incl
   pod(1);
   map("r1", "a.example.com");
   await pass(500);
-  kube.silent.add("/api/v1/namespaces");
+  const speak = kube.hold("/api/v1/namespaces");
   const other = "/api/v1/namespaces/other";
   const label = (inject: string) => kube.put(other, { metadata: { labels: { "switchback.dev/inject": inject } } });
   label("enabled");
@@ -146,7 +146,7 @@ test("a pod in a namespace that is new on the node follows before the watch incl
   await pass(10_000);
   assert.match(hosts(2), NAME);
   assert.equal(kube.reads.filter((path) => path === other).length, 1);
-  kube.speak("/api/v1/namespaces");
+  speak();
   await pass(500);
   label("disabled");
   await pass(500);

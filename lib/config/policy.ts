@@ -2,21 +2,18 @@ import * as v from "valibot";
 import { integer, strictObject } from "#lib/errors/schemas.ts";
 import { described, glob, label, setting } from "./values.ts";
 
-const NAMESPACE_OR_ALL = "must be the name of a namespace, or `*` for all";
+const namespaces = described(
+  v.pipe(v.array(v.union([label, v.literal("*")], "must be the name of a namespace, or `*` for all")), v.minLength(1)),
+  "Namespaces, or `*` for all.",
+);
 
 const claimsSchema = strictObject({
-  namespaces: described(
-    v.pipe(v.array(v.union([label, v.literal("*")], NAMESPACE_OR_ALL)), v.minLength(1)),
-    "Namespaces, or `*` for all.",
-  ),
+  namespaces,
   domains: described(v.pipe(v.array(glob), v.minLength(1)), "Domains that objects of these namespaces may claim."),
 });
 
 const targetsSchema = strictObject({
-  namespaces: described(
-    v.pipe(v.array(v.union([label, v.literal("*")], NAMESPACE_OR_ALL)), v.minLength(1)),
-    "Namespaces, or `*` for all.",
-  ),
+  namespaces,
   targets: described(
     v.pipe(v.array(v.union([label, v.literal("*")], "must be the name of a target, or `*` for all")), v.minLength(1)),
     "Targets that objects of these namespaces may choose, configured or discovered; `*` for all.",

@@ -67,8 +67,7 @@ export function upstreamHost(target: Pick<TargetConfig, "upstream">, clusterDoma
  *
  * If the config gives no listen port, a target's port keeps its previous one (`remembered`, by `portKey`). Otherwise
  * the listen port is derived from the target's name and port. The position in the list does not count, so a change of
- * the list moves no port in use. If no listen port is free, the port is left out. The limits of config and discovery
- * are far below that.
+ * the list moves no port in use.
  */
 export function listenersOf(
   targets: readonly RelayedTarget[],
@@ -116,25 +115,14 @@ function assignListenPorts(
     taken.add(port);
     assigned.set(key, port);
   }
-  const rest = open.filter((each) => !assigned.has(each)).sort();
-  for (const [key, port] of derivePorts(rest, taken)) assigned.set(key, port);
-  return assigned;
-}
-
-/** Derives free ports in key order. If two keys collide, the order of the config does not decide which one moves on. */
-function derivePorts(keys: readonly string[], taken: Set<number>): Map<string, number> {
-  const derived = new Map<string, number>();
-  const isInSpan = (port: number) => port >= FIRST_PORT && port < FIRST_PORT + PORT_SPAN;
-  let left = PORT_SPAN - [...taken].filter(isInSpan).length;
-  for (const key of keys) {
-    if (left === 0) break;
+  // The limits of config and discovery leave more than half of the span free, so the search ends.
+  for (const key of open.filter((each) => !assigned.has(each)).sort()) {
     let port = FIRST_PORT + (fnv1a(key) % PORT_SPAN);
     while (taken.has(port)) port = FIRST_PORT + ((port - FIRST_PORT + 1) % PORT_SPAN);
-    left -= 1;
     taken.add(port);
-    derived.set(key, port);
+    assigned.set(key, port);
   }
-  return derived;
+  return assigned;
 }
 
 /** Returns the key by which a target's port is remembered. */

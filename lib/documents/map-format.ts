@@ -1,4 +1,4 @@
-import { promisify } from "node:util";
+import { isDeepStrictEqual, promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
 import { shortHash } from "#hostmap/hash.ts";
 import { HostsParser, renderHosts } from "#hostmap/hosts-text.ts";
@@ -6,8 +6,8 @@ import { HOLD_KEY, MAP_LOST_KEY, MAP_REVISION_KEY, MAP_TIME_KEY, MAP_VERSION_KEY
 import type { RemovalHold } from "#hostmap/published-names.ts";
 import type { HostLine, PublishedMap, Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
-import { timeSlices } from "#lib/kube/time.ts";
-import type { ObjectMeta } from "#lib/kube/types.ts";
+import { timeSlices, yieldToLoop } from "#lib/kube/time.ts";
+import type { ConfigMap } from "./config-map.ts";
 import { mapOfLines } from "./published-map.ts";
 
 /**
@@ -27,21 +27,16 @@ const MAX_PLAIN_BYTES = 256 * 1024;
 const MAX_MAP_BYTES = 1_000_000;
 /** Much more than fits into the map when it is not hostile. Names compress to a fifth of their text or less. */
 const MAX_TEXT_BYTES = 32 * 1024 * 1024;
+/** The map takes 2 % more than at the default level, and two fifths of the time: it is zipped at each change. */
+const GZIP_LEVEL = 3;
 /**
  * Raised when a reader of the earlier format would fail or misread the map. A reader that finds another version keeps
  * its last good map.
  */
 const VERSION = "1";
 
-/** The ConfigMap of the map, as the API server returns it. */
-export interface MapObject {
-  readonly metadata: Pick<ObjectMeta, "name" | "namespace" | "uid" | "resourceVersion"> & {
-    readonly annotations?: Readonly<Record<string, string>>;
-  };
-  readonly data?: Readonly<Record<string, string>>;
-  /** Values in base64. */
-  readonly binaryData?: Readonly<Record<string, string>>;
-}
+/** The ConfigMap of the map. */
+export type MapObject = ConfigMap;
 
 /** What a leader publishes beside the text, for the next leader and for people. */
 export interface MapNotes {
@@ -68,7 +63,7 @@ export async function renderMap(lines: readonly HostLine[], maxBytes = MAX_MAP_B
   let kept = lines;
   let { size, value } = await rendered(renderHosts(lines));
   const sizes = size <= maxBytes ? [] : lines.map((line) => renderHosts([line]).length);
-  let roomBytes = sumOf(sizes);
+  let roomBytes = sizes.reduce((sum, each) => sum + each, 0);
   while (size > maxBytes) {
     // A little less than in proportion, so that a few rounds are enough.
     roomBytes *= (0.97 * maxBytes) / size;
@@ -92,7 +87,7 @@ async function rendered(text: string): Promise<Rendered> {
   // The text is ASCII, so its length is its size in bytes.
   if (text.length <= MAX_PLAIN_BYTES)
     return { size: text.length, value: { revision, data: { [TEXT_KEY]: text }, bytes: text.length } };
-  const zipped = await promisify(gzip)(text);
+  const zipped = await promisify(gzip)(text, { level: GZIP_LEVEL });
   const text64 = zipped.toString("base64");
   const size = Math.max(zipped.length, Math.ceil((text.length * MAX_MAP_BYTES) / MAX_TEXT_BYTES));
   return { size, value: { revision, binaryData: { [GZIP_KEY]: text64 }, bytes: text64.length } };
@@ -105,17 +100,13 @@ async function rendered(text: string): Promise<Rendered> {
  */
 function keptLines(lines: readonly HostLine[], sizes: readonly number[], roomBytes: number): HostLine[] {
   const totals = new Map<string, number>();
-  const ends = lines.map((line, at) => {
-    const end = (totals.get(holderOf(line)) ?? 0) + (sizes[at] ?? 0);
-    totals.set(holderOf(line), end);
+  const ends = lines.map(({ holder = "" }, at) => {
+    const end = (totals.get(holder) ?? 0) + (sizes[at] ?? 0);
+    totals.set(holder, end);
     return end;
   });
   const share = shareOf([...totals.values()], roomBytes);
   return lines.filter((_, at) => (ends[at] ?? 0) <= share);
-}
-
-function sumOf(sizes: readonly number[]): number {
-  return sizes.reduce((sum, size) => sum + size, 0);
 }
 
 /** The largest share for which the sum of `min(size, share)` is at most `room`. */
@@ -127,10 +118,6 @@ function shareOf(sizes: readonly number[], room: number): number {
     left -= size;
   }
   return room;
-}
-
-function holderOf({ holder = "" }: HostLine): string {
-  return holder;
 }
 
 /** Annotations that only some publications have. */
@@ -161,11 +148,9 @@ export function isPublished(object: MapObject | undefined, map: RenderedMap, not
   if (object === undefined) return false;
   const { annotations = {} } = object.metadata;
   const wanted = mapAnnotations(map.revision, notes, annotations[MAP_TIME_KEY] ?? "", annotations);
-  return isEqual(annotations, wanted) && isEqual(object.data, map.data) && isEqual(object.binaryData, map.binaryData);
-}
-
-function isEqual(a: MapObject["data"] = {}, b: MapObject["data"] = {}): boolean {
-  return Object.keys(a).length === Object.keys(b).length && Object.entries(a).every(([key, text]) => b[key] === text);
+  const { data = {}, binaryData = {} } = object;
+  const found = [annotations, data, binaryData];
+  return isDeepStrictEqual(found, [wanted, map.data ?? {}, map.binaryData ?? {}]);
 }
 
 /** Codes of Reasons for a map that cannot be used. */
@@ -238,10 +223,14 @@ export async function parseLines(
   text: string,
   known?: ReadonlyMap<string, HostLine>,
 ): Promise<ReadonlyMap<string, HostLine>> {
-  const parser = new HostsParser(known);
+  // The caller has hashed the text.
+  await yieldToLoop();
   const pause = timeSlices();
-  for (const [index, line] of text.split("\n").entries()) {
-    parser.read(line);
+  const parser = new HostsParser(known);
+  for (let start = 0, index = 0; start < text.length; index += 1) {
+    const end = text.indexOf("\n", start);
+    parser.read(text.slice(start, end === -1 ? text.length : end));
+    start = end === -1 ? text.length : end + 1;
     if (index % STEP === 0) await pause();
   }
   return parser.lines;

@@ -1,10 +1,8 @@
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
-import { ifFound, SwitchbackError } from "#lib/errors/errors.ts";
+import { ifFound } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { corePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
-import { watchObjects } from "#lib/kube/watch.ts";
-import type { Logger } from "#lib/telemetry/log.ts";
+import { readConfigMap, watchConfigMap } from "./config-map.ts";
 import { MAP_NAME, type MapObject, parseMap } from "./map-format.ts";
 import { isMap } from "./published-map.ts";
 
@@ -25,12 +23,7 @@ export interface Subscription {
 }
 
 /** Follows the map that the controller publishes. */
-export function kubeMapReader(deps: {
-  readonly client: Pick<KubeClient, "get" | "stream">;
-  /** Our own namespace. */
-  readonly namespace: string;
-  readonly log: Logger;
-}): MapReader {
+export function kubeMapReader(deps: Parameters<typeof watchConfigMap>[1]): MapReader {
   return {
     start(found) {
       let newest: Held = { object: undefined };
@@ -52,17 +45,13 @@ export function kubeMapReader(deps: {
           return undefined;
         },
       });
-      const watcher = watchObjects<Held, MapObject>({
-        client: deps.client,
-        path: corePath("configmaps", deps.namespace),
-        fieldSelector: `metadata.name=${MAP_NAME}`,
+      const watcher = watchConfigMap<Held>(MAP_NAME, deps, {
         project: (object) => ({ object }),
         onChange: ({ after }) => {
           newest = after ?? { object: undefined };
           reader.enqueue();
         },
         onSynced: () => reader.enqueue(),
-        log: deps.log,
       });
       return {
         inactiveMs: () => watcher.state.inactiveMs,
@@ -89,10 +78,5 @@ export function readAs<M>(maps: MapReader, form: (map: PublishedMap) => M): MapR
  * refuses, and throws `data-corrupt` if its answer is something else.
  */
 export async function readMap(client: Pick<KubeClient, "get">, namespace: string): Promise<PublishedMap | Reason> {
-  const path = corePath("configmaps", namespace, MAP_NAME);
-  const object = await ifFound(client.get<Partial<MapObject> | null>(path));
-  if (object === undefined) return await parseMap(undefined);
-  if (object?.metadata?.name !== MAP_NAME)
-    throw new SwitchbackError("data-corrupt", `GET ${path}: the response is not the ConfigMap ${MAP_NAME}`);
-  return await parseMap(object as MapObject);
+  return await parseMap(await ifFound(readConfigMap(client, namespace, MAP_NAME)));
 }

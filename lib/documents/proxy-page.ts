@@ -1,10 +1,11 @@
 import * as v from "valibot";
+import { port } from "#lib/config/values.ts";
 import { object } from "#lib/errors/schemas.ts";
 import { attempt } from "#lib/errors/validation.ts";
 import { askJson } from "#lib/http/ask-json.ts";
 import type { Page } from "#lib/http/listen.ts";
 import { HEADER_ANSWERS, type HeaderAnswer } from "./header-answers.ts";
-import { port, targetName } from "./targets-fields.ts";
+import { targetName } from "./targets-format.ts";
 
 /**
  * The page of a proxy's health port that the controller reads: the targets for which the proxy listens, and the answers

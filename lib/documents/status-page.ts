@@ -1,5 +1,5 @@
 import { ifFound, SwitchbackError } from "#lib/errors/errors.ts";
-import type { KubeClient } from "#lib/kube/client.ts";
+import { type KubeClient, parseObject } from "#lib/kube/client.ts";
 import { corePath, type Query, serviceProxyPath } from "#lib/kube/paths.ts";
 import { statusError } from "#lib/kube/status.ts";
 import { pause } from "#lib/kube/time.ts";
@@ -9,8 +9,6 @@ import { pause } from "#lib/kube/time.ts";
  * `STATUS_SECRET`.
  */
 export const STATUS_PATH = "/status";
-/** Value of `after` for the first page of workloads: every key is greater. */
-export const FIRST_PAGE = "/";
 /** The Secret with the key, in Switchback's own namespace. The right to read it is the right to read the page. */
 export const STATUS_SECRET = "switchback-status";
 /**
@@ -88,8 +86,8 @@ export async function readLeaderStatus<T extends { readonly leader: boolean }>(
   for (let tries = 0; tries < TRIES; tries++) {
     if (tries > 0) await pause(RETRY_MS, signal);
     const page = await readPage(client, namespace, { key, query, signal });
-    if (typeof page === "string") {
-      status = await parse(jsonOf(page, namespace));
+    if (!(page instanceof SwitchbackError)) {
+      status = await parse(page);
       if (status.leader) return status;
     } else {
       refusal = page;
@@ -105,8 +103,8 @@ async function readPage(
   client: Pick<KubeClient, "raw">,
   namespace: string,
   { key, query, signal }: Pick<ReadOptions<unknown>, "key" | "query" | "signal">,
-): Promise<string | SwitchbackError> {
-  const path = pathIn(namespace);
+): Promise<object | SwitchbackError> {
+  const path = serviceProxyPath(namespace, SERVICE, STATUS_PATH);
   const { status, text, contentType } = await client.raw(path, {
     maxBytes: MAX_BYTES,
     anyStatus: true,
@@ -114,22 +112,10 @@ async function readPage(
     ...(key !== undefined && { headers: { [STATUS_KEY_HEADER]: key } }),
     ...(signal && { signal }),
   });
-  if (status < 400) return text;
   const what = `GET ${path}`;
+  if (status < 400) return parseObject<object>({ text, contentType }, what);
   if (status === 403 && contentType.startsWith("text/plain")) {
     return new SwitchbackError("status-refused", `${what}: ${text.trim().slice(0, 500)}`);
   }
   throw statusError(what, status, text);
-}
-
-function jsonOf(text: string, namespace: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new SwitchbackError("data-corrupt", `GET ${pathIn(namespace)}: the response is not JSON`);
-  }
-}
-
-function pathIn(namespace: string): string {
-  return serviceProxyPath(namespace, SERVICE, STATUS_PATH);
 }

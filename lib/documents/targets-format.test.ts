@@ -69,14 +69,14 @@ const BAD: ReadonlyArray<readonly [what: string, text: string, said: RegExp]> = 
   ["no object", "null", /\(top\)/],
   ["another version", document({ version: 2 }), /version/],
   ["no list of targets", document({ targets: {} }), /targets/],
-  ["a name that no target can have", document({}, { ...TARGET, name: "A b" }), /targets\.0\.name/],
-  ["an upstream with a space", document({}, { ...TARGET, upstream: "a b" }), /targets\.0\.upstream/],
+  ["a name that no target can have", document({}, { ...TARGET, name: "A b" }), /targets\[0\]: name/],
+  ["an upstream with a space", document({}, { ...TARGET, upstream: "a b" }), /targets\[0\]: upstream/],
   ["a port that is none", document({}, { ...TARGET, ports: [{ ...TARGET.ports[0], listenPort: 0 }] }), /listenPort/],
-  ["a server name with a space", document({}, { ...TARGET, ask: [{ ...ASK, name: "a b" }] }), /ask\.0\.name/],
-  ["an answer that is none", document({}, { ...TARGET, ask: [{ ...ASK, answer: "yes" }] }), /ask\.0\.answer/],
+  ["a server name with a space", document({}, { ...TARGET, ask: [{ ...ASK, name: "a b" }] }), /ask\[0\]\.name/],
+  ["an answer that is none", document({}, { ...TARGET, ask: [{ ...ASK, answer: "yes" }] }), /ask\[0\]\.answer/],
   ["an address that is none", document({}, { ...TARGET, clusterIPs: ["x"] }), /clusterIPs/],
   ["an upstream address that is a name", document({}, { ...TARGET, upstreamIPs: ["lb.edge"] }), /upstreamIPs/],
-  ["too much of it", " ".repeat(1_000_001), /bytes/],
+  ["too much of it", " ".repeat(1_000_001), /at most 1000000 characters/],
 ];
 for (const [what, text, said] of BAD) {
   test(`refused: ${what}`, () => {
@@ -89,21 +89,20 @@ for (const [what, text, said] of BAD) {
 const many = (count: number) =>
   Array.from({ length: count }, (_, index) => ({ ...TARGET.ports[0], port: index + 1, listenPort: 20_000 + index }));
 const COSTS_ITSELF: ReadonlyArray<readonly [what: string, bad: unknown, said: RegExp]> = [
-  ["no object", null, /targets\.1/],
-  ["201 ports", { ...TARGET, name: "b", ports: many(201) }, /targets\.1\.ports/],
-  ["an upstream with a space", { ...TARGET, name: "b", upstream: "a b", ports: many(1) }, /targets\.1\.upstream/],
-  ["a listen port of an earlier target", { ...TARGET, name: "b" }, /targets\.1\.two listeners have one port/],
+  ["no object", null, /targets\[1\]/],
+  ["201 ports", { ...TARGET, name: "b", ports: many(201) }, /targets\[1\]: ports/],
+  ["an upstream with a space", { ...TARGET, name: "b", upstream: "a b", ports: many(1) }, /targets\[1\]: upstream/],
+  ["a listen port of an earlier target", { ...TARGET, name: "b" }, /targets\[1\]: two listeners have one port/],
   ["one listen port twice", { ...TARGET, name: "b", ports: [...many(1), ...many(1)] }, /two listeners have one port/],
-  ["the name of an earlier target", { ...OTHER, name: TARGET.name }, /targets\.1\.two targets have one name/],
+  ["the name of an earlier target", { ...OTHER, name: TARGET.name }, /targets\[1\]: two targets have one name/],
 ];
 for (const [what, bad, said] of COSTS_ITSELF) {
   test(`an invalid target is left out, and the others are read: ${what}`, () => {
     const parsed = parseTargets(document({ targets: [TARGET, bad, OTHER] }));
     assert.ok(!("code" in parsed));
     assert.deepEqual(parsed.targets, [TARGET, OTHER]);
-    assert.equal(parsed.refused?.length, 1);
-    assert.equal(parsed.refused?.[0]?.code, "targets-malformed");
-    assert.match(parsed.refused?.[0]?.text ?? "", said);
+    assert.equal(parsed.refused?.code, "targets-malformed");
+    assert.match(parsed.refused?.text ?? "", said);
   });
 }
 
@@ -120,7 +119,7 @@ test("a target that became invalid stays unchanged, unless another one has its l
   );
 });
 
-test("of thousands of invalid targets a few are described, and 2,000 targets are read", () => {
+test("of thousands of invalid targets one is described, and 2,000 targets are read", () => {
   const targets = Array.from({ length: 2_001 }, (_, index) => ({
     ...TARGET,
     name: `t-${index}`,
@@ -130,8 +129,8 @@ test("of thousands of invalid targets a few are described, and 2,000 targets are
     JSON.stringify({ version: 1, revision: "r", targets: [...targets, ...Array(5_000).fill(null)] }),
   );
   assert.ok(!("code" in parsed));
-  assert.deepEqual([parsed.targets.length, parsed.refused?.length], [2_000, 6]);
-  assert.match(parsed.refused?.at(-1)?.text ?? "", /4996 more/);
+  assert.equal(parsed.targets.length, 2_000);
+  assert.match(parsed.refused?.text ?? "", /5000 more/);
 });
 
 test("property: no text makes the reader throw", () => {

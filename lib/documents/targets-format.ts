@@ -2,12 +2,15 @@ import * as v from "valibot";
 import { shortHash } from "#hostmap/hash.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
+import { host, ip, label, port } from "#lib/config/values.ts";
 import { integer, object } from "#lib/errors/schemas.ts";
-import { attempt } from "#lib/errors/validation.ts";
-import { HEADER_ANSWERS, type HeaderAnswer } from "./header-answers.ts";
+import { attempt, renderFlaw } from "#lib/errors/validation.ts";
+import { HEADER_ANSWERS } from "./header-answers.ts";
 import type { Listener } from "./listeners.ts";
-import { addresses, describeFlaw, isTime, parseDocument, port, targetName, upstreamName } from "./targets-fields.ts";
-import { TARGETS_KEY } from "./targets-name.ts";
+
+/** The ConfigMap in which the controller publishes what the proxies relay and which ports they ask, and its key. */
+export const TARGETS_NAME = "switchback-targets";
+export const TARGETS_KEY = "targets.json";
 
 /**
  * Raised when a reader of the earlier format would fail or misread the document. A proxy keeps its last good targets
@@ -17,31 +20,65 @@ const VERSION = 1;
 /** Much more than is ever written, and below the limit of a ConfigMap. Longer text is not ours and is not parsed. */
 const MAX_BYTES = 1_000_000;
 
+const upstreamIPs = v.pipe(v.array(ip), v.maxLength(2), v.readonly());
+export const targetName = v.pipe(label, v.maxLength(52));
+
 const portSchema = object({
   port,
   listenPort: port,
   upstreamPort: port,
   protocol: v.picklist(["v1", "v2", "none"]),
-  upstreamIPs: v.optional(addresses),
+  /** Set if another Service has this port at the target's address: the ClusterIPs of that Service. */
+  upstreamIPs: v.optional(upstreamIPs),
 });
+
+/** A port that the proxies ask whether it expects a PROXY header. It may have no listener. */
 const askSchema = object({
+  /** The port that pods call. */
   port,
   speaks: v.picklist(["http", "tls"]),
+  /** A host that claims the target. It is the server name in the ClientHello. */
   name: v.pipe(v.string(), v.maxLength(253), v.regex(/^[a-z0-9.-]+$/)),
   upstreamPort: port,
-  upstreamIPs: v.optional(addresses),
+  /** As for a port. */
+  upstreamIPs: v.optional(upstreamIPs),
+  /** The answer that decides the port's protocol. Missing: no answer decides yet. */
   answer: v.optional(v.picklist(HEADER_ANSWERS)),
 });
+export type PublishedAsk = v.InferOutput<typeof askSchema>;
+
+/** One target, as published. */
 export const targetSchema = object({
   name: targetName,
+  /** The namespace of the target's Service. Missing: a configured host. */
   namespace: v.optional(v.pipe(v.string(), v.maxLength(63))),
-  upstream: upstreamName,
-  ports: v.pipe(v.array(portSchema), v.maxLength(MAX_TARGET_PORTS)),
-  ask: v.optional(v.pipe(v.array(askSchema), v.maxLength(MAX_TARGET_PORTS))),
-  upstreamIPs: v.optional(addresses),
-  clusterIPs: addresses,
-  unusedSince: v.optional(v.pipe(v.string(), v.check(isTime))),
+  /** Host name or IP literal. With `upstreamIPs` nobody looks it up, but the doctor shows it. */
+  upstream: v.pipe(host, v.maxLength(254)),
+  /**
+   * Set for each discovered target: the current ClusterIPs of its Service. The proxies relay only to these and look
+   * up no name, because a tenant decides what a name resolves to. Empty: the Service is gone or has another type.
+   * Then proxies do not listen, but the target keeps its listen ports and front Service. Missing: a configured
+   * target.
+   */
+  upstreamIPs: v.optional(upstreamIPs),
+  /** Empty: nobody relays the target. Its names lead to its own Service, or are not mapped yet. */
+  ports: v.pipe(v.array(portSchema), v.maxLength(MAX_TARGET_PORTS), v.readonly()),
+  /** The ports to ask. Missing: the protocols are known without an answer. */
+  ask: v.optional(v.pipe(v.array(askSchema), v.maxLength(MAX_TARGET_PORTS), v.readonly())),
+  /**
+   * The addresses of its names: the ClusterIPs of its front Service, if known, or of the target's Service. Empty: no
+   * name leads to it yet.
+   */
+  clusterIPs: upstreamIPs,
+  /** Since when no name has been mapped to it, RFC 3339. Missing while a name is mapped to it. */
+  unusedSince: v.optional(
+    v.pipe(
+      v.string(),
+      v.check((text) => !Number.isNaN(Date.parse(text))),
+    ),
+  ),
 });
+export type PublishedTarget = Readonly<v.InferOutput<typeof targetSchema>>;
 
 /** The document. Its targets are parsed one by one, so that an invalid target does not affect the others. */
 export const documentSchema = object({
@@ -50,66 +87,16 @@ export const documentSchema = object({
   proxies: v.optional(integer(0, 100_000)),
   targets: v.array(v.unknown()),
 });
+const textSchema = v.pipe(v.string(), v.maxLength(MAX_BYTES), v.parseJson({}, "is not JSON"), documentSchema);
 /** Maximum number of targets that are read. */
 const MAX_TARGETS = 2_000;
-/** Maximum number of refused targets that are described. The others are counted. */
-const MAX_DESCRIBED = 5;
-
-interface PublishedPort extends Pick<Listener, "port" | "listenPort" | "upstreamPort" | "protocol"> {
-  /**
-   * Set if another Service has this port at the target's address: the ClusterIPs of that Service, as for the target.
-   */
-  readonly upstreamIPs?: readonly string[] | undefined;
-}
-
-/** A port that the proxies ask whether it expects a PROXY header. It may have no listener. */
-export interface PublishedAsk {
-  /** The port that pods call. */
-  readonly port: number;
-  readonly speaks: "http" | "tls";
-  /** A host that claims the target. It is the server name in the ClientHello. */
-  readonly name: string;
-  readonly upstreamPort: number;
-  /** As for a port. */
-  readonly upstreamIPs?: readonly string[] | undefined;
-  /** The answer that decides the port's protocol. Missing: no answer decides yet. */
-  readonly answer?: HeaderAnswer | undefined;
-}
-
-/** One target, as published. */
-export interface PublishedTarget {
-  readonly name: string;
-  /** The namespace of the target's Service. Missing: a configured host. */
-  readonly namespace?: string | undefined;
-  /** Host name or IP literal. With `upstreamIPs` nobody looks it up, but the doctor shows it. */
-  readonly upstream: string;
-  /**
-   * Set for each discovered target: the current ClusterIPs of its Service. The proxies relay only to these and look
-   * up no name, because a tenant decides what a name resolves to. Empty: the Service is gone or has another type.
-   * Then proxies do not listen, but the target keeps its listen ports and front Service. Missing: a configured
-   * target.
-   */
-  readonly upstreamIPs?: readonly string[] | undefined;
-  /** Empty: nobody relays the target. Its names lead to its own Service, or are not mapped yet. */
-  readonly ports: readonly PublishedPort[];
-  /** The ports to ask. Missing: the protocols are known without an answer. */
-  readonly ask?: readonly PublishedAsk[] | undefined;
-  /**
-   * The addresses of its names: the ClusterIPs of its front Service, if known, or of the target's Service. Empty: no
-   * name leads to it yet.
-   */
-  readonly clusterIPs: readonly string[];
-  /** Since when no name has been mapped to it, RFC 3339. Missing while a name is mapped to it. */
-  readonly unusedSince?: string | undefined;
-}
-
 export interface PublishedTargets {
   readonly revision: string;
   readonly targets: readonly PublishedTarget[];
   /** The number of ready proxies. They share the limits of what they ask. */
   readonly proxies?: number | undefined;
   /** Why targets of the document were left out or kept their earlier state. */
-  readonly refused?: readonly Reason[];
+  readonly refused?: Reason;
 }
 
 /** Returns the text of `targets.json`, and its revision. Equal targets and numbers of proxies give equal texts. */
@@ -130,18 +117,20 @@ export function renderTargets(
  * `last`, or left out. A Reason says what is wrong with the document as a whole.
  */
 export function parseTargets(text: string, last?: Pick<PublishedTargets, "targets">): PublishedTargets | Reason {
-  const { value, problem } = parseDocument(text, MAX_BYTES, documentSchema);
-  if (problem !== undefined) return malformed(problem);
+  const { value, flaw } = attempt(textSchema, text);
+  if (flaw !== undefined) return malformed(renderFlaw(flaw));
   const { targets, refused } = readEach(value.targets, last?.targets ?? []);
-  const [first] = refused;
+  const [first, ...others] = refused;
   if (first === undefined) return { ...value, targets };
-  return targets.length === 0 ? first : { ...value, targets, refused: describedOnly(refused) };
+  const rest = others.length === 0 ? "" : `, and ${others.length} more targets are not valid`;
+  const problem = malformed(`${first}${rest}`);
+  return targets.length === 0 ? problem : { ...value, targets, refused: problem };
 }
 
 /** Parses the targets in order. Of two targets with the same name or listen port, the first one stays. */
 function readEach(items: readonly unknown[], last: readonly PublishedTarget[]) {
   const targets: PublishedTarget[] = [];
-  const refused: Reason[] = [];
+  const refused: string[] = [];
   const names = new Set<string>();
   const ports = new Set<number>();
   const take = (target: PublishedTarget): string | undefined => {
@@ -158,10 +147,10 @@ function readEach(items: readonly unknown[], last: readonly PublishedTarget[]) {
   const bad: unknown[] = [];
   for (const [index, item] of items.entries()) {
     const { value, flaw } = attempt(targetSchema, item);
-    const problem = flaw === undefined ? take(value) : describeFlaw(flaw);
+    const problem = flaw === undefined ? take(value) : renderFlaw(flaw);
     if (problem === undefined) continue;
     bad.push(item);
-    refused.push(malformed(`targets.${index}.${problem}`));
+    refused.push(`targets[${index}]: ${problem}`);
   }
   const lastByName = new Map(last.map((target) => [target.name, target]));
   for (const item of bad) {
@@ -169,11 +158,6 @@ function readEach(items: readonly unknown[], last: readonly PublishedTarget[]) {
     if (before !== undefined) take(before);
   }
   return { targets, refused };
-}
-
-function describedOnly(refused: readonly Reason[]): readonly Reason[] {
-  const rest = refused.length - MAX_DESCRIBED;
-  return rest <= 0 ? refused : [...refused.slice(0, MAX_DESCRIBED), malformed(`${rest} more targets like that`)];
 }
 
 function nameOf(item: unknown): string {

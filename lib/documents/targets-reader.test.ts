@@ -5,9 +5,8 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { LineLog } from "#test/fakes/clock.ts";
 import { collection, fakeApi, json, type Responder, refuse, until, watch } from "#test/fakes/kube-api.ts";
-import { readTargets } from "./read-targets.ts";
 import { type PublishedTargets, renderTargets } from "./targets-format.ts";
-import { kubeTargetsReader, mountedTargets } from "./targets-reader.ts";
+import { kubeTargetsReader, mountedTargets, readTargets } from "./targets-reader.ts";
 
 const PORTS = [{ port: 80, listenPort: 15_000, upstreamPort: 80, protocol: "v1" }] as const;
 const text = (name: string) => renderTargets([{ name, upstream: "h", ports: PORTS, clusterIPs: [] }]).text;

@@ -1,10 +1,9 @@
 import { readFileSync } from "node:fs";
+import type { Reason } from "#hostmap/types.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { corePath } from "#lib/kube/paths.ts";
-import { watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { type PublishedTargets, parseTargets } from "./targets-format.ts";
-import { TARGETS_KEY, TARGETS_NAME } from "./targets-name.ts";
+import { readConfigMap, watchConfigMap } from "./config-map.ts";
+import { type PublishedTargets, parseTargets, TARGETS_KEY, TARGETS_NAME } from "./targets-format.ts";
 
 /** A reader that follows the published targets. */
 export interface TargetsReader {
@@ -15,25 +14,13 @@ export interface TargetsReader {
   start(found: (targets: PublishedTargets | undefined) => void): { stop(): Promise<void> };
 }
 
-interface RawConfigMap {
-  readonly data?: Readonly<Record<string, string>>;
-}
-
 /** Follows the controller's ConfigMap. It is the only object that the proxy may read. */
-export function kubeTargetsReader(deps: {
-  readonly client: Pick<KubeClient, "get" | "stream">;
-  /** Our own namespace. */
-  readonly namespace: string;
-  readonly log: Logger;
-}): TargetsReader {
-  const { client, namespace, log } = deps;
+export function kubeTargetsReader(deps: Parameters<typeof watchConfigMap>[1]): TargetsReader {
+  const { log } = deps;
   return {
     start(found) {
       let last: PublishedTargets | undefined;
-      const watcher = watchObjects<string, RawConfigMap>({
-        client,
-        path: corePath("configmaps", namespace),
-        fieldSelector: `metadata.name=${TARGETS_NAME}`,
+      const watcher = watchConfigMap<string>(TARGETS_NAME, deps, {
         project: ({ data }) => data?.[TARGETS_KEY] ?? "",
         onChange: ({ before, after }) => {
           // The controller writes a deleted ConfigMap again. The deletion does not mean that the targets are gone.
@@ -46,11 +33,22 @@ export function kubeTargetsReader(deps: {
         onSynced: () => {
           if (watcher.objects().size === 0) found(undefined);
         },
-        log,
       });
       return watcher;
     },
   };
+}
+
+/**
+ * Reads the published targets once. Returns a Reason if they do not parse, and undefined if the key is missing.
+ * Rejects if the API server refuses.
+ */
+export async function readTargets(
+  client: Pick<KubeClient, "get">,
+  namespace: string,
+): Promise<PublishedTargets | Reason | undefined> {
+  const text = (await readConfigMap(client, namespace, TARGETS_NAME)).data?.[TARGETS_KEY];
+  return text === undefined ? undefined : parseTargets(text);
 }
 
 /**
@@ -74,7 +72,7 @@ function read(text: string, log: Logger, last: PublishedTargets | undefined): Pu
     log.error({ code: targets.code }, `${targets.text}; the last good targets stay`);
     return undefined;
   }
-  for (const { code, text: problem } of targets.refused ?? [])
-    log.error({ code }, `${problem}; the other targets are used`);
+  const { refused } = targets;
+  if (refused !== undefined) log.error({ code: refused.code }, `${refused.text}; the other targets are used`);
   return targets;
 }

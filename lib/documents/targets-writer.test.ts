@@ -85,24 +85,6 @@ test("a refused write changes nothing and has to be repeated", async () => {
   await store.stop();
 });
 
-test("an edit that is seen before the answer to the own write is reverted", async () => {
-  const { kube, store } = await rig(({ api }) => {
-    const { apply } = api.client;
-    const late: typeof apply = async (...args) => {
-      const written = await apply(...args);
-      await settle();
-      api.put(PATH, { data: {} });
-      await settle();
-      return written as never;
-    };
-    Object.assign(api.client, { apply: late });
-  });
-  await store.write([TARGET]);
-  assert.equal(await store.write([TARGET]), true);
-  assert.equal(kube.writes.length, 2);
-  await store.stop();
-});
-
 test("an earlier leader's publication is read, and not written again", async () => {
   const { kube, store } = await rig(({ api }) =>
     api.put(PATH, { data: { "targets.json": renderTargets([TARGET]).text } }),

@@ -3,7 +3,7 @@ import { listSome } from "./printable.ts";
 /** A list of known words up to this length is shown completely. */
 const SHORT_LIST = 6;
 const NEAREST = 3;
-/** Only this many first characters of a word are compared: the time grows with the product of both lengths. */
+/** Only this many first characters of a word are compared. */
 const MAX_WORD = 64;
 
 /**
@@ -12,28 +12,18 @@ const MAX_WORD = 64;
  */
 export function nearest(word: string, known: readonly string[], where: string): string {
   if (known.length <= SHORT_LIST) return known.join(", ") || "none";
-  const ranked = known.map((each) => ({ each, far: distance(word.slice(0, MAX_WORD), each) }));
-  return `${listSome(
-    ranked.sort((a, b) => a.far - b.far),
-    NEAREST,
-    ({ each }) => each,
-  )} (${where})`;
+  const wanted = pairsOf(word.slice(0, MAX_WORD));
+  const ranked = known.toSorted((a, b) => likeness(wanted, pairsOf(b)) - likeness(wanted, pairsOf(a)));
+  return `${listSome(ranked, NEAREST, (each) => each)} (${where})`;
 }
 
-/**
- * The number of letters to add, remove or change (Levenshtein), ignoring case. It is 0 if `other` contains `word`.
- */
-function distance(word: string, other: string): number {
-  const [from, to] = [word.toLowerCase(), other.toLowerCase()];
-  if (from !== "" && to.includes(from)) return 0;
-  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
-  for (const [index, letter] of [...from].entries()) {
-    const next = [index + 1];
-    for (let at = 0; at < to.length; at += 1) {
-      const change = (row[at] ?? 0) + (letter === to[at] ? 0 : 1);
-      next.push(Math.min(change, (row[at + 1] ?? 0) + 1, (next[at] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[to.length] ?? 0;
+/** The pairs of adjacent letters, without case. */
+function pairsOf(word: string): ReadonlySet<string> {
+  const lower = word.toLowerCase();
+  return new Set(Array.from(lower, (_, at) => lower.slice(at, at + 2)));
+}
+
+/** The share of the pairs that both words have (Sørensen and Dice). */
+function likeness(a: ReadonlySet<string>, b: ReadonlySet<string>): number {
+  return a.intersection(b).size / (a.size + b.size);
 }

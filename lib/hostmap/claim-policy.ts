@@ -1,4 +1,4 @@
-import { isGlob, parseGlob, parseHostname, show } from "./hostnames.ts";
+import { globsOf, parseHostname, show } from "./hostnames.ts";
 import { type ClaimRule, createPermissions, type DomainsOf } from "./namespace-claims.ts";
 import { asDnsWildcard, protectNames } from "./protected-names.ts";
 import type { Claim, Reason } from "./types.ts";
@@ -81,8 +81,4 @@ export function beyondQuota(namespace: string, quota: number): Reason {
     `the namespace ${namespace} claims more than ${quota} names; those mapped first, then those of its oldest ` +
     "objects, are mapped";
   return { code: "namespace-quota", text };
-}
-
-function globsOf(texts: readonly string[]) {
-  return texts.map(parseGlob).filter(isGlob);
 }

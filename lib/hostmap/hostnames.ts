@@ -111,6 +111,11 @@ export function isGlob(value: Glob | Reason): value is Glob {
   return "matches" in value;
 }
 
+/** Parses patterns. A pattern that does not parse matches nothing. */
+export function globsOf(texts: readonly string[]): Glob[] {
+  return texts.map(parseGlob).filter(isGlob);
+}
+
 /** Compares by code units: the order is the same on every machine, whatever its locale. */
 export function compareNames(left: string, right: string): number {
   return left < right ? -1 : left > right ? 1 : 0;

@@ -48,7 +48,8 @@ export class HostsParser {
   /** `known` are lines of an earlier text. A name that they have is valid, and an equal line is used again. */
   constructor(known: ReadonlyMap<string, HostLine> = new Map()) {
     this.#known = known;
-    for (const { addresses } of known.values()) this.#lists.set(addresses.join(" "), addresses);
+    const lists = new Set(known.values().map(({ addresses }) => addresses));
+    for (const addresses of lists) this.#lists.set(addresses.join(" "), addresses);
   }
 
   read(raw: string): void {

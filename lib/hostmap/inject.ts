@@ -14,7 +14,7 @@ export interface PodHosts {
 }
 
 /** The additions of an injection: consecutive aliases after the user's, and annotations by full key. */
-export interface ManagedAliases {
+interface ManagedAliases {
   readonly aliases: readonly HostAlias[];
   readonly annotations: Readonly<Record<string, string>>;
 }
@@ -65,7 +65,7 @@ export function planBakedInjection(pod: PodHosts, selected: SelectedHosts, longL
 }
 
 /** Builds the managed aliases for the selected names. A caching builder must return the same result. */
-export function buildManagedAliases(
+function buildManagedAliases(
   selected: SelectedHosts,
   taken: readonly string[],
   pack: Packing = packLines,

@@ -1,4 +1,4 @@
-import { type Glob, isGlob, parseGlob, show } from "./hostnames.ts";
+import { type Glob, globsOf, show } from "./hostnames.ts";
 import type { Reason } from "./types.ts";
 
 /** A configured rule: which namespaces may claim which domains. */
@@ -47,9 +47,4 @@ export function createPermissions(
     const where = domainsOf === undefined ? "policy.claims" : "policy.claims, the namespace's switchback.dev/domains";
     return { code: "claim-not-allowed", text: `the namespace ${namespace} may not claim ${show(name)} (${where})` };
   };
-}
-
-/** Parses patterns. A pattern that does not parse allows nothing. */
-function globsOf(texts: readonly string[]): Glob[] {
-  return texts.map(parseGlob).filter(isGlob);
 }

@@ -283,22 +283,3 @@ test("if objects have different targets, the one whose target DNS leads to wins,
   plan.takeChanges();
   assert.deepEqual(targets(plan), { [name]: "one" }, "DNS does not decide: the oldest does");
 });
-
-test("a pending claim maps nothing and removes nothing, and its target counts as used", () => {
-  const name = "a.example.com";
-  const reason = { code: "dns-pending", text: "waits" };
-  const pending = { ...claimOf(name, "a/x"), target: reason, undecided: true as const, maybe: "edge" };
-  const plan = planOf(["a/x", [pending]]);
-  assert.deepEqual([plan.planned.size, plan.isUndecided(name), [...plan.targets]], [0, true, ["edge"]]);
-  plan.set("a/x", [claimOf(name, "a/x", { target: "edge" })]);
-  assert.deepEqual(
-    [...plan.takeChanges()].map(([, each]) => each?.target),
-    ["edge"],
-  );
-  plan.set("a/x", [pending]);
-  assert.equal(plan.takeChanges().size, 0, "what is mapped stays");
-  assert.deepEqual([targets(plan), [...plan.targets]], [{ [name]: "edge" }, ["edge"]]);
-  plan.set("a/x", [{ ...claimOf(name, "a/x"), target: reason }]);
-  assert.deepEqual([...plan.takeChanges()], [[name, undefined]]);
-  assert.deepEqual([plan.isUndecided(name), [...plan.targets]], [false, []]);
-});

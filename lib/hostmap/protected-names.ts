@@ -1,4 +1,4 @@
-import { parentsOf, show } from "./hostnames.ts";
+import { show } from "./hostnames.ts";
 import type { Reason } from "./types.ts";
 import { ANY_DEPTH, anyDepthOf, isWildcard, plannedNameOf } from "./wildcards.ts";
 
@@ -80,7 +80,7 @@ interface ProtectedGroup {
 }
 
 /** The protected groups. The cluster's own domain is added to the first one. */
-const GROUPS: readonly [ProtectedGroup, ...ProtectedGroup[]] = [
+const GROUPS: readonly ProtectedGroup[] = [
   { suffixes: CLUSTER, code: "cluster-domain", why: "belongs to the cluster's own DNS", areHosts: false },
   { suffixes: LOOPBACK, code: "loopback-name", why: "is a loopback name (RFC 6761)", areHosts: true },
   {
@@ -91,10 +91,6 @@ const GROUPS: readonly [ProtectedGroup, ...ProtectedGroup[]] = [
   },
   { suffixes: ACME, code: "acme-server", why: "belongs to a public ACME server", areHosts: true },
 ];
-
-interface Protection extends Omit<ProtectedGroup, "suffixes"> {
-  readonly suffix: string;
-}
 
 /**
  * Returns the reason why nobody may have a name of the map (also a wildcard of either kind). Undefined: it is
@@ -118,34 +114,29 @@ export type NameProtection = (name: string) => Reason | undefined;
  */
 export function protectNames(clusterDomain: string | undefined, searches: readonly string[] = []): NameProtection {
   const own = clusterDomain === undefined ? [] : [withoutDot(clusterDomain)];
-  const protections = protectionsOf(own);
-  const bySuffix = new Map(protections.toReversed().map((each) => [each.suffix, each]));
-  const belowAnyDepth = firstBelow(protections);
-  const belowOneLabel = firstBelow(protections.filter(({ areHosts }) => areHosts));
-  const suffixes = searches.map((suffix) => ({ suffix: withoutDot(suffix) }));
-  const searched = firstBelow(suffixes, { withItself: true });
-  const atOrBelow = (shown: string, apex: string): Reason | undefined => {
-    const suffix = [apex, ...parentsOf(apex)].find((each) => bySuffix.has(each));
-    const found = suffix === undefined ? undefined : bySuffix.get(suffix);
-    return found && { code: found.code, text: `${shown} ${found.why} and is never mapped` };
-  };
-  const above = (shown: string, found: Protection | undefined): Reason | undefined =>
-    found && { code: found.code, text: `${shown} covers ${show(found.suffix)}, which ${found.why}` };
+  const protections = GROUPS.flatMap(({ suffixes, ...why }, index) =>
+    [...suffixes, ...(index === 0 ? own : [])].map((suffix) => ({ suffix, ...why })),
+  );
+  const searched = searches.map(withoutDot);
   return (name) => {
-    if (!isWildcard(name)) return atOrBelow(show(name), name);
-    const wildcard = plannedNameOf(name);
-    const [shown, apex] = [show(wildcard), wildcard.slice(2)];
-    const refused = atOrBelow(shown, apex);
-    if (refused !== undefined || !name.startsWith(ANY_DEPTH)) return refused ?? above(shown, belowOneLabel.get(apex));
-    const deep = `${shown}, at any depth,`;
-    return above(deep, belowAnyDepth.get(apex)) ?? takingSearch(deep, searched.get(apex));
+    const [planned, isAnyDepth] = [plannedNameOf(name), name.startsWith(ANY_DEPTH)];
+    const apex = isWildcard(name) ? planned.slice(2) : name;
+    const at = protections.find(({ suffix }) => isAtOrBelow(apex, suffix));
+    if (at !== undefined) return { code: at.code, text: `${show(planned)} ${at.why} and is never mapped` };
+    if (!isWildcard(name)) return undefined;
+    const covered = protections.find(({ suffix, areHosts }) => (areHosts || isAnyDepth) && isAtOrBelow(suffix, apex));
+    const shown = isAnyDepth ? `${show(planned)}, at any depth,` : show(planned);
+    if (covered !== undefined)
+      return { code: covered.code, text: `${shown} covers ${show(covered.suffix)}, which ${covered.why}` };
+    const search = isAnyDepth ? searched.find((each) => isAtOrBelow(each, apex)) : undefined;
+    if (search === undefined) return undefined;
+    const text = `${shown} would answer every name that pods look up, by their search domain ${show(search)}`;
+    return { code: "search-domain", text };
   };
 }
 
-function takingSearch(shown: string, search: { readonly suffix: string } | undefined): Reason | undefined {
-  if (search === undefined) return undefined;
-  const text = `${shown} would answer every name that pods look up, by their search domain ${show(search.suffix)}`;
-  return { code: "search-domain", text };
+function isAtOrBelow(name: string, suffix: string): boolean {
+  return name === suffix || name.endsWith(`.${suffix}`);
 }
 
 /**
@@ -154,25 +145,6 @@ function takingSearch(shown: string, search: { readonly suffix: string } | undef
  */
 export function asDnsWildcard(name: string): string {
   return name.startsWith("*.") ? anyDepthOf(name) : name;
-}
-
-function protectionsOf(own: readonly string[]): Protection[] {
-  const [cluster, ...others] = GROUPS;
-  const groups = [{ ...cluster, suffixes: [...cluster.suffixes, ...own] }, ...others];
-  return groups.flatMap(({ suffixes, ...why }) => suffixes.map((suffix) => ({ suffix, ...why })));
-}
-
-/** Returns, by name, the first suffix below that name. With `withItself`, the suffix may also be the name itself. */
-function firstBelow<T extends { readonly suffix: string }>(
-  all: readonly T[],
-  { withItself = false } = {},
-): Map<string, T> {
-  const found = new Map<string, T>();
-  for (const each of all) {
-    const names = [...(withItself ? [each.suffix] : []), ...parentsOf(each.suffix)];
-    for (const name of names) if (!found.has(name)) found.set(name, each);
-  }
-  return found;
 }
 
 function withoutDot(domain: string): string {

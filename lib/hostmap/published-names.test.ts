@@ -25,17 +25,6 @@ function release(published: PublishedNames, from: number, to: number, now: numbe
   for (const name of names(to).slice(from)) published.release(name, now);
 }
 
-test("a vanished name is removed after vanishMs, not before, and only once", () => {
-  const published = publishedOf(3);
-  published.release("n0.example.com", 100);
-  published.release("n0.example.com", 150);
-  assert.equal(published.nextDeadline(), 160, "the first time counts");
-  assert.equal(published.settle(159).size, 0);
-  assert.deepEqual([...published.settle(160)], ["n0.example.com"]);
-  assert.equal(published.lineOf("n0.example.com")?.addresses, undefined);
-  assert.equal(published.nextDeadline(), undefined);
-});
-
 test("names keep the order of their first publication, also under a new leader; removed names lose it", () => {
   const published = publishedOf(2);
   const order = (of: PublishedNames) => Array.from(of.lines.keys(), (name) => name.split(".", 1)[0]);
@@ -87,39 +76,6 @@ test("a removal of more than half of ten names is held, but not of half of them,
     published.settle(160);
     assert.equal(published.size, held ? count : count - lost);
   }
-});
-
-test("removals that add up within one vanishMs are held, but not removals spread over a longer time", () => {
-  const fast = publishedOf(12);
-  release(fast, 0, 4, 100);
-  fast.settle(100);
-  release(fast, 4, 7, 159);
-  fast.settle(159);
-  assert.deepEqual(fast.hold, { since: 159, until: 459, names: 7, of: 12 });
-  const slow = publishedOf(12);
-  release(slow, 0, 4, 100);
-  slow.settle(160);
-  release(slow, 4, 7, 161);
-  slow.settle(161);
-  assert.equal(slow.hold, undefined);
-});
-
-test("a hold is never shorter than vanishMs, so its names are due when it ends", () => {
-  const published = publishedOf(10, { ...RULES, holdMs: 0 });
-  release(published, 0, 8, 100);
-  published.settle(100);
-  assert.equal(published.nextDeadline(), 160);
-  assert.equal(published.settle(159).size, 0);
-  assert.equal(published.settle(160).size, 8);
-});
-
-test("names of an earlier leader are loaded unchanged, and removed as slowly as any other name", () => {
-  const published = new PublishedNames(RULES);
-  published.load([loaded("old.example.com")]);
-  assert.equal(published.settle(0).size, 0);
-  published.release("old.example.com", 0);
-  assert.equal(published.settle(59).size, 0);
-  assert.equal(published.settle(60).size, 1);
 });
 
 /** A naive model of the rules. It treats each name separately and checks everything at every step. */

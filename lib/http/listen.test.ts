@@ -203,20 +203,6 @@ for (const code of ["EAFNOSUPPORT", "EADDRNOTAVAIL"]) {
   });
 }
 
-test("other addresses and other errors have no fallback", async () => {
-  for (const [address, code] of [
-    ["::1", "EADDRNOTAVAIL"],
-    ["::", "EACCES"],
-  ] as const) {
-    const { server, tried } = lacking(address, code);
-    await assert.rejects(listen(server, 0, address), {
-      code: "listen-failed",
-      message: `cannot listen on ${address} port 0`,
-    });
-    assert.deepEqual(tried, [address]);
-  }
-});
-
 test("liveness fails when a watch is inactive for more than three minutes, not before", () => {
   assert.deepEqual(livenessOf(180_000), { ok: true, text: "ok" });
   assert.equal(livenessOf(180_001).ok, false);

@@ -14,11 +14,6 @@ export interface ObjectChange<P> {
   readonly dropped?: true;
 }
 
-interface Entry<P> {
-  readonly version: string;
-  readonly value: P;
-}
-
 /** The projections of all objects of a watch. The objects are not kept: they are many times larger. */
 export class ObjectCache<P> {
   readonly #project: (object: ApiObject) => P | undefined;
@@ -48,50 +43,40 @@ export class ObjectCache<P> {
   /** Stores an added or modified object. Returns undefined if it is unchanged. */
   put(object: ApiObject): ObjectChange<P> | undefined {
     const key = cacheKey(object);
-    const entry = this.#entryOf(key, object);
-    return entry === undefined ? this.#drop(key) : this.#set(key, entry);
+    const version = versionOf(object);
+    if (this.#versions.get(key) === version && !this.#isPartial(key)) return undefined;
+    let value: P | undefined;
+    try {
+      value = this.#project(object);
+    } catch (error) {
+      this.#onError(key, error);
+      return undefined;
+    }
+    return value === undefined ? this.#drop(key) : this.#set(key, version, value);
   }
 
   remove(key: string): ObjectChange<P> | undefined {
-    const before = this.#entryAt(key);
-    if (before === undefined) return undefined;
+    if (!this.#versions.delete(key)) return undefined;
+    const before = this.#values.get(key) as P;
     this.#values.delete(key);
-    this.#versions.delete(key);
-    return { key, before: before.value };
+    return { key, before };
   }
 
   /** Replaces a kept value by the result of `change`. Undefined: the object is no longer kept. */
   revise(key: string, change: (value: P) => P | undefined): ObjectChange<P> | undefined {
-    const before = this.#entryAt(key);
-    if (before === undefined) return undefined;
-    const value = change(before.value);
-    return value === undefined ? this.#drop(key) : this.#set(key, { version: before.version, value });
-  }
-
-  #entryOf(key: string, object: ApiObject): Entry<P> | undefined {
-    const version = versionOf(object);
-    const before = this.#entryAt(key);
-    if (before?.version === version && !this.#isPartial(key)) return before;
-    try {
-      const value = this.#project(object);
-      return value === undefined ? undefined : { version, value };
-    } catch (error) {
-      this.#onError(key, error);
-      return before;
-    }
-  }
-
-  #entryAt(key: string): Entry<P> | undefined {
     const version = this.#versions.get(key);
-    return version === undefined ? undefined : { version, value: this.#values.get(key) as P };
+    if (version === undefined) return undefined;
+    const value = change(this.#values.get(key) as P);
+    return value === undefined ? this.#drop(key) : this.#set(key, version, value);
   }
 
-  #set(key: string, entry: Entry<P>): ObjectChange<P> | undefined {
-    const before = this.#entryAt(key);
-    if (before?.version === entry.version && before.value === entry.value) return undefined;
-    this.#values.set(key, entry.value);
-    this.#versions.set(key, entry.version);
-    return { key, ...(before ? { before: before.value } : {}), after: entry.value };
+  #set(key: string, version: string, value: P): ObjectChange<P> | undefined {
+    const isKept = this.#versions.has(key);
+    const before = this.#values.get(key) as P;
+    if (this.#versions.get(key) === version && before === value) return undefined;
+    this.#values.set(key, value);
+    this.#versions.set(key, version);
+    return { key, ...(isKept ? { before } : {}), after: value };
   }
 
   #drop(key: string): ObjectChange<P> | undefined {

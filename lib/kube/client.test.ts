@@ -106,12 +106,6 @@ for (const [what, call, expected] of [
   });
 }
 
-test("400 is the lowest status that is an error", async () => {
-  const { client } = start([{ statusCode: 399, text: "{}" }, { statusCode: 400 }]);
-  await client.get(PATH);
-  await assert.rejects(client.get(PATH), { code: "kube-status", status: 400, message: `GET ${PATH}: 400` });
-});
-
 for (const [headers, type] of [
   [{}, "no type"],
   [{ "content-type": "text/html" }, "text/html"],
@@ -229,24 +223,6 @@ const page = (names: readonly string[] | null, resourceVersion: string, next?: s
   const items = names?.map((name) => ({ metadata: { name } })) ?? null;
   return { statusCode: 200, text: JSON.stringify({ kind: "List", metadata, items }) };
 };
-const namesOf = ({ items }: { items: { metadata: { name: string } }[] }) => items.map(({ metadata }) => metadata.name);
-
-test("a list reads all pages", async () => {
-  const { client, sent } = start([page(["a", "b"], "9", "more"), page(["c"], "9")]);
-  const list = await client.list<{ metadata: { name: string } }>(PATH, { labelSelector: "x" });
-  assert.deepEqual([namesOf(list), list.resourceVersion], [["a", "b", "c"], "9"]);
-  const query = "labelSelector=x&limit=500";
-  assert.deepEqual(
-    sent.map(({ path }) => path.split("?")[1]),
-    [query, `${query}&continue=more`],
-  );
-});
-
-test("a list whose token expires between pages is an error", async () => {
-  const { client, sent } = start([page(["a"], "5", "more"), { statusCode: 410 }]);
-  await assert.rejects(client.list(PATH), { code: "kube-expired" });
-  assert.equal(sent.length, 2);
-});
 
 test("a list whose items are null is empty, and an object that is not a list is an error", async () => {
   const { client } = start([page(null, "1"), { statusCode: 200, text: '{"metadata":{"resourceVersion":"1"}}' }]);

@@ -102,7 +102,7 @@ export function createClient(transport: Transport, defaults: ClientDefaults = {}
   const send = sender(transport, defaults);
   const get = async <T>(path: string, query?: Query, { accept, ...options }: ReadOptions = {}) => {
     const call = { method: "GET", ...(accept === undefined ? {} : { headers: { accept } }) };
-    return parse<T>(await send(call, withQuery(path, query), options), describe("GET", path));
+    return parseObject<T>(await send(call, withQuery(path, query), options), describe("GET", path));
   };
   return {
     get,
@@ -163,7 +163,7 @@ function writes(send: Send): Pick<KubeClient, "apply" | "mergePatch" | "jsonPatc
     const { dryRun, fieldManager, force } = options;
     const query = { fieldManager, force: force || undefined, dryRun: dryRun ? "All" : undefined };
     const call = { method, body: JSON.stringify(body), headers: { "content-type": type } };
-    return parse<T>(await send(call, withQuery(path, query), options), describe(method, path));
+    return parseObject<T>(await send(call, withQuery(path, query), options), describe(method, path));
   }
   return {
     // JSON is valid YAML; this content type selects the apply operation.
@@ -190,8 +190,8 @@ function isIdempotent(call: Pick<Exchange, "method" | "headers">): boolean {
   return call.method !== "POST" && call.headers?.["content-type"] !== JSON_PATCH;
 }
 
-/** Every response of the API server is an object. */
-function parse<T>(response: RawResponse, what: string): T {
+/** Parses a response of the API server, which is always an object. Throws `data-corrupt`. */
+export function parseObject<T>(response: Pick<RawResponse, "text" | "contentType">, what: string): T {
   let value: unknown;
   try {
     value = JSON.parse(response.text);

@@ -15,14 +15,12 @@ import type { InCluster } from "./credentials.ts";
 
 let folder: string;
 let ca: TestCa;
-let otherCa: TestCa;
 let api: FakeApi;
 let client: ConnectedClient | undefined;
 
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), "switchback-connect-"));
   ca = createTestCa("one");
-  otherCa = createTestCa("other");
 });
 after(() => rm(folder, { recursive: true }));
 afterEach(async () => {
@@ -125,23 +123,6 @@ describe("in a pod", () => {
       await get("/version");
     }
     assert.deepEqual(tokens(), ["Bearer first", "Bearer first"]);
-  });
-
-  it("trusts a new CA of the file on new connections", async () => {
-    let time = 0;
-    await serve(json({}));
-    const { get } = await inPod(() => time);
-    await get("/version");
-    const port = Number(api.url.port);
-    await api.close();
-    await serve(json({}), otherCa, port);
-    await assert.rejects(get("/version"), (error) => {
-      assert.match(describeError(error), /certificate/);
-      return hasCode(error, "kube-unreachable");
-    });
-    await writeFile(pod.caFile!, otherCa.cert);
-    time = 60_000;
-    await get("/version");
   });
 
   it("names the missing file", async () => {

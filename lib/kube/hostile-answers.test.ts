@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 import { describeError, hasCode } from "#lib/errors/errors.ts";
-import { silentLogger } from "#lib/telemetry/log.ts";
 import { type FakeApi, fakeApi, hang, json, noConnections, type Responder, until } from "#test/fakes/kube-api.ts";
-import { runElection } from "./lease.ts";
 
 const PATH = "/api/v1/namespaces/shop/configmaps/web";
 /** Timeout for tests that would otherwise hang. */
@@ -117,20 +115,3 @@ test(
     await Promise.all(before);
   },
 );
-
-test("an election continues after status 101 for a renewal, and it can be stopped", LIMITED, async () => {
-  let renewals = 0;
-  const lease = (spec: object) => json({ metadata: { name: "a", uid: "1", resourceVersion: "1" }, spec });
-  api = await fakeApi((call) => {
-    if (call.method === "GET") return lease({})(call);
-    renewals += 1;
-    return renewals === 2 ? switchProtocols(call) : lease(JSON.parse(call.body).spec)(call);
-  });
-  const { client } = api;
-  const times = { leaseSeconds: 3, renewDeadlineSeconds: 2, retrySeconds: 0.1 };
-  const names = { namespace: "shop", name: "a", identity: "me" };
-  const election = runElection({ client, ...names, ...times, log: silentLogger, onStartedLeading: () => {} });
-  await until(() => renewals >= 4, "renewals after the 101");
-  assert.equal(election.leading, true);
-  await election.stop();
-});

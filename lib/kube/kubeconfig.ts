@@ -45,7 +45,7 @@ export async function loadKubeconfig(paths: string, context?: string): Promise<L
     throw invalid(`no user ${JSON.stringify(current.user)}, ${from}; available: ${available}`);
   }
   // Without a user, the library would not use the CA.
-  if (config.getCurrentUser() === null) addAnonymous(config, current);
+  if (config.getCurrentUser() === null) config.addUser({ name: current.user });
   const from = {
     context: current.name,
     what: `context ${JSON.stringify(current.name)} of kubeconfig ${paths}`,
@@ -106,25 +106,12 @@ async function read(paths: string): Promise<KubeConfig> {
   return merged;
 }
 
-function addAnonymous(config: KubeConfig, context: { readonly user: string }): void {
-  config.loadFromOptions({
-    clusters: config.clusters,
-    users: [...config.users, { name: context.user }],
-    contexts: config.contexts,
-    currentContext: config.getCurrentContext(),
-  });
-}
-
 /** Adds the entries that `into` lacks. */
 function merge(into: KubeConfig, from: KubeConfig): void {
-  const missing = <T extends { name: string }>(have: T[], more: T[]) =>
-    more.filter((each) => !have.some((known) => known.name === each.name));
-  into.loadFromOptions({
-    clusters: [...into.clusters, ...missing(into.clusters, from.clusters)],
-    users: [...into.users, ...missing(into.users, from.users)],
-    contexts: [...into.contexts, ...missing(into.contexts, from.contexts)],
-    currentContext: into.getCurrentContext() || from.getCurrentContext(),
-  });
+  for (const each of from.clusters) if (into.getCluster(each.name) === null) into.addCluster(each);
+  for (const each of from.users) if (into.getUser(each.name) === null) into.addUser(each);
+  for (const each of from.contexts) if (into.getContextObject(each.name) === null) into.addContext(each);
+  if (!into.getCurrentContext()) into.setCurrentContext(from.getCurrentContext());
 }
 
 /** Builds access from the context's user and cluster, as the library reads them. */

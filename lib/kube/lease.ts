@@ -1,5 +1,5 @@
 import type { Reason } from "#hostmap/types.ts";
-import { describeError, hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
+import { describeError, ifFound, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { KubeClient } from "./client.ts";
 import { resourcePath } from "./paths.ts";
@@ -69,11 +69,6 @@ export interface Election {
   stop(): Promise<void>;
 }
 
-/** Contends for the Lease until `stop`. The configuration has checked that the times leave a margin. */
-export function runElection(options: ElectionOptions): Election {
-  return new Contender(options);
-}
-
 /** A term of leadership, from acquiring the Lease to losing it. */
 interface Term {
   /** The Lease as this process last wrote it. */
@@ -85,6 +80,11 @@ interface Term {
   ended: Reason | undefined;
 }
 
+/** Contends for the Lease until `stop`. The configuration has checked that the times leave a margin. */
+export function runElection(options: ElectionOptions): Election {
+  return new Contender(options);
+}
+
 class Contender implements Election {
   readonly #options: ElectionOptions;
   readonly #path: string;
@@ -94,9 +94,10 @@ class Contender implements Election {
   readonly #now: () => number;
   readonly #random: () => number;
   readonly #stop = new AbortController();
+  readonly #stopped = this.#stop.signal;
   /** The Lease as last observed, and when its holder's fields last changed. */
   readonly #seen = { mark: "", at: 0, holder: undefined as string | undefined };
-  readonly #loop: Promise<void>;
+  readonly #contending: Promise<void>;
   #term: Term | undefined;
 
   constructor(options: ElectionOptions) {
@@ -107,7 +108,7 @@ class Contender implements Election {
     this.#retryMs = retrySeconds * 1000;
     this.#now = options.now ?? steadyNow;
     this.#random = options.random ?? Math.random;
-    this.#loop = this.#run();
+    this.#contending = this.#contend();
   }
 
   get leading(): boolean {
@@ -120,105 +121,111 @@ class Contender implements Election {
 
   async stop(): Promise<void> {
     this.#stop.abort();
-    await this.#loop;
+    await this.#contending;
   }
 
-  async #run(): Promise<void> {
-    const { log } = this.#options;
-    let failing = false;
-    while (!this.#stop.signal.aborted) {
+  async #contend(): Promise<void> {
+    let isFailing = false;
+    while (!this.#stopped.aborted) {
       try {
         const term = await this.#acquire();
-        failing = false;
+        isFailing = false;
         if (term !== undefined) await this.#lead(term);
       } catch (error) {
-        if (!failing) log.warn({ error: describeError(error) }, "leader election: no response, will be retried");
-        failing = true;
+        if (!isFailing)
+          this.#options.log.warn({ error: describeError(error) }, "leader election: no response, will be retried");
+        isFailing = true;
       }
-      await pause(this.#retryMs * (1 + 0.2 * this.#random()), this.#stop.signal);
+      await pause(this.#retryMs * (1 + 0.2 * this.#random()), this.#stopped);
     }
   }
 
   /** Tries once to acquire the Lease. Returns a term on success. */
   async #acquire(): Promise<Term | undefined> {
-    const timeoutMs = this.#callMs;
-    const lease = await this.#read({ timeoutMs, signal: this.#stop.signal });
-    this.#observe(lease);
+    const lease = await this.#read({ timeoutMs: this.#callMs, signal: this.#stopped });
     if (!this.#mayAcquire(lease)) return undefined;
+    const { identity } = this.#options;
+    const { holderIdentity, acquireTime, leaseTransitions = 0 } = lease.spec ?? {};
     const renewedAt = this.#now();
+    const time = microTime(Date.now());
+    const isOwn = holderIdentity === identity;
+    const spec = {
+      holderIdentity: identity,
+      // The API requires whole seconds. Rounding up is safe.
+      leaseDurationSeconds: Math.ceil(this.#leaseMs / 1000),
+      acquireTime: (isOwn ? acquireTime : undefined) ?? time,
+      renewTime: time,
+      leaseTransitions: leaseTransitions + (isOwn ? 0 : 1),
+    };
     // `stop` does not abort this call: if it acquires the Lease, the Lease must be released.
-    const taken = await this.#swap(lease, this.#acquiredSpec(lease), { timeoutMs });
+    const taken = await this.#swap(lease, spec, { timeoutMs: this.#callMs });
     if (taken === undefined) return undefined;
     this.#seen.holder = this.#options.identity;
     return { lease: taken, renewedAt, control: new AbortController(), ended: undefined };
   }
 
-  #observe({ metadata, spec = {} }: Lease): void {
-    const { holderIdentity, renewTime, leaseTransitions } = spec;
-    const mark = JSON.stringify([metadata.uid, holderIdentity, renewTime, leaseTransitions]);
-    if (holderIdentity !== this.#seen.holder && holderIdentity) {
-      this.#options.log.info({ leader: holderIdentity }, "leader election: new leader observed");
-    }
-    this.#seen.holder = holderIdentity;
-    if (mark === this.#seen.mark) return;
-    this.#seen.mark = mark;
-    this.#seen.at = this.#now();
-  }
-
-  /** Whether the Lease is free, held by this process, or expired. */
-  #mayAcquire({ spec }: Lease): boolean {
-    if (!spec?.holderIdentity || spec.holderIdentity === this.#options.identity) return true;
-    const seconds = spec.leaseDurationSeconds ?? 0;
-    return this.#now() - this.#seen.at >= (seconds > 0 ? seconds * 1000 : this.#leaseMs);
-  }
-
-  #acquiredSpec({ spec }: Lease): Lease["spec"] {
-    const time = microTime(Date.now());
-    const same = spec?.holderIdentity === this.#options.identity;
-    return {
-      holderIdentity: this.#options.identity,
-      // The API requires whole seconds. Rounding up is safe.
-      leaseDurationSeconds: Math.ceil(this.#leaseMs / 1000),
-      acquireTime: (same ? spec?.acquireTime : undefined) ?? time,
-      renewTime: time,
-      leaseTransitions: (spec?.leaseTransitions ?? 0) + (same ? 0 : 1),
-    };
-  }
-
   /** Does the work and renews the Lease until the term ends. Then waits for the work, and may release the Lease. */
   async #lead(term: Term): Promise<void> {
-    const { identity, log } = this.#options;
-    const { control } = term;
     // The Lease may have expired before the response arrived.
     if (this.#leftMs(term) <= 0) return;
-    const stopped = this.#stop.signal;
+    if (this.#stopped.aborted) return await this.#release();
     const stop = () => this.#end(term, { code: "stopped", text: "this process is stopping" });
-    if (stopped.aborted) return await this.#release();
+    this.#stopped.addEventListener("abort", stop, { once: true });
     this.#term = term;
-    stopped.addEventListener("abort", stop, { once: true });
-    log.info({ identity }, "leader election: leading");
-    const work = this.#work(term);
-    while (term.ended === undefined) {
-      await pause(Math.min(this.#retryMs, this.#leftMs(term)), control.signal);
-      if (term.ended === undefined && this.#leftMs(term) > 0) await this.#renew(term);
-      if (this.#leftMs(term) > 0) continue;
-      const text = `the Lease could not be renewed for ${this.#deadlineMs / 1000} s`;
-      this.#end(term, { code: "renew-deadline", text });
-    }
-    stopped.removeEventListener("abort", stop);
+    this.#options.log.info({ identity: this.#options.identity }, "leader election: leading");
     const done = new AbortController();
-    void work.then(() => done.abort());
+    const working = this.#work(term).then(() => done.abort());
+    while (term.ended === undefined) {
+      await pause(Math.min(this.#retryMs, this.#leftMs(term)), term.control.signal);
+      if (term.ended === undefined && this.#leftMs(term) > 0) await this.#renew(term);
+      const text = `the Lease could not be renewed for ${this.#deadlineMs / 1000} s`;
+      if (this.#leftMs(term) <= 0) this.#end(term, { code: "renew-deadline", text });
+    }
+    this.#stopped.removeEventListener("abort", stop);
     await pause(Math.max(0, this.#leftMs(term)), done.signal);
     // Release only while this process certainly holds the Lease, and only after the work has ended.
     const isOurs = term.ended?.code === "stopped" || term.ended?.code === "work-failed";
     if (isOurs && done.signal.aborted && this.#leftMs(term) > 0) await this.#release();
-    if (!done.signal.aborted && !stopped.aborted) {
-      log.warn({}, "leader election: the work of the last term has not ended; the next election waits for it");
-      await unlessAborted(work, stopped).catch(() => {});
-    }
+    await unlessAborted(working, this.#stopped).catch(() => {});
     this.#term = undefined;
-    // If the work fails immediately, do not acquire the Lease again immediately.
-    if (term.ended?.code === "work-failed") await pause(this.#leaseMs, stopped);
+  }
+
+  /** Whether the Lease is free, held by this process, or has not changed for its duration. */
+  #mayAcquire({ metadata, spec = {} }: Lease): boolean {
+    const { holderIdentity, renewTime, leaseTransitions, leaseDurationSeconds } = spec;
+    if (holderIdentity !== this.#seen.holder && holderIdentity) {
+      this.#options.log.info({ leader: holderIdentity }, "leader election: new leader observed");
+    }
+    this.#seen.holder = holderIdentity;
+    const mark = JSON.stringify([metadata.uid, holderIdentity, renewTime, leaseTransitions]);
+    if (mark !== this.#seen.mark) Object.assign(this.#seen, { mark, at: this.#now() });
+    if (!holderIdentity || holderIdentity === this.#options.identity) return true;
+    return this.#now() - this.#seen.at >= (leaseDurationSeconds ? leaseDurationSeconds * 1000 : this.#leaseMs);
+  }
+
+  /** Renews the Lease once. A failure does not end the term. If failures continue, the deadline ends it. */
+  async #renew(term: Term): Promise<void> {
+    const call = { timeoutMs: Math.min(this.#callMs, this.#leftMs(term)), signal: term.control.signal };
+    try {
+      const sentAt = this.#now();
+      const next = await this.#swap(term.lease, { ...term.lease.spec, renewTime: microTime(Date.now()) }, call);
+      if (next !== undefined) {
+        term.lease = next;
+        // A response after the deadline does not restore the term.
+        if (this.#leftMs(term) > 0) term.renewedAt = sentAt;
+        return;
+      }
+      const found = await this.#read(call);
+      // This applies even without a holder: another process may have led and released the Lease since.
+      if (found.spec?.holderIdentity === this.#options.identity) term.lease = found;
+      else {
+        this.#seen.holder = found.spec?.holderIdentity;
+        this.#end(term, { code: "lease-lost", text: "another process has taken the Lease" });
+      }
+    } catch (error) {
+      if (term.ended === undefined)
+        this.#options.log.warn({ error: describeError(error) }, "leader election: renewal failed");
+    }
   }
 
   async #work(term: Term): Promise<void> {
@@ -226,7 +233,7 @@ class Contender implements Election {
     try {
       await this.#options.onStartedLeading(signal);
     } catch (error) {
-      // After the end of the term, an error only shows how the work stopped.
+      // After the end of the term, an error only shows how the work this.#stopped.
       if (signal.aborted) return;
       const reason = describeError(error);
       this.#options.log.error({ error: reason }, "leader election: the leader's work failed");
@@ -241,41 +248,18 @@ class Contender implements Election {
     this.#options.log.info({ code: reason.code, reason: reason.text }, "leader election: no longer leading");
   }
 
-  /** Renews the Lease once. A failure does not end the term. If failures continue, the deadline ends it. */
-  async #renew(term: Term): Promise<void> {
-    const { identity, log } = this.#options;
-    const limits = { timeoutMs: Math.min(this.#callMs, this.#leftMs(term)), signal: term.control.signal };
-    try {
-      const sentAt = this.#now();
-      const spec = { ...term.lease.spec, holderIdentity: identity, renewTime: microTime(Date.now()) };
-      const next = await this.#swap(term.lease, spec, limits);
-      if (next !== undefined) {
-        term.lease = next;
-        // A response after the deadline does not restore the term.
-        if (this.#leftMs(term) > 0) term.renewedAt = sentAt;
-        return;
-      }
-      const current = await this.#read(limits);
-      // This applies even without a holder: another process may have led and released the Lease since.
-      if (current.spec?.holderIdentity === identity) term.lease = current;
-      else {
-        this.#seen.holder = current.spec?.holderIdentity;
-        this.#end(term, { code: "lease-lost", text: "another process has taken the Lease" });
-      }
-    } catch (error) {
-      if (term.ended === undefined) log.warn({ error: describeError(error) }, "leader election: renewal failed");
-    }
-  }
-
   /** Releases the Lease, so that another replica does not have to wait for its expiry. */
   async #release(): Promise<void> {
-    const limits = { timeoutMs: this.#callMs };
     try {
       // A renewal that was in flight at the end of the term may have changed the version.
-      const lease = await this.#read(limits);
+      const lease = await this.#read({ timeoutMs: this.#callMs });
       if (lease.spec?.holderIdentity !== this.#options.identity) return;
       const time = microTime(Date.now());
-      await this.#swap(lease, { ...lease.spec, holderIdentity: "", leaseDurationSeconds: 1, renewTime: time }, limits);
+      await this.#swap(
+        lease,
+        { ...lease.spec, holderIdentity: "", leaseDurationSeconds: 1, renewTime: time },
+        { timeoutMs: this.#callMs },
+      );
       this.#seen.holder = "";
     } catch (error) {
       this.#options.log.warn({ error: describeError(error) }, "leader election: the Lease could not be released");
@@ -283,40 +267,31 @@ class Contender implements Election {
   }
 
   /** Reads the Lease. Creates it without a holder if it does not exist. */
-  async #read(options: CallOptions): Promise<Lease> {
-    const { client } = this.#options;
-    try {
-      return await client.get<Lease>(this.#path, {}, options);
-    } catch (error) {
-      if (statusOf(error) !== 404) throw error;
-      // Server-side apply instead of POST, so that RBAC can restrict creation to this name. It has no fields of the
-      // spec, so it does not change a Lease that another replica has acquired meanwhile.
-      return await client.apply<Lease>(
-        this.#path,
-        { ...this.#head, metadata: { name: this.#options.name, namespace: this.#options.namespace }, spec: {} },
-        { ...options, fieldManager: "switchback-election" },
-      );
-    }
+  async #read(call: CallOptions): Promise<Lease> {
+    const found = await ifFound(this.#options.client.get<Lease>(this.#path, {}, call));
+    // Server-side apply instead of POST, so that RBAC can restrict creation to this name. It has no fields of the
+    // spec, so it does not change a Lease that another replica has acquired meanwhile.
+    const empty = { ...HEAD, metadata: { name: this.#options.name, namespace: this.#options.namespace }, spec: {} };
+    return (
+      found ??
+      (await this.#options.client.apply<Lease>(this.#path, empty, { ...call, fieldManager: "switchback-election" }))
+    );
   }
 
   /** Updates the Lease if it is as it was read. Returns undefined if it has changed or was deleted. */
-  async #swap({ metadata }: Lease, spec: Lease["spec"], options: CallOptions): Promise<Lease | undefined> {
+  async #swap({ metadata }: Lease, spec: Lease["spec"], call: CallOptions): Promise<Lease | undefined> {
     if (!metadata.resourceVersion)
       throw new SwitchbackError("data-corrupt", `GET ${this.#path}: a Lease without resourceVersion`);
     try {
       // The metadata includes the uid: a recreated Lease is a different object.
-      return await this.#options.client.replace<Lease>(this.#path, { ...this.#head, metadata, spec }, options);
+      return await this.#options.client.replace<Lease>(this.#path, { ...HEAD, metadata, spec }, call);
     } catch (error) {
-      if (hasCode(error, "kube-status") && (error.status === 409 || error.status === 404)) return undefined;
+      if (statusOf(error) === 409 || statusOf(error) === 404) return undefined;
       throw error;
     }
   }
 
-  get #head() {
-    return { apiVersion: "coordination.k8s.io/v1", kind: "Lease" };
-  }
-
-  /** Timeout of one call: half the renew deadline. So there is time for another call after one that hangs. */
+  /** Half the renew deadline, so that there is time for another call after one that hangs. */
   get #callMs(): number {
     return this.#deadlineMs / 2;
   }
@@ -326,6 +301,8 @@ class Contender implements Election {
     return renewedAt + this.#deadlineMs - this.#now();
   }
 }
+
+const HEAD = { apiVersion: "coordination.k8s.io/v1", kind: "Lease" };
 
 /**
  * Formats a MicroTime. The API server requires six fractional digits and rejects three. `epochMs` is wall-clock time.

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { stopTime, turns } from "#test/fakes/stopped-time.ts";
+import { stopTime } from "#test/fakes/stopped-time.ts";
 import { createBackoff } from "./backoff.ts";
 import { Reconciler } from "./reconciler.ts";
 import { KubeStatusError } from "./status.ts";
@@ -8,28 +8,6 @@ import { KubeStatusError } from "./status.ts";
 // reconciler.property.test.ts has the rules for when runs begin.
 
 const retry = { backoff: createBackoff(1_000, 4_000), onError: () => {} };
-
-test("a run that ends when it returns runs in the timer's callback", (t) => {
-  t.mock.timers.enable({ apis: ["setTimeout"] });
-  let runs = 0;
-  const reconciler = new Reconciler({
-    reconcile: () => {
-      runs += 1;
-      if (runs === 1) reconciler.enqueue(5);
-      return runs === 2 ? { requeueAfter: 7 } : undefined;
-    },
-  });
-  reconciler.enqueue(5);
-  assert.equal(runs, 0);
-  t.mock.timers.tick(5);
-  assert.equal(runs, 1);
-  t.mock.timers.tick(5);
-  assert.equal(runs, 2);
-  t.mock.timers.tick(7);
-  assert.equal(runs, 3);
-  t.mock.timers.tick(100_000);
-  assert.equal(runs, 3);
-});
 
 test("a retry is not sooner than the API server's Retry-After", async (t) => {
   const pass = stopTime(t, 1_000);
@@ -62,27 +40,4 @@ test("without retry an error is not swallowed, and later enqueues still run", (t
   reconciler.enqueue(1);
   assert.throws(() => t.mock.timers.tick(1), /a defect/);
   assert.equal(runs, 2);
-});
-
-test("a stop within a run waits for that run", async () => {
-  const gate = Promise.withResolvers<undefined>();
-  const begun = Promise.withResolvers<void>();
-  const stopped = Promise.withResolvers<void>();
-  let ended = false;
-  const reconciler = new Reconciler({
-    reconcile: () => {
-      void reconciler.stop().then(() => {
-        ended = true;
-        stopped.resolve();
-      });
-      begun.resolve();
-      return gate.promise;
-    },
-  });
-  reconciler.enqueue();
-  await begun.promise;
-  await turns(5);
-  assert.equal(ended, false);
-  gate.resolve(undefined);
-  await stopped.promise;
 });

@@ -74,17 +74,6 @@ async function turns(): Promise<void> {
   for (let count = 0; count < 5; count += 1) await new Promise(setImmediate);
 }
 
-function answer(request: Request, statusCode: number) {
-  const response = Object.assign(new EventEmitter(), { statusCode, resumed: 0 });
-  Object.assign(response, {
-    resume: () => {
-      response.resumed += 1;
-    },
-  });
-  request.emit("response", response);
-  return response;
-}
-
 const reset = (code = "ECONNRESET") => Object.assign(new Error(`read ${code}`), { code });
 
 test("a request has the server's address, path prefix and all headers; access wins, then the call", async (t) => {
@@ -201,23 +190,6 @@ test("errors of other kinds, of new connections and of calls that are not idempo
     assert.equal(requests.length, 1);
     t.mock.restoreAll();
   }
-});
-
-test("after 401 the call is sent once more if there is new access; otherwise the 401 is the response", async (t) => {
-  const { rig, requests, send } = start(t);
-  const none = await send();
-  const refused = answer(none.request, 401);
-  assert.equal(await none.response, refused);
-  assert.deepEqual([rig.renewals, refused.resumed], [[rig.access], 0]);
-  rig.renewed = accessOf({ headers: { authorization: "Bearer b" } });
-  const { request, response } = await send({ body: "x" });
-  const first = answer(request, 401);
-  await turns();
-  const second = requests.at(-1) ?? assert.fail();
-  assert.deepEqual([first.resumed, second.body], [1, Buffer.from("x")]);
-  assert.equal((second.options.headers as Record<string, string>).authorization, "Bearer b");
-  const again = answer(second, 401);
-  assert.equal(await response, again, "not a third time");
 });
 
 test("a call that is aborted while it waits for access sends nothing", async (t) => {

@@ -75,44 +75,12 @@ describe("pauses", () => {
     assert.deepEqual(await delays(19_000), [250, 500, 1_000, 2_000, 4_000, 5_000, 5_000]);
   });
 
-  for (const code of [403, 404]) {
-    test(`are 250 ms after ${code}, then twice the last, up to 30 s; then the resource is followed`, async (t) => {
-      const { rig, delays, pass, state } = startWatch(t);
-      rig.refusesLists = status(code);
-      assert.deepEqual(await delays(93_000, 250), [250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
-      assert.deepEqual([state().synced, state().problem?.code], [false, code === 403 ? "forbidden" : "not-found"]);
-      rig.refusesLists = undefined;
-      await pass(31_000, 1_000);
-      assert.deepEqual([state().following, state().problem], [true, undefined]);
-    });
-  }
-
   test("are as long as Retry-After, also if it is in the stream", async (t) => {
     const { rig, delays, stream } = await followedWatch(t);
     rig.refusesLists = status(429, 7_000);
     stream().raw(JSON.stringify({ type: "ERROR", object: { code: 429, details: { retryAfterSeconds: 1 } } }));
     assert.deepEqual((await delays(20_000, 250)).slice(0, 3), [2_000, 7_000, 7_000]);
   });
-
-  for (const [openMs, next] of [
-    [59_999, 500],
-    [60_000, 250],
-  ] as const) {
-    test(`are ${next} ms after a failure and a watch that was open for ${openMs} ms`, async (t) => {
-      const { rig, pass, stream, lists } = startWatch(t);
-      rig.refusesWatches = away;
-      await settled();
-      rig.refusesWatches = undefined;
-      await pass(250);
-      await pass(openMs, openMs);
-      stream().fail(away);
-      await settled();
-      await pass(next - 1, next - 1);
-      assert.equal(lists.length, 2);
-      await pass(1);
-      assert.equal(lists.length, 3);
-    });
-  }
 
   for (const [what, openMs, act, fails] of [
     ["at once without an event fails", 999, () => {}, true],

@@ -362,17 +362,4 @@ describe("the state of a watch", () => {
       assert.ok(state().inactiveMs < 3 * MINUTE, "no reason for a restart");
     });
   }
-
-  for (const jump of [HOUR, -HOUR]) {
-    test(`does not change if the wall clock jumps by ${jump / HOUR} hour`, async (t) => {
-      const { pass, order, seen, state } = await followedWatch(t);
-      const [wall, steady] = [Date.now, performance.now.bind(performance)];
-      t.mock.method(Date, "now", () => wall() + jump);
-      // Stopped, the steady clock is derived from `Date.now`, so take the jump out again.
-      t.mock.method(performance, "now", () => steady() - jump);
-      await pass(10_000);
-      assert.deepEqual([order, seen.logs], [["L", "W5"], []], "nothing is listed, opened or logged for it");
-      assert.ok(state().following && state().inactiveMs >= 0 && state().inactiveMs < MINUTE, `${state().inactiveMs}`);
-    });
-  }
 });

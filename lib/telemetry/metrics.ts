@@ -77,13 +77,7 @@ export class MetricsRegistry implements MetricsText {
 
   /** Adds a counter without labels. */
   counter(name: string, help: string): Counter {
-    let count = 0;
-    this.counterOf(name, help, () => count);
-    return {
-      inc(by = 1) {
-        count += by;
-      },
-    };
+    return this.labelledCounter(name, help).with({});
   }
 
   /** Adds a counter with labels. Label values must be bounded: each set of labels exists until the process ends. */

@@ -1,10 +1,12 @@
 import { INJECT_KEY, ON_CHANGE_KEY } from "#hostmap/metadata-keys.ts";
+import { decideOptIn, MIRROR_KEY, type OptInRules } from "#hostmap/opt-in.ts";
 import type { ObjectChange } from "#lib/kube/cache.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import type { PodFacts } from "./pods.ts";
 
 /**
  * The facts of a Namespace: the values of its label `switchback.dev/inject` and of its annotation
@@ -52,4 +54,23 @@ export function namespaceFacts({ metadata }: ApiObject): NamespaceFacts {
 
 function isSame(before: NamespaceFacts = SILENT, after: NamespaceFacts = SILENT): boolean {
   return before.inject === after.inject && before.onChange === after.onChange;
+}
+
+/** Whether a pod with these facts opted in. `namespaceOf` is undefined if the Namespace has no label or is gone. */
+export function isOptedIn(
+  { namespace, inject, mirror }: Pick<PodFacts, "namespace" | "inject" | "mirror">,
+  namespaceOf: NamespaceFacts | undefined,
+  rules: OptInRules,
+): boolean {
+  return decideOptIn({
+    namespace,
+    labels: label(inject),
+    annotations: mirror ? { [MIRROR_KEY]: "" } : {},
+    namespaceLabels: label(namespaceOf?.inject),
+    rules,
+  }).optedIn;
+}
+
+function label(value: string | undefined): Record<string, string> {
+  return value === undefined ? {} : { [INJECT_KEY]: value };
 }

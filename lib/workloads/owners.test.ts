@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { controllerOf, inferFromNames, isReplicaSet, ownerOf, replicaSetOwner } from "./owners.ts";
+import { controllerOf, isReplicaSet, ownerOf, replicaSetOwner } from "./owners.ts";
 import { type PodFacts, podFacts } from "./pods.ts";
 
 function pod(apiVersion?: string, kind?: string, name?: string, templateHash?: string): PodFacts {
@@ -15,67 +15,52 @@ function pod(apiVersion?: string, kind?: string, name?: string, templateHash?: s
   });
 }
 
-const UNREAD = () => undefined;
-const OF_WEB = () => ({ kind: "Deployment", name: "web" });
-const OF_NOBODY = () => "none" as const;
-
 const TABLE = [
-  ["no owner", pod(), UNREAD, "shop/Pod/p", "bare-pod"],
-  ["a Job", pod("batch/v1", "Job", "j"), UNREAD, "shop/Job/j", "job"],
-  ["a StatefulSet", pod("apps/v1", "StatefulSet", "db"), UNREAD, "shop/StatefulSet/db", undefined],
-  ["a DaemonSet", pod("apps/v1", "DaemonSet", "log"), UNREAD, "shop/DaemonSet/log", undefined],
+  ["no owner", pod(), "shop/Pod/p", "not-restartable"],
+  ["a Job", pod("batch/v1", "Job", "j"), "shop/Job/j", "not-restartable"],
+  ["a StatefulSet", pod("apps/v1", "StatefulSet", "db"), "shop/StatefulSet/db", undefined],
+  ["a DaemonSet", pod("apps/v1", "DaemonSet", "log"), "shop/DaemonSet/log", undefined],
   [
     "another group's StatefulSet",
     pod("apps.kruise.io/v1", "StatefulSet", "db"),
-    UNREAD,
     "shop/StatefulSet/db",
-    "unknown-owner",
-  ],
-  ["a ReplicaSet that was read", pod("apps/v1", "ReplicaSet", "web-1"), OF_WEB, "shop/Deployment/web", undefined],
-  [
-    "a ReplicaSet of nobody",
-    pod("apps/v1", "ReplicaSet", "web-1", "1"),
-    OF_NOBODY,
-    "shop/ReplicaSet/web-1",
-    "unknown-owner",
+    "not-restartable",
   ],
   [
-    "a ReplicaSet that cannot be read",
+    "a ReplicaSet of a Deployment",
     pod("apps/v1", "ReplicaSet", "my-web-7d9", "7d9"),
-    UNREAD,
     "shop/Deployment/my-web",
     undefined,
   ],
   [
     "one without the label of Deployments",
     pod("apps/v1", "ReplicaSet", "web-7d9"),
-    UNREAD,
     "shop/ReplicaSet/web-7d9",
-    "unknown-owner",
+    "not-restartable",
   ],
 ] as const;
 
-for (const [what, of, parentOf, key, code] of TABLE) {
+for (const [what, of, key, code] of TABLE) {
   test(`a pod of ${what} is ${key}, ${code ?? "which can be restarted"}`, () => {
-    const owner = ownerOf(of, parentOf);
+    const owner = ownerOf(of);
     assert.deepEqual([owner.key, owner.unrestartable?.code], [key, code]);
   });
 }
 
 test("an owner is named in full, with the reason why it cannot be restarted", () => {
-  assert.deepEqual(ownerOf(pod("apps/v1", "StatefulSet", "db"), UNREAD), {
+  assert.deepEqual(ownerOf(pod("apps/v1", "StatefulSet", "db")), {
     namespace: "shop",
     kind: "StatefulSet",
     name: "db",
     key: "shop/StatefulSet/db",
     unrestartable: undefined,
   });
-  assert.deepEqual(ownerOf(pod("example.com/v1", "Farm", "f"), UNREAD), {
+  assert.deepEqual(ownerOf(pod("example.com/v1", "Farm", "f")), {
     namespace: "shop",
     kind: "Farm",
     name: "f",
     key: "shop/Farm/f",
-    unrestartable: { code: "unknown-owner", text: "owned by a Farm, which Switchback cannot restart" },
+    unrestartable: { code: "not-restartable", text: "owned by a Farm, which Switchback cannot restart" },
   });
 });
 
@@ -104,7 +89,7 @@ test("only a ReplicaSet of the group apps has an owner to look up", () => {
 });
 
 test("the Deployment is inferred only if the name ends with the whole hash", () => {
-  const infer = (name: string, hash: string) => ownerOf(pod("apps/v1", "ReplicaSet", name, hash), inferFromNames).key;
+  const infer = (name: string, hash: string) => ownerOf(pod("apps/v1", "ReplicaSet", name, hash)).key;
   assert.equal(infer("a-7d9-7d9", "7d9"), "shop/Deployment/a-7d9");
   assert.equal(infer("web7d9", "7d9"), "shop/ReplicaSet/web7d9");
   assert.equal(infer("web-7d9-x", "7d9"), "shop/ReplicaSet/web-7d9-x");
@@ -128,18 +113,18 @@ test("a ReplicaSet is looked up only if its name is valid", () => {
     ["a\n", false],
   ] as const) {
     assert.equal(isReplicaSet({ ...REFERENCE, name }), valid, name);
-    let looked = false;
-    ownerOf(pod("apps/v1", "ReplicaSet", name), () => {
-      looked = true;
-      return undefined;
-    });
-    assert.equal(looked, valid, name);
   }
+});
+
+test("the owner of a ReplicaSet that was read counts, and no name", () => {
+  const replicaSet = pod("apps/v1", "ReplicaSet", "other-1", "1");
+  assert.equal(ownerOf(replicaSet, { kind: "Deployment", name: "web" }).key, "shop/Deployment/web");
+  assert.equal(ownerOf(replicaSet, "none").unrestartable?.code, "not-restartable");
 });
 
 test("an owner with an invalid name is reported as such, whatever its kind", () => {
   for (const kind of ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"]) {
-    assert.deepEqual(ownerOf(pod("apps/v1", kind, "a/b"), OF_WEB), {
+    assert.deepEqual(ownerOf(pod("apps/v1", kind, "a/b")), {
       namespace: "shop",
       kind,
       name: "a/b",
@@ -147,5 +132,5 @@ test("an owner with an invalid name is reported as such, whatever its kind", () 
       unrestartable: { code: "owner-name-invalid", text: `the name of its owner is not a valid name of a ${kind}` },
     });
   }
-  assert.equal(ownerOf(pod("apps/v1", "ControllerRevision", "a/b"), OF_WEB).unrestartable?.code, "unknown-owner");
+  assert.equal(ownerOf(pod("apps/v1", "ControllerRevision", "a/b")).unrestartable?.code, "not-restartable");
 });

@@ -36,32 +36,23 @@ interface OwnedPod {
 /** A ReplicaSet's owner in the group apps, or "none". */
 export type ReplicaSetOwner = { readonly kind: string; readonly name: string } | "none";
 
-/** Looks up a ReplicaSet's owner. Undefined means unknown. The owner is then inferred from names. */
-export type OwnerOfReplicaSet = (namespace: string, name: string) => ReplicaSetOwner | undefined;
-
-/** For callers that do not read ReplicaSets. */
-export const inferFromNames: OwnerOfReplicaSet = () => undefined;
-
 /**
- * Returns the owner of a pod: its Deployment (through the ReplicaSet), StatefulSet, DaemonSet or other owner. If
- * `ownerOfReplicaSet` does not know a ReplicaSet's owner, it is inferred from names.
+ * Returns the owner of a pod: its Deployment, StatefulSet, DaemonSet or other owner. `parent` is the owner of its
+ * ReplicaSet; default: inferred from names.
  */
-export function ownerOf(pod: OwnedPod, ownerOfReplicaSet: OwnerOfReplicaSet): Owner {
+export function ownerOf(pod: OwnedPod, parent = inferDeployment(pod)): Owner {
   const { namespace, name, owner } = pod;
   if (owner === undefined) {
-    return newOwner(namespace, "Pod", name, {
-      code: "bare-pod",
-      text: "a pod without a controller: nothing recreates it once it is deleted",
-    });
+    const reason = notRestartable("a pod without a controller: nothing recreates it once it is deleted");
+    return newOwner(namespace, "Pod", name, reason);
   }
   if (owner.kind === "Job") {
-    const text = "a Job's pod: it ends by itself, and the next one is new";
-    return newOwner(namespace, "Job", owner.name, { code: "job", text });
+    const reason = notRestartable("a Job's pod: it ends by itself, and the next one is new");
+    return newOwner(namespace, "Job", owner.name, reason);
   }
   if (!isApps(owner)) return unknownOwner(namespace, owner.kind, owner.name);
   if (owner.kind !== REPLICA_SET || !WORKLOAD_NAME.test(owner.name))
     return appsOwner(namespace, owner.kind, owner.name);
-  const parent = ownerOfReplicaSet(namespace, owner.name) ?? inferDeployment(owner.name, pod.templateHash);
   return parent === "none"
     ? unknownOwner(namespace, owner.kind, owner.name)
     : appsOwner(namespace, parent.kind, parent.name);
@@ -107,10 +98,10 @@ function isApps({ apiVersion }: OwnerRef): boolean {
  * ReplicaSet `<deployment>-<pod-template-hash>` and labels its pods with the hash. Other owners of ReplicaSets use
  * other labels.
  */
-function inferDeployment(replicaSet: string, templateHash: string | undefined): ReplicaSetOwner {
+function inferDeployment({ owner, templateHash }: OwnedPod): ReplicaSetOwner {
   const suffix = `-${templateHash}`;
-  if (templateHash === undefined || !replicaSet.endsWith(suffix)) return "none";
-  return { kind: "Deployment", name: replicaSet.slice(0, -suffix.length) };
+  if (owner === undefined || templateHash === undefined || !owner.name.endsWith(suffix)) return "none";
+  return { kind: "Deployment", name: owner.name.slice(0, -suffix.length) };
 }
 
 function appsOwner(namespace: string, kind: string, name: string): Owner {
@@ -124,8 +115,12 @@ function appsOwner(namespace: string, kind: string, name: string): Owner {
 }
 
 function unknownOwner(namespace: string, kind: string, name: string): Owner {
-  const text = `owned by a ${kind}, which Switchback cannot restart`;
-  return newOwner(namespace, kind, name, { code: "unknown-owner", text });
+  return newOwner(namespace, kind, name, notRestartable(`owned by a ${kind}, which Switchback cannot restart`));
+}
+
+/** The reason why a workload, or the owner of a pod, allows no restart. */
+export function notRestartable(text: string): Reason {
+  return { code: "not-restartable", text };
 }
 
 function newOwner(namespace: string, kind: string, name: string, unrestartable: Reason | undefined): Owner {

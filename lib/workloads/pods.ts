@@ -66,7 +66,7 @@ export function hostAliasesOf({ spec }: RawPod): HostAlias[] {
   return (spec?.hostAliases ?? []).map(({ ip, hostnames }) => ({ ip, hostnames: hostnames ?? [] }));
 }
 
-interface PodsDeps {
+export interface PodsDeps {
   readonly client: Pick<KubeClient, "get" | "stream">;
   readonly log: Logger;
   /** Default: all namespaces. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
-import { type RestartableName, readAndRestart, restartWorkload } from "./restart.ts";
+import { type RestartableName, readAndRestart, restartWorkload, waitForRestart } from "./restart.ts";
 import { type RawWorkload, workloadState } from "./workload-state.ts";
 
 const PATH = "/apis/apps/v1/namespaces/shop/deployments/web";
@@ -48,20 +48,13 @@ test("a newer version and another object of the same name are conflicts", async 
   }
 });
 
-for (const [code, fields] of [
-  ["paused", { spec: { paused: true } }],
-  ["on-delete", { spec: { updateStrategy: { type: "OnDelete" } } }],
-  ["partitioned", { spec: { updateStrategy: { rollingUpdate: { partition: 1 } } } }],
-  ["being-deleted", { metadata: { deletionTimestamp: STAMP } }],
-] as const) {
-  test(`${code}: nothing is sent`, async () => {
-    const kube = withWeb();
-    kube.put(PATH, fields);
-    const outcome = await restartWorkload(kube.client, WEB, await seen(kube), OPTIONS);
-    assert.equal(outcome.result === "refused" && outcome.reason.code, code);
-    assert.deepEqual(kube.writes, []);
-  });
-}
+test("a workload that allows no restart gets no patch", async () => {
+  const kube = withWeb();
+  kube.put(PATH, { spec: { paused: true } });
+  const outcome = await restartWorkload(kube.client, WEB, await seen(kube), OPTIONS);
+  assert.equal(outcome.result === "refused" && outcome.reason.code, "not-restartable");
+  assert.deepEqual(kube.writes, []);
+});
 
 for (const [status, result] of [
   [403, "forbidden"],
@@ -126,4 +119,23 @@ test("the caller's refusal is checked after each read, before the workload's own
   const refuse = (_: unknown, { spec }: RawWorkload) => (spec?.paused ? reason : undefined);
   assert.deepEqual(await readAndRestart(kube.client, WEB, { ...AGAIN, refuse }), { result: "refused", reason });
   assert.deepEqual([kube.reads.length, kube.writes.length], [2, 1]);
+});
+
+test("a wait ends when nothing is missing, when the restart has failed, or at its timeout", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  let now = 0;
+  const wait = async (...looks: ReadonlyArray<{ missing: string | undefined; hasFailed?: boolean }>) => {
+    const reported: string[] = [];
+    let count = 0;
+    const look = async () => looks[Math.min(count++, looks.length - 1)] ?? { missing: undefined };
+    const report = (missing: string) => {
+      reported.push(missing);
+      setImmediate(() => t.mock.timers.tick(500));
+      now += 500;
+    };
+    return [await waitForRestart(look, { now: () => now, pollMs: 500, timeoutMs: 1_000, report }), reported];
+  };
+  assert.deepEqual(await wait({ missing: "1 of 2" }, { missing: undefined }), [undefined, ["1 of 2"]]);
+  assert.deepEqual(await wait({ missing: "1 of 2", hasFailed: true }), ["1 of 2", []]);
+  assert.deepEqual(await wait({ missing: "1 of 2" }), ["1 of 2", ["1 of 2", "1 of 2"]]);
 });

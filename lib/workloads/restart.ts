@@ -2,6 +2,7 @@ import { RESTARTED_KEY, RESTARTS_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
+import { pause } from "#lib/kube/time.ts";
 import { type WorkloadKind, workloadPath } from "./workload-kinds.ts";
 import { type RawWorkload, type WorkloadState, workloadState } from "./workload-state.ts";
 
@@ -96,5 +97,33 @@ export async function readAndRestart(
     if (reason !== undefined) return { result: "refused", reason };
     const outcome = await restartWorkload(client, workload, state, { stamp: stamp(), ...options });
     if (outcome.result !== "conflict" || reads === MAX_READS) return outcome;
+  }
+}
+
+interface WaitOptions {
+  /** A monotonic clock, and the times between two looks and of the whole wait, in milliseconds. */
+  readonly now: () => number;
+  readonly pollMs: number;
+  readonly timeoutMs: number;
+  /** Called with what is missing, while the wait goes on. */
+  readonly report: (missing: string) => void;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Waits until nothing is missing, until `look` says that the restart has failed, or until the timeout. Returns what is
+ * still missing. Throws the reason of `signal`, and what `look` throws.
+ */
+export async function waitForRestart(
+  look: () => Promise<{ readonly missing: string | undefined; readonly hasFailed?: boolean }>,
+  { now, pollMs, timeoutMs, report, signal }: WaitOptions,
+): Promise<string | undefined> {
+  const until = now() + timeoutMs;
+  for (;;) {
+    const { missing, hasFailed } = await look();
+    if (missing === undefined || hasFailed || now() >= until) return missing;
+    report(missing);
+    await pause(Math.min(pollMs, timeoutMs), signal);
+    signal?.throwIfAborted();
   }
 }

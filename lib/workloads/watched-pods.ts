@@ -1,10 +1,8 @@
 import { shortHash } from "#hostmap/hash.ts";
 import { INJECT_KEY, INJECTED_KEY } from "#hostmap/metadata-keys.ts";
-import type { Reason } from "#hostmap/types.ts";
-import type { KubeClient } from "#lib/kube/client.ts";
 import type { Informer } from "#lib/kube/watch.ts";
-import type { Logger } from "#lib/telemetry/log.ts";
-import { type PodFacts, watchPods } from "./pods.ts";
+import { notRestartable } from "./owners.ts";
+import { type PodFacts, type PodsDeps, watchPods } from "./pods.ts";
 
 /** Three selections without a common pod, so that the API server sends each pod once. */
 const INJECTED = INJECTED_KEY;
@@ -16,24 +14,13 @@ const NO_LABEL = `!${INJECT_KEY},!${INJECTED_KEY}`;
  * 30,000 pods are 480 MB.
  */
 const MAX_SELECTION = 1_024;
-const UNFOLLOWED: Reason = {
-  code: "selection-too-long",
-  text: `switchback.dev/hosts of its pods has more than ${MAX_SELECTION} characters: it is not followed`,
-};
+const UNFOLLOWED = notRestartable(`switchback.dev/hosts of its pods has more than ${MAX_SELECTION} characters`);
 /** Maximum number of texts that pods share. */
 const MAX_SHARED = 16_384;
 
-interface WatchedPodsDeps {
-  readonly client: Pick<KubeClient, "get" | "stream">;
-  readonly log: Logger;
-  /** Whether the pods' nodes matter. */
-  readonly withNodes: boolean;
+interface WatchedPodsDeps extends Omit<PodsDeps, "namespace" | "labelSelector" | "keep"> {
   /** Namespaces whose pods are all watched. */
   readonly listed: readonly string[];
-  /** Called for each change of a pod, with its `namespace/name`. */
-  readonly onPod: (key: string) => void;
-  /** Called when a part has been listed. */
-  readonly onSynced: () => void;
 }
 
 /**
@@ -43,38 +30,29 @@ interface WatchedPodsDeps {
  */
 export class WatchedPods {
   readonly #byLabel: readonly Informer<PodFacts>[];
-  readonly #byNamespace: ReadonlyMap<string, Informer<PodFacts>>;
+  readonly #byNamespace: readonly Informer<PodFacts>[];
   readonly #shared = new Map<string, string>();
 
-  constructor({ client, log, withNodes, listed, onPod, onSynced }: WatchedPodsDeps) {
-    const watch = (labelSelector: string, namespace?: string) =>
-      watchPods({
-        client,
-        log,
-        labelSelector,
-        withNodes,
-        ...(namespace === undefined ? {} : { namespace }),
-        keep: (facts) => this.#kept(facts),
-        onChange: ({ key }) => onPod(key),
-        onSynced,
-      });
-    this.#byLabel = [watch(INJECTED), watch(OWN_LABEL)];
-    this.#byNamespace = new Map(listed.map((namespace) => [namespace, watch(NO_LABEL, namespace)]));
+  constructor({ listed, ...deps }: WatchedPodsDeps) {
+    const keep = (facts: PodFacts) => this.#kept(facts);
+    this.#byLabel = [INJECTED, OWN_LABEL].map((labelSelector) => watchPods({ ...deps, labelSelector, keep }));
+    this.#byNamespace = listed.map((namespace) => watchPods({ ...deps, labelSelector: NO_LABEL, namespace, keep }));
   }
 
-  /** The watches. While a label changes, two of them may hold the same pod. */
+  /** The watches, whose pods are all known once each has listed. */
   get informers(): readonly Informer<PodFacts>[] {
-    return [...this.#byLabel, ...this.#byNamespace.values()];
+    return [...this.#byLabel, ...this.#byNamespace];
   }
 
-  /** A pod by its `namespace/name`. The first watch that holds it counts. */
-  get(key: string): PodFacts | undefined {
-    const ofNamespace = this.#byNamespace.get(key.slice(0, key.indexOf("/")));
-    for (const informer of [...this.#byLabel, ofNamespace]) {
-      const pod = informer?.objects().get(key);
-      if (pod !== undefined) return pod;
+  /** All pods. While a label changes, two watches may hold the same pod: the first one counts. */
+  *all(): Iterable<PodFacts> {
+    const [injected, own] = this.#byLabel.map((informer) => informer.objects());
+    for (const informer of this.informers) {
+      const objects = informer.objects();
+      for (const [key, pod] of objects) {
+        if (objects === injected || (!injected?.has(key) && (objects === own || !own?.has(key)))) yield pod;
+      }
     }
-    return undefined;
   }
 
   /** Bounds what the owner of a pod decides about, and keeps equal texts once. */

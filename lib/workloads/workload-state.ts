@@ -1,6 +1,7 @@
 import { ON_CHANGE_KEY, RESTARTED_KEY, RESTARTS_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
+import { notRestartable } from "./owners.ts";
 import type { WorkloadKind } from "./workload-kinds.ts";
 
 /** The parts of apps/v1 workloads that are read. The fields of the three kinds do not contradict each other. */
@@ -73,20 +74,12 @@ export function workloadState(kind: WorkloadKind, raw: RawWorkload): WorkloadSta
 
 function refusalOf({ metadata, spec = {} }: RawWorkload): Reason | undefined {
   const { paused, updateStrategy = {} } = spec;
-  if (metadata.deletionTimestamp !== undefined) return { code: "being-deleted", text: "it is being deleted" };
-  if (paused) return { code: "paused", text: "spec.paused: its rollout is paused" };
-  if (updateStrategy.type === "OnDelete") {
-    return {
-      code: "on-delete",
-      text: "its update strategy is OnDelete: its pods are recreated only when they are deleted",
-    };
-  }
-  if ((updateStrategy.rollingUpdate?.partition ?? 0) > 0) {
-    return {
-      code: "partitioned",
-      text: "its update strategy has a partition: a restart would reach only some of its pods",
-    };
-  }
+  if (metadata.deletionTimestamp !== undefined) return notRestartable("it is being deleted");
+  if (paused) return notRestartable("spec.paused: its rollout is paused");
+  if (updateStrategy.type === "OnDelete")
+    return notRestartable("its update strategy is OnDelete: its pods are recreated only when they are deleted");
+  if ((updateStrategy.rollingUpdate?.partition ?? 0) > 0)
+    return notRestartable("its update strategy has a partition: a restart would reach only some of its pods");
   return undefined;
 }
 

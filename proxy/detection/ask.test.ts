@@ -27,7 +27,7 @@ async function serve(backend: (socket: Socket, first: Buffer) => void): Promise<
 
 const RESPONSE = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
 const question = (port: number) =>
-  ({ host: "127.0.0.1", port, speaks: "http", name: "shop.example.com", asks: "switchback-proxy" }) as const;
+  ({ host: "127.0.0.1", port, speaks: "http", name: "shop.example.com", agent: "switchback-proxy" }) as const;
 
 describe("a round over HTTP", () => {
   it("makes three connections, each with header and request in one write", async () => {

@@ -1,17 +1,12 @@
 import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
-import { DIAL_LIMITS, type DialLimits, dialOnce } from "./dial.ts";
+import { DIAL_LIMITS, type Dial, type DialLimits, dialOnce } from "./dial.ts";
 import type { Header, Outcome, Seen } from "./outcome.ts";
 
-export interface Question {
-  /** IP address or DNS name. */
-  readonly host: string;
-  readonly port: number;
-  readonly speaks: "http" | "tls";
-  /** Server name for TLS; ignored for HTTP. If the port passes TLS through, the handshake reaches a backend. */
-  readonly name: string;
-  /** Name of the asking component, a DNS label. It is sent as the User-Agent and, with `.invalid`, as the Host. */
-  readonly asks: string;
-}
+/**
+ * `name` is the server name for TLS. If the port passes TLS through, the handshake reaches a backend. `agent` is the
+ * name of the asking component, a DNS label. With `.invalid`, it is the Host for HTTP.
+ */
+export type Question = Omit<Dial, "header" | "path">;
 
 export interface Round {
   readonly answer: HeaderAnswer;
@@ -41,9 +36,8 @@ export async function askRound(question: Question, limits: Partial<DialLimits> =
 
 /** Makes one connection of a round. Never throws. */
 export function askOnce(question: Question, header: Header, limits: Partial<DialLimits> = {}): Promise<Outcome> {
-  const { host, port, speaks, asks } = question;
-  const name = speaks === "http" ? `${asks}.invalid` : question.name;
-  return dialOnce({ host, port, speaks, name, header, path: PATH, agent: asks }, { ...DIAL_LIMITS, ...limits });
+  const name = question.speaks === "http" ? `${question.agent}.invalid` : question.name;
+  return dialOnce({ ...question, name, header, path: PATH }, { ...DIAL_LIMITS, ...limits });
 }
 
 /** The header versions that the port accepts. */

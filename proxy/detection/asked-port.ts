@@ -29,7 +29,8 @@ const SPREAD_MS = 1_000;
 
 /**
  * One port that this proxy asks: what the proxy saw there last, and the time of the next contact. A contact is a round,
- * or a recheck: a single connection that shows whether the known answer holds. Times are milliseconds.
+ * or a recheck: a single connection that shows whether the known answer holds. If it does not, a round follows at once.
+ * Times are milliseconds.
  */
 export class AskedPort {
   /** Time of the next contact. */
@@ -97,10 +98,10 @@ export class AskedPort {
     return this.#header ?? headerOf(this.#known ?? "unknown", undefined);
   }
 
-  /** Takes the result of a round. Returns whether the answer has changed. */
-  conclude(round: Round, now: number): boolean {
+  /** Takes the result of a round. Undefined: there was no address. Returns whether the answer has changed. */
+  conclude(round: Round | undefined, now: number): boolean {
     const before = this.#answer;
-    if (round.answer === "unknown" || !round.reachable) {
+    if (round === undefined || round.answer === "unknown" || !round.reachable) {
       this.#failures += 1;
       this.#answer ??= "unknown";
       this.#needsRound = true;
@@ -113,21 +114,9 @@ export class AskedPort {
     return this.#answer !== before;
   }
 
-  /** Takes the result of a recheck. If the port did not answer, a round follows at once. */
-  recheck(isAnswered: boolean, now: number): void {
-    if (isAnswered && this.#known !== undefined) this.#saw(this.#known, now);
-    else this.askNow(now);
-  }
-
-  /** Whether the port contradicts the published answer. */
-  get contradicts(): boolean {
-    return this.#contradictsSince !== undefined;
-  }
-
-  askNow(now: number): void {
-    this.#needsRound = true;
-    this.#backoff.reset();
-    this.dueAt = now;
+  /** Call this if a recheck was answered: the known answer holds. */
+  confirm(now: number): void {
+    if (this.#known !== undefined) this.#saw(this.#known, now);
   }
 
   /** Undefined before the first contact. */

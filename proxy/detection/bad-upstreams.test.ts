@@ -62,7 +62,7 @@ async function serve(take: (socket: Socket, index: number) => void): Promise<Ups
 }
 
 function question(port: number, speaks: Question["speaks"]): Question {
-  return { host: "127.0.0.1", port, speaks, name: NAME, asks: "switchback-proxy" };
+  return { host: "127.0.0.1", port, speaks, name: NAME, agent: "switchback-proxy" };
 }
 
 async function answer({ port, closed }: Pick<Upstream, "port" | "closed">, speaks: Question["speaks"] = "http") {

@@ -11,7 +11,6 @@ describe("a round", () => {
     rig.setQuestions([question()]);
     await rig.clock.pass(0);
     assert.deepEqual(rig.asker.answers(), [{ target: "edge", port: 443, answer: "demands-either", count: 1 }]);
-    assert.deepEqual([...rig.asker.rounds()], [["demands-either", 1]]);
   });
 
   it("is not made for a withdrawn question", async () => {
@@ -167,7 +166,7 @@ describe("an answer that contradicts the published one", () => {
     rig.setQuestions([question(published)]);
     await rig.clock.pass(0);
     rig.mode = "refuses";
-    await rig.clock.pass(62 * SECOND);
+    await rig.clock.pass(65 * SECOND);
     assert.deepEqual(
       rig.roundTimes().map((at) => at / SECOND),
       [25, 37, 49, 61],
@@ -197,21 +196,6 @@ describe("an answer that contradicts the published one", () => {
     await rig.clock.pass(12 * SECOND);
     assert.deepEqual([rig.rounds.length, rig.answer()], [1, "demands-either"]);
   });
-
-  it("makes the proxy ask the other ports of the target at once", async () => {
-    const rig = askerRig();
-    const ports = [question(published), question({ ...published, port: 80, speaks: "http", upstreamPort: 80 })];
-    rig.setQuestions([...ports, question({ ...published, target: "other" })]);
-    await rig.clock.pass(20 * SECOND);
-    assert.equal(rig.rounds.length, 0);
-    rig.modes.set("edge", "refuses");
-    while (rig.rounds.length === 0) await rig.clock.pass(SECOND);
-    await rig.clock.pass(3 * SECOND);
-    assert.deepEqual(
-      rig.asker.answers().map(({ target, port, answer }) => `${target} ${port} ${answer}`),
-      ["edge 443 refuses-header", "edge 80 refuses-header", "other 443 demands-either"],
-    );
-  });
 });
 
 describe("the address", () => {
@@ -228,7 +212,7 @@ describe("the address", () => {
     rig.setQuestions([question()]);
     await rig.clock.pass(10 * SECOND);
     assert.equal(rig.rounds.length, 0);
-    assert.match(JSON.stringify(rig.log.lines), /none: unreachable, v1: unreachable, v2: unreachable/);
+    assert.match(JSON.stringify(rig.log.lines), /no address/);
     rig.setQuestions([question({ upstreamIPs: ["198.51.100.9", "198.51.100.10"] })]);
     await rig.clock.pass(3 * SECOND);
     assert.deepEqual(

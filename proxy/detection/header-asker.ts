@@ -1,5 +1,4 @@
 import { isIP } from "node:net";
-import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import { portKey } from "#lib/documents/listeners.ts";
 import { MAX_ASKED, type ReportedAnswer } from "#lib/documents/proxy-page.ts";
 import type { HeaderQuestion } from "#lib/documents/targets-format.ts";
@@ -9,7 +8,7 @@ import type { Clock } from "../clock.ts";
 import { type HostLookup, LOOKUP_TIMEOUT_MS } from "../host-resolver.ts";
 import { askOnce, askRound, type Question, type Round } from "./ask.ts";
 import { AskedPort } from "./asked-port.ts";
-import type { Header, Outcome } from "./outcome.ts";
+import { HEADERS, type Header, type Outcome } from "./outcome.ts";
 
 export interface HeaderAskerDeps {
   /** Makes one round. Ends in bounded time. */
@@ -31,21 +30,14 @@ export const CONNECTIONS: Pick<HeaderAskerDeps, "ask" | "dial"> = {
 };
 
 function askedOf({ upstreamPort, speaks, name }: HeaderQuestion, host: string): Question {
-  return { host, port: upstreamPort, speaks, name, asks: "switchback-proxy" };
+  return { host, port: upstreamPort, speaks, name, agent: "switchback-proxy" };
 }
 
-const NO_ADDRESS: Outcome = { kind: "unreachable", detail: "no address" };
-const NOTHING_REACHED: Round = {
-  answer: "unknown",
-  reachable: false,
-  seen: { none: NO_ADDRESS, v1: NO_ADDRESS, v2: NO_ADDRESS },
-};
-
-/** Minimum intervals between two contacts of this proxy, whatever the number of its ports. */
-const OWN_MS = { round: 1_000, recheck: 6_000 } as const;
-/** Minimum interval between two rounds of all proxies together for one namespace: 20 a minute. */
-const NAMESPACE_ROUND_MS = 3_000;
-/** Contacts that are so long ago limit nothing any more. Multiplied by the number of proxies. */
+/** Minimum interval between two contacts of this proxy, whatever the number of its ports. */
+const OWN_MS = 1_000;
+/** Minimum interval between two contacts of all proxies together for one namespace: 20 a minute. */
+const NAMESPACE_MS = 3_000;
+/** A contact that is so long ago limits nothing any more, and counts in no turn. Multiplied by the number of proxies. */
 const FORGET_MS = 60_000;
 
 /**
@@ -55,10 +47,10 @@ const FORGET_MS = 60_000;
 export class HeaderAsker {
   readonly #deps: HeaderAskerDeps;
   readonly #ports = new Map<string, AskedPort>();
-  /** The times of the last contacts of each kind: of a namespace, and of this proxy as "". */
-  readonly #last = { round: new Map<string, number>(), recheck: new Map<string, number>() };
+  /** The times of the last contacts, by namespace. */
+  readonly #last = new Map<string, number>();
+  #lastOfAll = Number.NEGATIVE_INFINITY;
   #proxies = 1;
-  readonly #rounds = new Map<HeaderAnswer, number>();
   /** Running lookups. Two lookups of one name share the answer, because each occupies one of libuv's few threads. */
   readonly #lookups = new Map<string, Promise<readonly string[]>>();
   readonly #abort = new AbortController();
@@ -83,18 +75,12 @@ export class HeaderAsker {
       else this.#ports.set(key, new AskedPort(question, this.#proxies, now, random));
     }
     // A new target must not renew the share of its namespace, so only old times are forgotten.
-    for (const times of Object.values(this.#last))
-      for (const [key, at] of times) if (at + FORGET_MS * this.#proxies < now) times.delete(key);
+    for (const [namespace, at] of this.#last) if (at + FORGET_MS * this.#proxies < now) this.#last.delete(namespace);
     this.#startDue();
   }
 
   answers(): ReportedAnswer[] {
     return [...this.#ports.values()].flatMap((port) => port.report() ?? []);
-  }
-
-  /** Number of completed rounds by answer. */
-  rounds(): ReadonlyMap<HeaderAnswer, number> {
-    return this.#rounds;
   }
 
   /** Ends the connections and asks nothing more. */
@@ -121,57 +107,51 @@ export class HeaderAsker {
   }
 
   /**
-   * The port to contact now, or the time at which to look again. The namespace that waits longest is first, and in it
-   * the port that has been due longest. Infinity: no port is left.
+   * The port to contact now, or the time at which to look again. The namespace that waits longest is first. In it, a
+   * port that needs a round is before those that need only a recheck. Infinity: no port is left.
    */
   #next(now: number): AskedPort | number {
     let earliest = Number.POSITIVE_INFINITY;
-    let best: { readonly port: AskedPort; readonly last: number } | undefined;
+    let best: readonly [port: AskedPort, order: readonly number[]] | undefined;
     for (const port of this.#ports.values()) {
       if (port.isBusy) continue;
-      const { kind, question } = port;
-      const last = this.#lastOf(kind, keyOfNamespace(question));
-      const freeAt = kind === "round" ? last + NAMESPACE_ROUND_MS * this.#proxies : 0;
-      const startAt = Math.max(port.dueAt, freeAt, this.#lastOf(kind, "") + OWN_MS[kind]);
+      const last = this.#last.get(port.question.namespace) ?? Number.NEGATIVE_INFINITY;
+      const startAt = Math.max(port.dueAt, last + NAMESPACE_MS * this.#proxies, this.#lastOfAll + OWN_MS);
       earliest = Math.min(earliest, startAt);
       if (startAt > now) continue;
-      if (best === undefined || last < best.last || (last === best.last && port.dueAt < best.port.dueAt))
-        best = { port, last };
+      const order = [last, port.kind === "round" ? 0 : 1, port.dueAt];
+      if (best === undefined || isBefore(order, best[1])) best = [port, order];
     }
-    return best?.port ?? earliest;
+    return best?.[0] ?? earliest;
   }
 
   async #contact(port: AskedPort, now: number): Promise<void> {
-    const { kind, question, header } = port;
-    const { ask, clock, dial } = this.#deps;
-    for (const key of ["", keyOfNamespace(question)]) this.#last[kind].set(key, now);
+    const { question } = port;
+    const { ask, clock } = this.#deps;
+    this.#last.set(question.namespace, now);
+    this.#lastOfAll = now;
     port.isBusy = true;
-    if (kind === "round") {
+    if (port.kind === "recheck" && (await this.#isAnswered(port))) port.confirm(clock.now());
+    else {
       const round = await this.#connect(port, (address) => ask(question, address, this.#signal));
-      if (!this.#signal.aborted) this.#concludeRound(port, round ?? NOTHING_REACHED);
-    } else {
-      const outcome = await this.#connect(port, (address) => dial(question, address, header, this.#signal));
-      port.recheck(outcome?.kind === "answered", clock.now());
+      if (!this.#signal.aborted) this.#conclude(port, round);
     }
     port.isBusy = false;
     this.#startDue();
   }
 
-  #concludeRound(port: AskedPort, round: Round): void {
-    const { clock, log } = this.#deps;
-    const { answer, seen } = round;
-    this.#rounds.set(answer, (this.#rounds.get(answer) ?? 0) + 1);
-    const { contradicts } = port;
-    if (!port.conclude(round, clock.now())) return;
-    const kinds = (["none", "v1", "v2"] as const).map((header) => `${header}: ${seen[header].kind}`);
-    log.info({ ...port.report(), seen: kinds.join(", ") }, "new answer of a port to a PROXY header");
-    if (!contradicts && port.contradicts) this.#askSiblings(port.question, clock.now());
+  async #isAnswered(port: AskedPort): Promise<boolean> {
+    const { question, header } = port;
+    const outcome = await this.#connect(port, (address) => this.#deps.dial(question, address, header, this.#signal));
+    return outcome?.kind === "answered";
   }
 
-  /** The ports of an ingress controller often change together, because one setting decides for all of them. */
-  #askSiblings({ target, port }: HeaderQuestion, now: number): void {
-    for (const sibling of this.#ports.values())
-      if (sibling.question.target === target && sibling.question.port !== port) sibling.askNow(now);
+  /** Without a round, nothing could be reached. */
+  #conclude(port: AskedPort, round: Round | undefined): void {
+    const { clock, log } = this.#deps;
+    if (!port.conclude(round, clock.now())) return;
+    const seen = round && HEADERS.map((header) => `${header}: ${round.seen[header].kind}`).join(", ");
+    log.info({ ...port.report(), seen: seen ?? "no address" }, "new answer of a port to a PROXY header");
   }
 
   /** Undefined if there is no address to connect to, or after an error, which is logged. */
@@ -204,10 +184,6 @@ export class HeaderAsker {
     return Promise.race([found, promise]).finally(cancel);
   }
 
-  #lastOf(kind: "round" | "recheck", key: string): number {
-    return this.#last[kind].get(key) ?? Number.NEGATIVE_INFINITY;
-  }
-
   get #signal(): AbortSignal {
     return this.#abort.signal;
   }
@@ -217,6 +193,8 @@ function keyOf({ target, port }: HeaderQuestion): string {
   return portKey(target, port);
 }
 
-function keyOfNamespace({ namespace }: HeaderQuestion): string {
-  return `of ${namespace}`;
+/** Whether the first number that differs is smaller. */
+function isBefore(one: readonly number[], other: readonly number[]): boolean {
+  const index = one.findIndex((value, at) => value !== other[at]);
+  return index >= 0 && (one[index] ?? 0) < (other[index] ?? 0);
 }

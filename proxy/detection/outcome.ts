@@ -14,8 +14,9 @@ export interface Outcome {
   readonly detail: string;
 }
 
-/** The header with which a connection begins. */
-export type Header = "none" | "v1" | "v2";
+/** The headers with which a connection may begin. */
+export const HEADERS = ["none", "v1", "v2"] as const;
+export type Header = (typeof HEADERS)[number];
 
 /** The outcomes of connections to one port. */
 export type Seen = Readonly<Record<Header, Outcome>>;

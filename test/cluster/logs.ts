@@ -15,48 +15,36 @@ const QUERIES: Record<string, string[]> = {
     ...["-n", "switchback-system", "logs", "-l", "app.kubernetes.io/name=switchback"],
     ...["--all-containers", "--prefix", "--tail=-1", "--max-log-requests=50"],
   ],
-  "cert-manager.yaml": ["get", "certificates,certificaterequests,orders,challenges,issuers", "-A", "-o", "yaml"],
-};
-
-/**
- * Collects the logs of every component and pod, and what the API server says about the objects, in a new folder that
- * outlives the cluster. If something is not available, its file has the error message. @returns the folder.
- */
-export async function collectLogs(cluster: Cluster): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "switchback-e2e-logs-"));
-  for (const [name, args] of Object.entries(QUERIES)) {
-    const { stdout, stderr } = await cluster.tool("kubectl", args);
-    await writeFile(join(folder, name), stdout + stderr);
-  }
-  await cp(LOGS, join(folder, "logs"), { recursive: true });
-  return folder;
-}
-
-const SUMMARY: readonly string[][] = [
-  ["get", "pods", "-A", "-o", "wide"],
-  [
+  "warnings.txt": [
+    ...["get", "events", "-A", "--field-selector=type!=Normal", "-o"],
+    "custom-columns=OF:.involvedObject.name,SAYS:.message",
+  ],
+  "orders.txt": [
     ...["get", "certificates,certificaterequests,orders,challenges", "-A", "-o"],
     "custom-columns=KIND:.kind,NAME:.metadata.name,STATE:.status.state,CONDITIONS:.status.conditions[*].message," +
       "REASON:.status.reason,FAILED:.status.lastFailureTime",
   ],
-  [
-    "get",
-    "events",
-    "-A",
-    "--field-selector=type!=Normal",
-    "-o",
-    "custom-columns=OF:.involvedObject.name,SAYS:.message",
-  ],
-  ["-n", "cert-manager", "logs", "deployment/cert-manager", "--tail=25"],
-];
+  "cert-manager.yaml": ["get", "certificates,certificaterequests,orders,challenges,issuers", "-A", "-o", "yaml"],
+};
 
-/** The queries that most often explain a failed test, for a run whose machine nobody can examine afterwards. */
-export async function summaryOf(cluster: Cluster): Promise<string> {
-  const parts: string[] = [];
-  for (const args of SUMMARY) {
+/** The files that most often explain a failed test. */
+const SUMMARY = ["pods.txt", "warnings.txt", "orders.txt", "status.txt"] as const;
+
+/**
+ * Collects the logs of every component and pod, and what the API server says about the objects, in a new folder that
+ * outlives the cluster. If something is not available, its file has the error message. `summary` has the texts of a
+ * few files, for a run whose machine nobody can examine afterwards.
+ */
+export async function collectLogs(cluster: Cluster): Promise<{ readonly folder: string; readonly summary: string }> {
+  const folder = await mkdtemp(join(tmpdir(), "switchback-e2e-logs-"));
+  const texts = new Map<string, string>();
+  for (const [name, args] of Object.entries(QUERIES)) {
     const { stdout, stderr } = await cluster.tool("kubectl", args);
-    parts.push(`--- kubectl ${args.join(" ")}\n${stdout}${stderr}`);
+    texts.set(name, stdout + stderr);
   }
   const { stdout, stderr } = await cluster.switchback("status", "--namespace", "switchback-system");
-  return `${parts.join("")}--- switchback status\n${stdout}${stderr}`;
+  texts.set("status.txt", stdout + stderr);
+  for (const [name, text] of texts) await writeFile(join(folder, name), text);
+  await cp(LOGS, join(folder, "logs"), { recursive: true });
+  return { folder, summary: SUMMARY.map((name) => `--- ${name}\n${texts.get(name)}`).join("\n") };
 }

@@ -4,7 +4,6 @@ import { closeSync, openSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { NotHere } from "./not-here.ts";
 
 /** Time that a component has to end by itself before it is killed. */
 const STOP_GRACE_MS = 10_000;
@@ -37,26 +36,9 @@ export async function logTail(path: string): Promise<string> {
 }
 
 /**
- * Messages of Go's programs and of HAProxy if they cannot listen at an address. They contain the address and the
- * reason.
- */
-const REFUSED = [
-  /listen \w+ (?<address>\S+): bind: (?<why>address already in use|cannot assign requested address)/,
-  /cannot bind socket \((?<why>[^)]+)\) for \[(?<address>[^\]]+)\]/,
-];
-
-function addressRefused(log: string): string | undefined {
-  for (const pattern of REFUSED) {
-    const { address, why } = pattern.exec(log)?.groups ?? {};
-    if (address !== undefined) return `${address}: ${why?.toLowerCase()}`;
-  }
-  return undefined;
-}
-
-/**
  * Polls until `check` has no objection. `check` returns or throws what is missing.
  * @throws if a program has ended, or after `seconds`. The error has the last objection and the last lines of the
- * programs' logs. It is NotHere if a log says that the program's address is taken.
+ * programs' logs.
  */
 export async function until(
   what: string,
@@ -69,11 +51,7 @@ export async function until(
     const missing = await check().catch((error: unknown) => (error instanceof Error ? error.message : String(error)));
     if (missing === undefined) return;
     for (const { name, exited, logTail: tailOf } of programs) {
-      if (exited === undefined) continue;
-      const tail = await tailOf();
-      const taken = addressRefused(tail);
-      if (taken !== undefined) throw new NotHere(`${name} cannot listen at ${taken}`);
-      throw new Error(`${name} ended (${exited})\n${tail}`);
+      if (exited !== undefined) throw new Error(`${name} ended (${exited})\n${await tailOf()}`);
     }
     if (Date.now() > deadline) {
       const tails = await Promise.all(programs.map((program) => program.logTail()));

@@ -28,13 +28,13 @@ export async function isAsWanted(networkPolicies?: boolean): Promise<boolean> {
  */
 export async function wholeCluster(
   progress: Progress,
-  { bare = false, networkPolicies }: { bare?: boolean; networkPolicies?: boolean } = {},
+  { networkPolicies }: { networkPolicies?: boolean } = {},
 ): Promise<{ cluster: Cluster; fresh: boolean }> {
   return await withMachine(progress, async () => {
     const fresh = !(await isAsWanted(networkPolicies));
     if (fresh) await up(progress, networkPolicies);
     const cluster = new Cluster();
-    if (!bare) await installAddons(cluster, progress);
+    await installAddons(cluster, progress);
     return { cluster, fresh };
   });
 }

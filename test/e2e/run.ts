@@ -4,7 +4,7 @@ import { binaries } from "../cluster/binaries.ts";
 import { Cluster } from "../cluster/cluster.ts";
 import { withProductImage } from "../cluster/images.ts";
 import { withLock } from "../cluster/lock.ts";
-import { collectLogs, summaryOf } from "../cluster/logs.ts";
+import { collectLogs } from "../cluster/logs.ts";
 import { down } from "../cluster/node/down.ts";
 import { LOGS, STACK, STATE_FOLDER, TWO_NODES } from "../cluster/node/layout.ts";
 import { requireRoot } from "../cluster/node/requirements.ts";
@@ -142,8 +142,9 @@ async function onCluster(files: string[], { keep, networkPolicies }: Level, prog
 }
 
 async function keepLogs(cluster: Cluster): Promise<void> {
-  process.stderr.write(`logs of every component and pod: ${await collectLogs(cluster)}\n`);
-  if (process.env.CI === "true") process.stderr.write(await summaryOf(cluster));
+  const { folder, summary } = await collectLogs(cluster);
+  process.stderr.write(`logs of every component and pod: ${folder}\n`);
+  if (process.env.CI === "true") process.stderr.write(summary);
 }
 
 /**

@@ -1,6 +1,7 @@
 import { createSocket, type RemoteInfo, type Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { readName } from "./dns-message.ts";
 
 export const TYPE_A = 1;
 export const TYPE_AAAA = 28;
@@ -103,18 +104,7 @@ function answerTo(question: Buffer, answers: DnsAnswers): Buffer | undefined {
   header.writeUInt16BE(0x8180 | (typeof found === "number" ? found : NO_ERROR), 2);
   header.writeUInt16BE(addresses.length, 6);
   header.writeUInt32BE(0, 8);
-  return Buffer.concat([header, question.subarray(12, end), recordsOf(type, addresses)]);
-}
-
-/** The last records of each list of addresses: to write thousands of them takes a while. */
-const written = new WeakMap<readonly Buffer[], { readonly type: number; readonly records: Buffer }>();
-
-function recordsOf(type: number, addresses: readonly Buffer[]): Buffer {
-  const last = written.get(addresses);
-  if (last?.type === type) return last.records;
-  const records = Buffer.concat(addresses.map((each) => recordOf(type, each)));
-  written.set(addresses, { type, records });
-  return records;
+  return Buffer.concat([header, question.subarray(12, end), ...addresses.map((each) => recordOf(type, each))]);
 }
 
 function withinUdp(answer: Buffer, question: Buffer): Buffer {
@@ -132,13 +122,8 @@ export function ipv4(text: string): Buffer {
 }
 
 function questionOf(message: Buffer) {
-  const labels: string[] = [];
-  let at = 12;
-  for (let length = message.readUInt8(at); length > 0; length = message.readUInt8(at)) {
-    labels.push(message.toString("latin1", at + 1, at + 1 + length));
-    at += length + 1;
-  }
-  return { name: labels.join("."), type: message.readUInt16BE(at + 1), end: at + 5 };
+  const { name, end } = readName(message, 12);
+  return { name: name.slice(0, -1), type: message.readUInt16BE(end), end: end + 4 };
 }
 
 /** A record with a TTL of an hour. A cache that is asked instead of this server would return old data. */

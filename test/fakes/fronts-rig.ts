@@ -8,7 +8,7 @@ import { OBJECTS, targetsIn, targetsObject } from "../published.ts";
 import { LineLog } from "./clock.ts";
 import { stopClock } from "./loop-rig.ts";
 import { MemoryKube } from "./memory-kube.ts";
-import { mockSteadyTime, turns } from "./stopped-time.ts";
+import { turns } from "./stopped-time.ts";
 
 export const NAMESPACE = "/api/v1/namespaces/switchback-system";
 export const DOCUMENT = `${NAMESPACE}/configmaps/${OBJECTS.targets}`;
@@ -75,9 +75,8 @@ interface Setting {
 export async function frontsRig(t: TestContext, setting: Setting = {}) {
   const { configured = [], found = [], discovery = {}, silent = [], objects = {} } = setting;
   const pass = stopClock(t);
-  mockSteadyTime(t, () => Date.now());
   const kube = new MemoryKube();
-  for (const path of silent) kube.silent.add(path);
+  const held = silent.map((path) => kube.hold(path));
   for (const [path, object] of Object.entries(objects)) kube.put(path, object);
   const catalog = new TestCatalog();
   catalog.config = configured;
@@ -104,7 +103,11 @@ export async function frontsRig(t: TestContext, setting: Setting = {}) {
   });
   await pass(200);
   const term = new AbortController();
-  return { fronts, kube, catalog, log, notes, bound, state, term, pass };
+  /** Answers the lists that got no answer at first. */
+  const speak = () => {
+    for (const answer of held) answer();
+  };
+  return { fronts, kube, catalog, log, notes, bound, state, term, pass, speak };
 }
 
 export type FrontsRig = Awaited<ReturnType<typeof frontsRig>>;
@@ -147,21 +150,4 @@ export async function lead({ fronts, term, pass }: FrontsRig, ...names: readonly
   fronts.use(new Set(names));
   fronts.lead(new Set(), term.signal);
   await pass(100);
-}
-
-/** Holds all writes until `release`. */
-export function holdWrites({ kube }: FrontsRig) {
-  const held: PromiseWithResolvers<void>[] = [];
-  kube.onWrite = async () => {
-    const gate = Promise.withResolvers<void>();
-    held.push(gate);
-    await gate.promise;
-  };
-  return {
-    held,
-    release() {
-      kube.onWrite = () => {};
-      for (const gate of held.splice(0)) gate.resolve();
-    },
-  };
 }

@@ -40,16 +40,13 @@ export const WORKLOAD: WorkloadStatus = {
 
 const RUNNING: RolloutStatus = {
   unknown: undefined,
-  unknownCode: undefined,
   dryRun: false,
   underWay: undefined,
   waiting: 3,
   restartsLastHour: 2,
-  restartsToday: 2,
-  counts: { workloads: 0, pods: 0, stale: 0, notInjected: 0, decisions: [] },
+  counts: { workloads: 0, pods: 0, stale: 0 },
   workloads: [],
   omitted: 0,
-  next: undefined,
 };
 
 /** A target whose port 443 was asked about PROXY headers. */

@@ -1,5 +1,12 @@
+import {
+  type GatewayObject,
+  type GatewayOptions,
+  gatewayClaims,
+} from "#controller/sources/gateway/route-attachment.ts";
+import type { Labels } from "#controller/sources/gateway/selector.ts";
 import type { RouteKind } from "#controller/sources/gateway/view.ts";
 import type { Raw } from "#controller/sources/raw-object.ts";
+import type { View } from "#controller/sources/types.ts";
 
 // Gateways, ListenerSets and routes for tests, as the API server returns them.
 
@@ -86,3 +93,26 @@ export function routeObject(
 }
 
 export const HTTP: RouteKind = "HTTPRoute";
+
+/** Objects of Gateway API, and the claims that follow from all of them. */
+export function gatewayWorld(options: Partial<GatewayOptions> = {}) {
+  const objects = new Map<string, GatewayObject>();
+  const labels = new Map<string, Labels>();
+  const all = { requireAccepted: true, listeners: true, labelsOf: (name: string) => labels.get(name), ...options };
+  const claims = (object: string): readonly View[] => new Map(gatewayClaims(objects, all).all).get(object)?.() ?? [];
+  return {
+    objects,
+    /** The labels of each namespace. */
+    labels,
+    /** Adds or replaces an object. Returns its name among the objects. */
+    put(view: GatewayObject): string {
+      const { kind, namespace, name } = view.ref;
+      const object = namespace === "" ? `${kind} ${name}` : `${kind} ${namespace}/${name}`;
+      objects.set(object, view);
+      return object;
+    },
+    claims,
+    outcome: (object: string) =>
+      claims(object).map(({ hostname, hints }) => ("code" in hints ? `${hostname}: ${hints.code}` : hostname)),
+  };
+}

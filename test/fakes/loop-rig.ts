@@ -14,6 +14,7 @@ import type { MapNotes, RenderedMap } from "#lib/documents/map-format.ts";
 import { MemoryMap } from "#lib/documents/map-memory.ts";
 import type { MapWriter } from "#lib/documents/map-writer.ts";
 import { claimOf } from "../arbitraries.ts";
+import { stopTime } from "./stopped-time.ts";
 
 /** A map that counts its writes. Writes can fail or be interrupted. */
 export class TestStore extends MemoryMap {
@@ -121,17 +122,8 @@ class TestAddresses {
   }
 }
 
-/** Replaces the real clock. Returns a function that lets time pass, in steps of `stepMs`. */
-export function stopClock(t: TestContext): (ms: number, stepMs?: number) => Promise<void> {
-  t.mock.timers.enable({ apis: ["setTimeout", "Date"], now: START });
-  return async (ms, stepMs = 10) => {
-    for (let passed = 0; passed < ms; passed += stepMs) {
-      t.mock.timers.tick(Math.min(stepMs, ms - passed));
-      // Lets the promises that a timer has started settle.
-      await new Promise(setImmediate);
-    }
-  };
-}
+/** Stops time. Each step of the loop settles within one turn. */
+export const stopClock = (t: TestContext) => stopTime(t, 10, 1);
 
 /** The rules of a rig's loop that differ from the defaults. */
 interface RigRules {

@@ -46,8 +46,6 @@ export class MemoryKube {
   readonly reads: string[] = [];
   /** Called before each read, in the same way as `onWrite`. */
   onRead: (path: string) => void | Promise<void> = () => {};
-  /** Collections and documents that get no answer until `speak`. */
-  readonly silent = new Set<string>();
   /** The collections that were requested as whole objects, not as metadata only. */
   readonly whole = new Set<string>();
   /** Answers for paths that are not objects, such as those of API discovery. */
@@ -57,7 +55,7 @@ export class MemoryKube {
   readonly #refused = new Map<string, number>();
   readonly #objects = new Map<string, KubeObject>();
   readonly #watches = new Set<Watch>();
-  readonly #waiting: { readonly path: string; readonly answer: () => void }[] = [];
+  readonly #held = new Map<string, Promise<void>>();
   /** The latest version. It starts above 0. */
   #version = 1;
   #addresses = 0;
@@ -198,10 +196,11 @@ export class MemoryKube {
     this.#announce(path, object, undefined, deliver);
   }
 
-  /** Makes a collection or document silent, until the returned function is called. */
+  /** Reads of a collection or document get no answer until the returned function is called. */
   hold(path: string): () => void {
-    this.silent.add(path);
-    return () => this.speak(path);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#held.set(path, promise);
+    return resolve;
   }
 
   /** Refuses reads and watches of a path with this status; 0: there is no answer. Undefined: answers them again. */
@@ -213,15 +212,6 @@ export class MemoryKube {
   /** Ends the watches of a collection, like a server that closes them. */
   cut(collection: string): void {
     for (const watch of [...this.#watches]) if (watch.path === collection) watch.end();
-  }
-
-  /** Answers the waiting and all later requests for a silent path. */
-  speak(collection: string): void {
-    this.silent.delete(collection);
-    for (const { path, answer } of this.#waiting.splice(0)) {
-      if (path === collection) answer();
-      else this.#waiting.push({ path, answer });
-    }
   }
 
   /** Sends a bookmark to the watches of a collection. */
@@ -244,10 +234,8 @@ export class MemoryKube {
     this.reads.push(path);
     await this.onRead(path);
     signal?.throwIfAborted();
-    if (this.silent.has(path)) {
-      const answered = new Promise<void>((answer) => this.#waiting.push({ path, answer }));
-      await Promise.race([answered, abortOf(signal)]);
-    }
+    const held = this.#held.get(path);
+    if (held !== undefined) await Promise.race([held, abortOf(signal)]);
     this.#throwIfRefused(path);
     const document = this.documents.get(path);
     if (document !== undefined) return document;

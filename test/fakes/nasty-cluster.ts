@@ -127,7 +127,10 @@ export async function nastyCluster(
     takenBack: [{ at: 1, by: "x" }],
   };
   const publisher = { "switchback.dev/publisher": "coredns" };
-  ours("switchback-publisher-coredns", publisher, { "state.json": withSecrets(state, make), original: make.next() });
+  ours("switchback-publisher-coredns", publisher, {
+    [OBJECTS.publisherState]: withSecrets(state, make),
+    original: make.next(),
+  });
   const corefile = [
     `.:53 {\n kubernetes ${make.word()}.local\n rewrite name ${make.word()}.com ${make.word()}`,
     ` tsig { secret ${make.word()} }\n ${make.word()} # Added by hairpin-proxy\n}`,

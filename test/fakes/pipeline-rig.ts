@@ -82,7 +82,7 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
   const locations = locationsOf(addresses);
   const [isReady, now] = [() => state.isReady, () => state.now];
   const ownAddresses = () => new Set(addresses.own);
-  const dns = new DnsSweep({ lookup, locations, ownAddresses, isReady, clusterDomain, mode, known, now, log });
+  const dns = new DnsSweep({ lookup, locations, ownAddresses, clusterDomain, mode, known, now, log });
   const answers = new Map<string, string | Reason | LackingEvidence>();
   const resolved: RoutingHints[] = [];
   const likely: (string | undefined)[] = [];

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
-import type { RestartCounters } from "#controller/rollout/report.ts";
-import { Restarter, type RestarterDeps } from "#controller/rollout/restarter.ts";
+import { Restarter } from "#controller/rollout/restarter.ts";
+import type { RestartCounters, RestarterDeps } from "#controller/rollout/workload.ts";
 import { planInjection } from "#hostmap/inject.ts";
 import { createSelector } from "#hostmap/pod-selection.ts";
 import { parseConfig } from "#lib/config/parse.ts";
@@ -11,6 +11,7 @@ import type { EventRecord } from "#lib/kube/events.ts";
 import { mapObjects, OBJECTS, publishedIn } from "../published.ts";
 import { LineLog } from "./clock.ts";
 import { MemoryKube } from "./memory-kube.ts";
+import { mergePatch } from "./memory-objects.ts";
 
 /** Start time of the tests, in milliseconds since 1970. */
 export const RIG_START = Date.parse("2026-01-01T00:00:00Z");
@@ -58,8 +59,6 @@ export function restartRig(
   const count = (what: string) => () => void counted.push(what);
   const counters: RestartCounters = {
     restarted: count("restarted"),
-    conflict: count("conflict"),
-    forbidden: count("forbidden"),
     failed: count("failed"),
   };
   const config = parseConfig({ restart: { namespaces: ["shop"], ...restart }, ...settings });
@@ -168,7 +167,7 @@ export function restartRig(
     },
     report,
     /** Merges into an object, as another client. */
-    edit: (path: string, change: object) => void api.put(path, merged(api.at(path) ?? {}, change)),
+    edit: (path: string, change: object) => void api.put(path, mergePatch(api.at(path), change) as object),
     /** Starts a leader. */
     lead() {
       const term = new AbortController();
@@ -206,17 +205,6 @@ export function restartRig(
       await turns();
     },
   };
-}
-
-function merged(before: object, change: object): object {
-  const result: Record<string, unknown> = { ...before };
-  for (const [key, value] of Object.entries(change)) {
-    const old = result[key];
-    if (value === null) delete result[key];
-    else if (typeof value === "object" && !Array.isArray(value)) result[key] = merged((old ?? {}) as object, value);
-    else result[key] = value;
-  }
-  return result;
 }
 
 /** A leader, and the Deployment `web`, which is in step with the map FIRST. */

@@ -25,19 +25,23 @@ export function turns(count: number): Promise<void> {
 }
 
 /**
- * Stops timers, `Date` and `performance.now`. Returns a function that lets time pass in steps of `stepMs`, and lets
- * everything settle after each step. The work that a timer starts may run only at the end of the step. A timer that
- * this work sets then starts there.
+ * Stops timers, `Date` and `performance.now`. Returns a function that lets time pass in steps of `stepMs`. After each
+ * step, everything settles within `count` turns of the event loop. The work that a timer starts may run only at the end
+ * of the step. A timer that this work sets then starts there.
  */
-export function stopTime(t: Pick<TestContext, "mock">, usualMs = 10): (ms: number, stepMs?: number) => Promise<void> {
+export function stopTime(
+  t: Pick<TestContext, "mock">,
+  usualMs = 10,
+  count = TURNS,
+): (ms: number, stepMs?: number) => Promise<void> {
   t.mock.timers.enable({ apis: ["setTimeout", "setInterval", "Date"], now: 1_700_000_000_000 });
   const begun = Date.now();
   mockSteadyTime(t, () => 1_000_000 + Date.now() - begun);
   return async (ms, stepMs = usualMs) => {
-    await settled();
+    await turns(count);
     for (let passed = 0; passed < ms; passed += stepMs) {
       t.mock.timers.tick(Math.min(stepMs, ms - passed));
-      await settled();
+      await turns(count);
     }
   };
 }

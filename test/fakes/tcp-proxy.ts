@@ -4,8 +4,6 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 /** A TCP proxy to a port of this machine. It can cut its connections, or stop forwarding their data. */
 export interface TcpProxy {
   readonly port: number;
-  /** Number of connections so far. */
-  readonly connections: number;
   /** Resets all open connections. */
   cut(): void;
   /**
@@ -18,9 +16,7 @@ export interface TcpProxy {
 
 export async function startTcpProxy(to: number): Promise<TcpProxy> {
   const pairs = new Set<readonly [Socket, Socket]>();
-  let connections = 0;
   const server = createServer((client) => {
-    connections += 1;
     const target = connect(to, "127.0.0.1");
     const pair = [client, target] as const;
     pairs.add(pair);
@@ -44,9 +40,6 @@ export async function startTcpProxy(to: number): Promise<TcpProxy> {
   };
   return {
     port: (server.address() as AddressInfo).port,
-    get connections() {
-      return connections;
-    },
     cut,
     freeze() {
       for (const [client, target] of pairs) {

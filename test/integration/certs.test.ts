@@ -1,192 +1,232 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, describe, it } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
-import { CA_SECRET, TLS_SECRET } from "#certs/objects.ts";
-import {
-  type CertsCluster,
-  CONFIGURATION,
-  NAMESPACE,
-  startCertsCluster,
-  until,
-  type WebhookEntry,
-} from "./certs-cluster.ts";
+import { X509Certificate } from "node:crypto";
+import { after, before, describe, it } from "node:test";
+import { parseCertificates } from "#certs/pem.ts";
+import { REVISION_KEY } from "#hostmap/metadata-keys.ts";
+import { createSelector } from "#hostmap/pod-selection.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
+import { OBJECTS } from "../published.ts";
+import { ingress, mapped, namespaceYaml } from "./objects.ts";
+import { type Created, refused, streamPods } from "./pod-stream.ts";
+import { NAMESPACE, type System, startSystem, sumOf, until } from "./system.ts";
 
-let cluster: CertsCluster;
+// What happens to certificates while pods are created all the time. The API server refuses a pod when it cannot call
+// the webhook, so that no failed call goes unnoticed.
+
+const PODS = 1_000;
+/** A rotation by age is due when two thirds of this have passed, also during the other events. */
+const CA_SECONDS = 60;
+const ROTATION_DEADLINE_MS = 150_000;
+const EVENT_DEADLINE_MS = 90_000;
+/** Most seconds with a refused call over all events. */
+const MOST_REFUSED_SECONDS = 2;
+/** Number of calls after an event has settled, because a failure may come a moment later. */
+const AFTERWARDS = 50;
+const MAX_NAMES = 500;
+const FIRST = ["api.example.com", "shop.example.com"];
+const LATE = "late.example.com";
+const CONFIGURATION = ["mutatingwebhookconfiguration", "switchback-webhook"];
+
+let system: System;
 before(async () => {
-  cluster = await startCertsCluster();
+  const days = CA_SECONDS / 86_400;
+  system = await startSystem({
+    webhooks: 2,
+    values: {
+      config: {
+        controller: { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 },
+        certs: { caDays: days, leafDays: days, overlapSeconds: 2 },
+        inject: { maxNames: MAX_NAMES },
+      },
+    },
+  });
+  await system.apply(
+    `${ingress("shop", FIRST)}${namespaceYaml("labelled", "enabled")}${namespaceYaml("events", "enabled")}`,
+  );
+  await system.ready(FIRST);
+  await patchEntries((at) => ({ op: "replace", path: `/webhooks/${at}/failurePolicy`, value: "Fail" }));
 });
-afterEach(() => cluster.quiet());
-after(() => cluster.stop());
+after(() => system?.stop());
 
-const same = async (bundle: string) => (await cluster.bundles()).every((live) => live === bundle);
-
-/** Starts a manager and one webhook replica, and waits until an admission succeeds. */
-async function settled() {
-  const manager = await cluster.manage({ overlapSeconds: 1 });
-  const replica = await cluster.serve();
-  cluster.cluster.routeService(`${NAMESPACE}/switchback-webhook`, 443, [replica.port]);
-  await until(() => manager.status().state.code === "steady", "steady");
-  await until(() => replica.watch.status().fingerprint !== undefined, "a certificate in the replica");
-  await until(async () => (await cluster.admit()) === "", "an admission");
-  const [bundle = ""] = await cluster.bundles();
-  return { manager, replica, bundle };
+interface Entry {
+  readonly clientConfig: { readonly caBundle?: string };
 }
 
-describe("a first start", () => {
-  it("lets the API server call the webhook, with the controller's own rights", async () => {
-    assert.match(await cluster.admit(), /failed calling webhook/, "before: nothing serves");
-    const { manager, replica, bundle } = await settled();
-    assert.equal(manager.status().lastError, undefined);
-    assert.ok(replica.calls() > 0);
-    assert.ok(bundle.startsWith("-----BEGIN CERTIFICATE-----"));
-    assert.equal((await cluster.bundles()).length, 3);
-    assert.ok(await same(bundle));
-    const types = await cluster.kubectl(["get", "secrets", "-n", NAMESPACE, "-o", "jsonpath={.items[*].type}"]);
-    assert.equal(types, "Opaque kubernetes.io/tls");
-  });
+interface Configuration {
+  readonly metadata: { readonly managedFields?: readonly { readonly manager: string; readonly fieldsV1: object }[] };
+  readonly webhooks: readonly Entry[];
+}
 
-  it("owns caBundle and nothing else of the configuration", async () => {
-    const { managedFields = [] } = (await cluster.configuration())?.metadata ?? {};
-    const ours = managedFields.filter(({ manager }) => manager === "switchback-cabundle");
-    const field = { "f:clientConfig": { "f:caBundle": {} } };
-    const entries = ["namespace", "pod", "reachable"].map((name) => [`k:{"name":"${name}.switchback.dev"}`, field]);
-    assert.deepEqual(
-      ours.map(({ fieldsV1 }) => fieldsV1),
-      [{ "f:webhooks": Object.fromEntries(entries) }],
-    );
-  });
+const own = (...args: string[]) => system.kubectl("-n", NAMESPACE, ...args);
+const configuration = (...flags: string[]) => system.json<Configuration>("get", ...CONFIGURATION, ...flags);
+
+async function patchEntries(operation: (at: number) => object): Promise<void> {
+  const { webhooks } = await configuration();
+  const patch = webhooks.map((_, at) => operation(at));
+  await system.kubectl("patch", ...CONFIGURATION, "--type=json", "-p", JSON.stringify(patch));
+}
+
+async function dataOf(secret: string): Promise<Record<string, string>> {
+  return (await system.json<{ data: Record<string, string> }>("-n", NAMESPACE, "get", "secret", secret)).data;
+}
+
+const decoded = (base64 = "") => Buffer.from(base64, "base64").toString();
+
+async function trusted(): Promise<string[]> {
+  const bundles = new Set(await system.bundles());
+  assert.equal(bundles.size, 1, "all entries trust the same");
+  return parseCertificates(decoded([...bundles][0])).map(({ id }) => id);
+}
+
+/** Whether the leader has nothing left to do, and every API server that reads the bundle now trusts the leaf. */
+async function isWell(): Promise<boolean> {
+  const { certificates } = await (await system.leader()).status();
+  if (certificates?.state.code !== "steady") return false;
+  const texts = Object.values(await dataOf(OBJECTS.ca)).map(decoded);
+  const signers = texts.filter((text) => text.includes("BEGIN CERTIFICATE")).flatMap(parseCertificates);
+  const leaf = new X509Certificate(decoded((await dataOf(OBJECTS.serving))["tls.crt"]));
+  const ids = await trusted();
+  return signers.some(({ id, x509 }) => ids.includes(id) && leaf.verify(x509.publicKey));
+}
+
+/** The annotation that a pod which chooses no names must have, computed from the published map. */
+async function currentRevision(): Promise<string> {
+  const map = publishedMapOf("", await system.published());
+  return createSelector(map, MAX_NAMES)(undefined).revision;
+}
+
+const revisionOf = ({ pod }: Created) => pod.metadata.annotations?.[REVISION_KEY];
+
+it("the controller owns caBundle and nothing else of the webhook configuration", async () => {
+  const { metadata } = await configuration("--show-managed-fields");
+  const ours = (metadata.managedFields ?? []).filter(({ manager }) => manager === "switchback-cabundle");
+  const field = { "f:clientConfig": { "f:caBundle": {} } };
+  const entries = ["namespace", "pod", "reachable"].map((name) => [`k:{"name":"${name}.switchback.dev"}`, field]);
+  assert.deepEqual(
+    ours.map(({ fieldsV1 }) => fieldsV1),
+    [{ "f:webhooks": Object.fromEntries(entries) }],
+  );
 });
 
-describe("what someone else breaks", () => {
-  it("a caBundle that is wiped or edited is restored, and the rest of the entry stays unchanged", async (t) => {
-    const { bundle } = await settled();
-    const before = (await cluster.configuration())?.webhooks;
-    const edits = [
-      [{ op: "remove", path: "/webhooks/0/clientConfig/caBundle" }],
-      [{ op: "replace", path: "/webhooks/1/clientConfig/caBundle", value: Buffer.from("x").toString("base64") }],
-      [0, 1].map((at) => ({ op: "remove", path: `/webhooks/${at}/clientConfig/caBundle` })),
-    ];
-    const taken: number[] = [];
-    for (const edit of edits) {
-      const from = performance.now();
-      await cluster.kubectl([
-        "patch",
-        "mutatingwebhookconfiguration",
-        "switchback-webhook",
-        "--type=json",
-        "-p",
-        JSON.stringify(edit),
-      ]);
-      await until(() => same(bundle), "the bundle");
-      taken.push(Math.round(performance.now() - from));
-    }
-    assert.deepEqual((await cluster.configuration())?.webhooks, before);
-    t.diagnostic(`back after ${taken.join(", ")} ms, kubectl's own time included`);
-    assert.ok(Math.max(...taken) < 3000, `${taken} ms`);
-  });
+it("a CA is rotated and the map changes during 1,000 pod creations: every pod has the current revision", async () => {
+  const calls = async () => sumOf(await system.cluster.metrics(), "apiserver_admission_webhook_request_total");
+  const [callsBefore, oldRevision] = [await calls(), await currentRevision()];
+  const [oldCa] = await trusted();
+  assert.ok(oldCa);
+  const stream = streamPods(system, { namespace: "labelled", concurrency: 8, pauseMs: 100, real: true });
+  await until(`${PODS / 4} pods`, () => stream.created.length >= PODS / 4, 60_000);
+  const changedAt = performance.now();
+  await system.apply(ingress("late", [LATE]));
+  await system.ready([...FIRST, LATE]);
+  const readyAt = performance.now();
+  const newRevision = await currentRevision();
+  assert.notEqual(newRevision, oldRevision);
 
-  it("applying the chart again does not change the caBundle", async () => {
-    const { bundle } = await settled();
-    await cluster.install();
-    assert.ok(await same(bundle));
-  });
+  let overlapped = false;
+  const rotated = async () => {
+    const now = await trusted();
+    overlapped ||= now.length > 1;
+    return !now.includes(oldCa) && (await isWell());
+  };
+  await until("a whole rotation", rotated, ROTATION_DEADLINE_MS);
+  const rotatedAt = performance.now();
+  await until("pods of the new CA", () => stream.created.some(({ sentAt }) => sentAt > rotatedAt));
+  await until(`${PODS} pods`, () => stream.created.length >= PODS, 120_000);
+  const created = await stream.stop();
 
-  it("a deleted TLS Secret is replaced by one of the same CA, and no admission fails", async () => {
-    const { bundle, replica } = await settled();
-    const admissions = cluster.admissions();
-    const old = await cluster.secret(TLS_SECRET);
-    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, TLS_SECRET]);
-    await until(async () => (await cluster.secret(TLS_SECRET)) !== undefined, "a new one");
-    assert.notEqual((await cluster.secret(TLS_SECRET))?.["tls.crt"], old?.["tls.crt"]);
-    const was = replica.watch.status().fingerprint;
-    await until(() => replica.watch.status().problem === undefined, "that the replica is content");
-    assert.deepEqual(await admissions.stop(), []);
-    assert.ok(await same(bundle));
-    assert.ok(was !== undefined);
-  });
+  assert.ok(overlapped, "the old CA and the new one were trusted together");
+  assert.deepEqual(refused(created), []);
+  for (const pod of created) {
+    const expected = [];
+    if (pod.sentAt < readyAt) expected.push(oldRevision);
+    if (pod.answeredAt > changedAt) expected.push(newRevision);
+    assert.ok(
+      expected.includes(revisionOf(pod) ?? ""),
+      `${pod.name}: ${revisionOf(pod)} is not ${expected.join(" or ")}`,
+    );
+    const names = revisionOf(pod) === newRevision ? [...FIRST, LATE] : FIRST;
+    assert.deepEqual(mapped(pod.pod), names.toSorted(), pod.name);
+  }
+  assert.equal((await calls()) - callsBefore, created.length, "one call a pod");
+  for (const webhook of system.webhooks) {
+    const metrics = (await webhook.page("/metrics")).text;
+    assert.ok(sumOf(metrics, "switchback_webhook_admissions_total") > 0, "both replicas were called");
+  }
+});
 
-  it("after the CA Secret is deleted, its CA is trusted until its leaf is gone, and no admission fails", async () => {
-    const { bundle, manager } = await settled();
-    const admissions = cluster.admissions();
-    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, CA_SECRET]);
-    await until(async () => (await cluster.bundles()).every((live) => live.length > bundle.length), "two CAs");
-    assert.ok((await cluster.bundles()).every((live) => live.startsWith(bundle)));
-    await until(() => manager.status().state.code === "steady", "steady");
-    await until(async () => !(await cluster.bundles())[0]?.includes(bundle), "the old CA gone");
-    assert.deepEqual(await admissions.stop(), []);
-  });
+/** Seconds in which a call was refused, in steps of a tenth. */
+function refusedSeconds(created: readonly Created[]): number {
+  const tenths = created.filter(({ status }) => status !== 201).map(({ sentAt }) => Math.floor(sentAt / 100));
+  return new Set(tenths).size / 10;
+}
 
-  it("after both Secrets are deleted, the caBundle shows which CA is in use, and no admission fails", async () => {
-    const { bundle, manager } = await settled();
-    const admissions = cluster.admissions();
-    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, TLS_SECRET, CA_SECRET]);
-    await until(async () => (await cluster.secret(TLS_SECRET)) !== undefined, "a new leaf");
-    await until(() => manager.status().state.code === "steady", "steady");
-    await until(async () => !(await cluster.bundles())[0]?.includes(bundle), "the old CA gone");
-    assert.deepEqual(await admissions.stop(), []);
-  });
+describe("the calls that the API server cannot make", () => {
+  const setBundle = (base64: string) =>
+    patchEntries((at) => ({ op: "add", path: `/webhooks/${at}/clientConfig/caBundle`, value: base64 }));
+  const lose = (...secrets: string[]) => own("delete", "secret", ...secrets);
+  const overwrite = async (secret: string) => {
+    const data = Object.fromEntries(Object.keys(await dataOf(secret)).map((key) => [key, "eA=="]));
+    await own("patch", "secret", secret, "--type=merge", "-p", JSON.stringify({ data }));
+  };
+  const EVENTS: Readonly<Record<string, () => Promise<unknown>>> = {
+    "the leaf is lost": () => lose(OBJECTS.serving),
+    "the CA is lost": () => lose(OBJECTS.ca),
+    "the CA and the leaf are lost": () => lose(OBJECTS.ca, OBJECTS.serving),
+    "the CA is lost four times in an overlap": async () => {
+      for (let count = 0; count < 4; count += 1) {
+        await lose(OBJECTS.ca);
+        await until("another CA", async () => Object.keys(await dataOf(OBJECTS.ca)).length > 0);
+      }
+    },
+    "the CA is overwritten": () => overwrite(OBJECTS.ca),
+    "the caBundle is wiped": () => setBundle(""),
+    "the caBundle becomes another's": () => setBundle(Buffer.from(system.cluster.ca.cert).toString("base64")),
+    "the leader is killed after it has lost the CA": async () => {
+      const leader = await system.leader();
+      await system.start("controller");
+      await lose(OBJECTS.ca);
+      await system.end(leader, "SIGKILL");
+    },
+  };
+  let refusedInAll = 0;
 
-  it("a CA Secret that someone else restored, with invalid data in it, is repaired", async () => {
-    const { manager } = await settled();
-    await manager.stop();
-    const data = await cluster.secret(CA_SECRET);
-    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, CA_SECRET]);
-    await cluster.kubectl(["apply", "--server-side", "--field-manager=backup", "-f", "-"], {
-      apiVersion: "v1",
-      kind: "Secret",
-      metadata: { name: CA_SECRET, namespace: NAMESPACE },
-      stringData: { ...data, "ca.key": "rubbish" },
+  for (const [event, cause] of Object.entries(EVENTS)) {
+    it(`end soon after ${event}`, async (t) => {
+      const stream = streamPods(system, { namespace: "events", concurrency: 4 });
+      await until("the first pods", () => stream.created.length > 10);
+      await cause();
+      await until("the certificates to be well", isWell, EVENT_DEADLINE_MS);
+      const count = stream.created.length;
+      await until("pods after it", () => stream.created.length > count + AFTERWARDS);
+      const created = await stream.stop();
+      const seconds = refusedSeconds(created);
+      refusedInAll += seconds;
+      t.diagnostic(`${created.length} calls; refused during ${seconds.toFixed(1)} s`);
+      assert.deepEqual(refused(created.slice(count)), []);
     });
-    const next = await cluster.manage({ overlapSeconds: 1 });
-    await until(() => next.status().state.code === "steady", "steady");
-    assert.notEqual((await cluster.secret(CA_SECRET))?.["ca.crt"], data?.["ca.crt"]);
-    assert.equal(await cluster.admit(), "");
+  }
+
+  it(`are refused for at most ${MOST_REFUSED_SECONDS} s in all`, (t) => {
+    t.diagnostic(`${refusedInAll.toFixed(1)} s`);
+    assert.ok(refusedInAll <= MOST_REFUSED_SECONDS, `${refusedInAll} s`);
   });
 });
 
-describe("a webhook configuration that is deleted or loses entries", () => {
-  it("is not recreated, not even in part, and gets its bundle when it exists again", async () => {
-    const { manager, bundle } = await settled();
-    await cluster.kubectl(["delete", "mutatingwebhookconfiguration", "switchback-webhook"]);
-    await until(() => manager.status().state.code === "bundle-absent", "that it says so");
-    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, TLS_SECRET]);
-    await until(async () => (await cluster.secret(TLS_SECRET)) !== undefined, "that it works on");
-    await delay(1000);
-    assert.equal(await cluster.configuration(), undefined);
-    assert.equal(manager.status().lastError, undefined);
-    await cluster.install();
-    await until(() => same(bundle), "the bundle");
-  });
-
-  it("Helm can remove or rename an entry, and a new entry gets its bundle", async () => {
-    const { bundle } = await settled();
-    const names = async () => (await cluster.configuration())?.webhooks.map(({ name }) => name);
-    await cluster.install(([first]) => [first as WebhookEntry]);
-    assert.deepEqual(await names(), ["namespace.switchback.dev"]);
-    await cluster.install((entries) => entries.map((entry) => ({ ...entry, name: `new-${entry.name}` })));
-    await until(() => same(bundle), "the bundles");
-    assert.deepEqual(
-      await names(),
-      ["namespace", "pod", "reachable"].map((name) => `new-${name}.switchback.dev`),
-    );
-    await cluster.install();
-    await until(() => same(bundle), "the bundles");
-    assert.deepEqual(
-      await names(),
-      ["namespace", "pod", "reachable"].map((name) => `${name}.switchback.dev`),
-    );
-  });
-});
-
-describe("the controller's rights", () => {
-  it("other Secrets and configurations are forbidden", async () => {
-    const client = await cluster.clientOf("controller");
-    const options = { fieldManager: "switchback-certs", force: true };
-    const metadata = { name: "other", namespace: NAMESPACE };
-    const secret = { apiVersion: "v1", kind: "Secret", metadata, stringData: {} };
-    await assert.rejects(client.apply(`/api/v1/namespaces/${NAMESPACE}/secrets/other`, secret, options), {
-      status: 403,
-    });
-    await assert.rejects(client.get(CONFIGURATION.replace("switchback-webhook", "other")), { status: 403 });
-  });
+it("a webhook configuration that somebody deletes is not recreated, and gets its bundle once it is back", async () => {
+  const saved = await configuration();
+  await system.kubectl("delete", ...CONFIGURATION);
+  const leader = await system.leader();
+  const code = async () => (await leader.status()).certificates?.state.code;
+  await until("the leader to report it", async () => (await code()) === "bundle-absent");
+  await own("delete", "secret", OBJECTS.serving);
+  await until("another leaf", async () => (await dataOf(OBJECTS.serving))["tls.crt"] !== undefined);
+  assert.equal(await system.kubectl("get", ...CONFIGURATION, "--ignore-not-found", "-o", "name"), "");
+  const { metadata, webhooks, ...rest } = saved as Configuration & { metadata: { name: string; labels: object } };
+  const entries = webhooks.map(({ clientConfig: { caBundle: _, ...clientConfig }, ...entry }) => ({
+    ...entry,
+    clientConfig,
+  }));
+  const { name, labels } = metadata;
+  await system.apply(JSON.stringify({ ...rest, metadata: { name, labels }, webhooks: entries }));
+  await until("the bundle", isWell, EVENT_DEADLINE_MS);
 });

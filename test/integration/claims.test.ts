@@ -254,6 +254,6 @@ describe("one name, claimed for two targets", () => {
     const editions = await recordMap(system);
     await system.kubectl("-n", "old", "delete", "ingress", "first");
     await leadsTo("contested.example.com", await front("two"));
-    for (const { hosts } of await editions()) assert.ok(hosts.has("contested.example.com"), "moved, not removed");
+    for (const hosts of await editions()) assert.ok(hosts.has("contested.example.com"), "moved, not removed");
   });
 });

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { binary } from "../cluster/binaries.ts";
 import { freePorts } from "../cluster/ports.ts";
 import { type Component, Processes, until } from "../cluster/processes.ts";
-import { query } from "./dns-message.ts";
+import { query } from "../fakes/dns-message.ts";
 
 export const LOCAL = "127.0.0.1";
 const TRIES = 5;

@@ -4,7 +4,7 @@ import { PRESETS } from "#controller/sources/custom/presets.ts";
 import { ISTIO_KINDS } from "#controller/sources/istio.ts";
 import { foundName } from "#controller/targets/service-view.ts";
 import type { PresetName } from "#lib/config/sources.ts";
-import { mapNamesIn } from "../published.ts";
+import { OBJECTS } from "../published.ts";
 import { installKind } from "./gateway-api.ts";
 import { namespaceYaml } from "./objects.ts";
 import { PRESET_OBJECTS } from "./preset-objects.ts";
@@ -168,8 +168,7 @@ describe("a tenant with a kind that checks nothing", () => {
       "syntax-invalid",
       undefined,
     ]);
-    const objects = mapNamesIn(await system.configMaps());
-    const texts = await system.kubectl("-n", NAMESPACE, "get", "cm", ...objects, "-o", "yaml");
+    const texts = await system.kubectl("-n", NAMESPACE, "get", "cm", OBJECTS.map, "-o", "yaml");
     assert.ok(!/bank|zero|screen|right|tab|nested|letsencrypt|kubernetes\.default\.svc/.test(texts), texts);
   });
 

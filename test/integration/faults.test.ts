@@ -106,17 +106,4 @@ describe("a watch", () => {
     await until(() => seen.names() === "stays", `what is there now, not ${seen.names()}`, 60_000);
     await clear(seen);
   });
-
-  it("of an etcd that was restored from a backup, with older versions, reads what the backup has", async () => {
-    await create("kept");
-    await cluster.backUp();
-    const seen = await follow();
-    for (let count = 0; count < 30; count += 1) await create(`lost-${count}`);
-    await until(() => seen.watcher.objects().size === 31, "all objects");
-    await cluster.restore();
-    await until(() => seen.names() === "kept", `what the backup had, not ${seen.names()}`, 60_000);
-    await create("new");
-    await until(() => seen.names() === "kept,new", "what came after", 60_000);
-    await clear(seen);
-  });
 });

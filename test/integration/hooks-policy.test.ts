@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { parseAllDocuments } from "yaml";
 import { probePod } from "#doctor/probe/pod.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
+import { OBJECTS } from "../published.ts";
 import { assertDenied, assertPasses, callsWith, isDenied } from "./policy-calls.ts";
 import type { Rendered } from "./rendered.ts";
 import { until } from "./system.ts";
@@ -111,7 +112,7 @@ function deployment() {
 
 function document(publisher: string) {
   const metadata = { name: `switchback-publisher-${publisher}`, labels: { "switchback.dev/publisher": publisher } };
-  return { metadata, data: { "state.json": "{}" } };
+  return { metadata, data: { [OBJECTS.publisherState]: "{}" } };
 }
 
 function service(name: string, labels: object) {
@@ -171,7 +172,7 @@ for (const hook of ["uninstall", "publisher-coredns-remove"] as const) {
     it("marks the publisher's document, and cannot add anything else to it", async () => {
       const own = `${OWN_MAPS}/switchback-publisher-coredns`;
       const replaced = document("coredns");
-      const data = { "state.json": '{"leaving":1}' };
+      const data = { [OBJECTS.publisherState]: '{"leaving":1}' };
       assertPasses(await send(hook, "PUT", own, { ...replaced, data }));
       assertPasses(await send(hook, "DELETE", own));
       const { metadata } = replaced;

@@ -149,10 +149,6 @@ describe("what `inject` prints from the live map", () => {
     const documents = [workload("StatefulSet"), config].map((object) => JSON.stringify(object)).join("\n---\n");
     await apply(await injected(documents), "--server-side", "--force-conflicts");
     assertOnce({ spec: (await live("StatefulSet")).spec } as Pod, FIRST);
-    const printed = await injected([config, workload("DaemonSet")].map((object) => JSON.stringify(object)).join("\n"));
-    assert.doesNotMatch(printed, /^---$/m, "JSON objects stay a stream of JSON");
-    await apply(printed);
-    assertOnce({ spec: (await live("DaemonSet")).spec } as Pod, FIRST);
   });
 
   it("keeps the meaning of hand-written YAML: octal modes, empty annotations, anchors elsewhere", async () => {

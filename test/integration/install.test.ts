@@ -117,7 +117,7 @@ describe("rights", () => {
 
   const TARGETS = each("list watch", { resource: "configmaps", name: OBJECTS.targets });
   const MAP = each("list watch", { resource: "configmaps", name: OBJECTS.map });
-  const FOREIGN = strays("").foreign.map(({ metadata }) => metadata.name);
+  const FOREIGN = strays("").map(({ metadata }) => metadata.name);
 
   const ALLOWED: Record<string, Question[]> = {
     controller: [

@@ -96,7 +96,7 @@ describe("a leader that is killed", () => {
     await until("gone.example.com to leave", async () => !(await system.publishedNames()).has("gone.example.com"));
     const stayed = Date.now() - time(first.acquireTime);
     assert.ok(stayed >= VANISH_MS, `it left ${stayed} ms after the take-over`);
-    for (const { hosts } of await map()) {
+    for (const hosts of await map()) {
       for (const name of [...NAMES, "written.example.com"]) assert.ok(hosts.has(name), `${name} was lost`);
     }
   });
@@ -122,7 +122,7 @@ describe("a leader that is stopped", () => {
     assert.match(await leader.log(), /"msg":"stopped"/);
     await system.apply(ingress("last", ["last.example.com"]));
     await system.ready(["last.example.com"]);
-    for (const { hosts } of await map()) for (const name of NAMES) assert.ok(hosts.has(name), `${name} was lost`);
+    for (const hosts of await map()) for (const name of NAMES) assert.ok(hosts.has(name), `${name} was lost`);
   });
 
   it("wrote nothing after it had given the Lease back", async () => {
@@ -161,6 +161,6 @@ describe("a leader that is suspended while it publishes, and goes on after anoth
     await until("the former leader to notice", async () => !(await leader.status()).leader);
     const right = [...NAMES, ...added.slice(2), "late.example.com", "later.example.com"];
     await until("the map to be right", async () => (await Promise.all(right.map(isPublished))).every(Boolean), 2_000);
-    for (const { hosts } of await map()) for (const name of NAMES) assert.ok(hosts.has(name), `${name} was lost`);
+    for (const hosts of await map()) for (const name of NAMES) assert.ok(hosts.has(name), `${name} was lost`);
   });
 });

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { Following, startFollowing } from "./following.ts";
-import { Kubelet } from "./kubelet.ts";
-import { ingress, namespaceYaml, workload } from "./objects.ts";
+import { type Following, startFollowing } from "./following.ts";
+import type { Kubelet } from "./kubelet.ts";
+import { ingress, workload } from "./objects.ts";
 import { NAMESPACE, type System, until } from "./system.ts";
 
 // Faults around restarts, on a real API server. Each fault causes at most one restart of a workload, and everything
@@ -32,8 +32,8 @@ after(async () => {
 });
 
 /** Creates a Deployment, and waits until it is rolled out. */
-async function made(name: string, template: object = {}): Promise<void> {
-  await system.apply(workload("Deployment", name, NS, { template }));
+async function made(name: string, template: object = {}, spec: object = {}): Promise<void> {
+  await system.apply(workload("Deployment", name, NS, { template, spec }));
   await follow.rolledOut("Deployment", name);
 }
 
@@ -90,34 +90,6 @@ describe("running pods", () => {
     await gone("unreached");
   });
 
-  it("with forged or removed annotations are checked, and not restarted for lines that they have", async () => {
-    await made("forged");
-    const [pod] = await follow.pods("forged");
-    assert.ok(pod);
-    const annotate = (word: string) =>
-      system.kubectl("-n", NS, "annotate", "pod", pod.metadata.name, "--overwrite", word);
-    await annotate("switchback.dev/revision=000000000000");
-    await follow.codeIs("forged", "in-step");
-    await annotate("switchback.dev/revision-");
-    await annotate("switchback.dev/owned-");
-    await follow.codeIs("forged", "in-step");
-    assert.equal((await follow.statusOf("forged"))?.stale, 0);
-    await delay(2_000);
-    assert.equal(await follow.changes("forged"), 0);
-    await gone("forged");
-  });
-
-  it("of a template with our annotations are injected too, and restarted once for a new name", async () => {
-    const annotations = { "switchback.dev/revision": "000000000000", "switchback.dev/owned": "none" };
-    await made("annotated", { annotations });
-    await follow.codeIs("annotated", "in-step");
-    await follow.addName("annotated.example.com");
-    await until("it to follow", () => follow.haveName("annotated", "annotated.example.com"));
-    await follow.codeIs("annotated", "in-step");
-    assert.equal(await follow.changes("annotated"), 1);
-    await gone("annotated");
-  });
-
   it("of a template that `switchback inject` has printed are restarted once for a new name", async () => {
     const input = workload("Deployment", "baked", NS);
     const { code, stdout, stderr } = await system.cli(["inject", "-f", "-"], { input });
@@ -132,19 +104,6 @@ describe("running pods", () => {
     await delay(3_000);
     assert.equal(await follow.changes("baked"), 1);
     await gone("baked");
-  });
-
-  it("that lose our annotations when they are created are restarted once for a new name, then left alone", async () => {
-    kubelet.stripped = /^stripped-/;
-    await made("stripped");
-    await follow.codeIs("stripped", "in-step");
-    await follow.addName("stripped.example.com");
-    await until("it to follow", () => follow.haveName("stripped", "stripped.example.com"));
-    await follow.codeIs("stripped", "in-step");
-    await delay(3_000);
-    assert.equal(await follow.restarts("stripped"), 1);
-    kubelet.stripped = undefined;
-    await gone("stripped");
   });
 
   it("follow although somebody else changes the workload all the time", async () => {
@@ -191,72 +150,17 @@ describe("running pods", () => {
     await gone("away");
   });
 
-  it("are restarted at most once for a name that flaps 20 times in 10 s", async () => {
-    await made("flaps");
-    for (let flap = 0; flap < 20; flap++) {
-      if (flap % 2 === 0) await system.apply(ingress("flapping", ["flapping.example.com"]));
-      else await system.kubectl("delete", "ingress", "flapping");
-      await delay(400);
-    }
-    await delay(5_000);
-    assert.ok((await follow.changes("flaps")) <= 1, `${await follow.changes("flaps")} restarts`);
-    await gone("flaps");
-  });
-
-  it("are not restarted for a solver's Ingresses that come and go with a name that is mapped already", async () => {
-    await made("solved");
-    await follow.codeIs("solved", "in-step");
-    for (let order = 0; order < 5; order++) {
-      await system.apply(ingress(`cm-acme-http-solver-${order}`, ["first.example.com"]));
-      await delay(700);
-      await system.kubectl("delete", "ingress", `cm-acme-http-solver-${order}`);
-    }
-    await delay(3_000);
-    assert.equal(await follow.changes("solved"), 0);
-    await gone("solved");
-  });
-
-  it("are restarted once for a name that only a solver has, however often it goes and comes back", async () => {
-    await made("ordered");
-    const solver = ingress("cm-acme-http-solver-own", ["ordered.example.com"]);
-    await system.apply(solver);
-    await until("it to follow", () => follow.haveName("ordered", "ordered.example.com"));
-    await follow.codeIs("ordered", "in-step");
-    for (let order = 0; order < 4; order++) {
-      await system.kubectl("delete", "ingress", "cm-acme-http-solver-own");
-      await follow.codeIs("ordered", "debouncing");
-      await delay(1_500);
-      await system.apply(solver);
-      await follow.codeIs("ordered", "in-step");
-    }
-    await system.kubectl("delete", "ingress", "cm-acme-http-solver-own");
-    await follow.codeIs("ordered", "debouncing");
-    await delay(3_000);
-    assert.equal(await follow.changes("ordered"), 1);
-    await gone("ordered");
-  });
-
-  it("are reported by `switchback status`, which fails if a workload is stuck, and restarted by hand", async () => {
-    await system.apply(namespaceYaml("by-hand", "enabled"));
-    const others = new Following(system, "by-hand");
-    const hands = new Kubelet(system, "by-hand");
-    try {
-      await system.apply(workload("Deployment", "web", "by-hand"));
-      await others.rolledOut("Deployment", "web");
-      await follow.addName("by-hand.example.com");
-      await others.codeIs("web", "restart-not-permitted");
-      await system.showController();
-      const before = await system.cli(["status", "-o", "wide"]);
-      assert.equal(before.code, 1, before.stderr);
-      assert.match(before.stdout, /by-hand\/Deployment\/web +0\/1 +stuck +restart +- +restart-not-permitted/);
-      const { code, stdout, stderr } = await system.cli(["restart", "by-hand/web", "--yes"]);
-      assert.deepEqual([code, stderr], [0, ""], stdout);
-      await others.codeIs("web", "in-step");
-      const after = await system.cli(["status", "-o", "json"]);
-      assert.equal(after.code, 0, after.stdout);
-      assert.ok(JSON.parse(after.stdout).leader);
-    } finally {
-      await hands.stop();
-    }
+  it("whose rollout fails are not restarted again, and other workloads follow", async () => {
+    await made("fails", {}, { progressDeadlineSeconds: 3 });
+    await made("other");
+    kubelet.broken = /^fails-/;
+    await follow.addName("fails.example.com");
+    await follow.codeIs("fails", "rollout-failed");
+    await follow.addName("fails-again.example.com");
+    await until("the other one to follow", () => follow.haveName("other", "fails-again.example.com"));
+    assert.equal((await follow.statusOf("fails"))?.code, "rollout-failed");
+    assert.equal(await follow.changes("fails"), 1);
+    kubelet.broken = undefined;
+    for (const name of ["fails", "other"]) await gone(name);
   });
 });

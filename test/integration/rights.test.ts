@@ -3,7 +3,7 @@ import { after, before, describe, it } from "node:test";
 import { GATEWAY_GROUP } from "#controller/sources/gateway/view.ts";
 import { readStatusKey, STATUS_KEY_HEADER } from "#lib/documents/status-page.ts";
 import { connect } from "#lib/kube/connect.ts";
-import { mapNamesIn, OBJECTS } from "../published.ts";
+import { OBJECTS } from "../published.ts";
 import type { AuditEntry } from "./audit.ts";
 import { installGatewayApi, installKind, PLURALS, X_LISTENER_SETS } from "./gateway-api.ts";
 import { Kubelet } from "./kubelet.ts";
@@ -60,7 +60,7 @@ async function liveThroughEverything(): Promise<void> {
   await system.apply(`${ingress("few", ["a.example.com", "b.example.com"])}${ingress("many", MANY)}`);
   await findAndForget();
   await until("all names", async () => (await system.publishedNames()).isSupersetOf(new Set(MANY)));
-  await own("delete", "cm", ...mapNamesIn(await system.configMaps()));
+  await own("delete", "cm", OBJECTS.map);
   await own("delete", "svc", "switchback-relayed");
   await own("delete", "secret", OBJECTS.ca);
   await system.ready(MANY);

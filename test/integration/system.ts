@@ -9,7 +9,6 @@ import { NODE } from "../cluster/kubelet.ts";
 import { type MemoryGroup, memoryGroup } from "../cluster/memory-group.ts";
 import { freePorts } from "../cluster/ports.ts";
 import { type Component, Processes, until as untilRuns } from "../cluster/processes.ts";
-import type { TcpProxy } from "../fakes/tcp-proxy.ts";
 import { AuditLog, credentialOf } from "./audit.ts";
 import { containerOf, Installation } from "./installation.ts";
 import { INGRESS_CONTROLLER, type Status } from "./objects.ts";
@@ -71,10 +70,10 @@ export class System extends Installation {
     this.#profile = values.profile ?? "default";
   }
 
-  /** Starts one more replica of a component, which reaches the API server through `proxy` if that is given. */
-  async start(component: "controller" | "webhook", proxy?: TcpProxy): Promise<Replica> {
+  /** Starts one more replica of a component. */
+  async start(component: "controller" | "webhook"): Promise<Replica> {
     const ports = component === "controller" ? ["controller.port=0"] : ["webhook.port=0", "webhook.healthPort=0"];
-    const { name, child, token } = await this.#run(component, [...ports, `${component}.address=127.0.0.1`], proxy);
+    const { name, child, token } = await this.#run(component, [...ports, `${component}.address=127.0.0.1`]);
     const said = await listening(child, join(this.folder, `${name}.log`), component);
     const replica = this.#replica(name, child, said, token);
     (component === "controller" ? this.controllers : this.webhooks).push(replica);
@@ -154,7 +153,7 @@ export class System extends Installation {
   }
 
   /** Starts a component's program as its pod would. */
-  async #run(component: ComponentName, settings: readonly string[], proxy?: TcpProxy) {
+  async #run(component: ComponentName, settings: readonly string[]) {
     this.#started += 1;
     const name = `switchback-${component}-${this.#started}`;
     const namespace = component === "agent" ? AGENTS : NAMESPACE;
@@ -163,7 +162,7 @@ export class System extends Installation {
     // An agent may write only the Lease of the node that its token names.
     const node = component === "agent" ? NODE : undefined;
     const token = await this.cluster.tokenFor(`${namespace}/switchback-${component}`, node);
-    const kubeconfig = await this.cluster.kubeconfigFor({ token }, proxy && `https://127.0.0.1:${proxy.port}`);
+    const kubeconfig = await this.cluster.kubeconfigFor({ token });
     const env = { ...this.cluster.podNetwork, KUBECONFIG: kubeconfig, POD_NAME: name };
     const sets = settings.flatMap((set) => ["--set", set]);
     const program = [join(TOP, "cli/main.ts"), component, "--config", config, ...sets];
@@ -237,16 +236,9 @@ export class System extends Installation {
    * health servers. Before that, the cluster sees no ready replica, and nothing is restarted.
    */
   async showWebhooks(): Promise<void> {
-    const oldestFirst = "--sort-by=.metadata.creationTimestamp";
-    const component = `app.kubernetes.io/component=${this.process("webhook")}`;
-    const select = ["-n", NAMESPACE, "get", "pods", "-l", component, oldestFirst, "-o", "name"];
-    await until("the webhook's pods", async () => (await this.kubectl(...select)).includes("pod/"));
-    const pods = (await this.kubectl(...select)).trim().split("\n").toReversed();
-    for (const [index, { healthPort }] of this.webhooks.entries()) {
-      const address = `198.18.0.${index + 1}`;
-      const pod = `${NAMESPACE}/${pods[index]?.replace("pod/", "")}`;
-      await this.cluster.runPod(pod, address, { [HEALTH_PORT]: healthPort });
-    }
+    const pods = await this.#podsOf("webhook");
+    for (const [index, { healthPort }] of this.webhooks.entries())
+      await this.cluster.runPod(pods[index] ?? "", `198.18.0.${index + 1}`, { [HEALTH_PORT]: healthPort });
     const slices = ["-n", NAMESPACE, "get", "endpointslices", "-l", "kubernetes.io/service-name=switchback-webhook"];
     const ready = "jsonpath={.items[*].endpoints[?(@.conditions.ready==true)].addresses[0]}";
     const count = async () => (await this.kubectl(...slices, "-o", ready)).split(" ").filter(Boolean).length;
@@ -255,12 +247,18 @@ export class System extends Installation {
 
   /** Makes the leader answer behind the controller's Service. The API server's proxy finds it through a ready pod. */
   async showController(): Promise<void> {
-    const component = `app.kubernetes.io/component=${this.process("controller")}`;
-    const select = ["-n", NAMESPACE, "get", "pods", "-l", component, "-o", "name"];
-    await until("the controller's pods", async () => (await this.kubectl(...select)).includes("pod/"));
-    const [pod = ""] = (await this.kubectl(...select)).split("\n");
+    const [pod = ""] = await this.#podsOf("controller");
     const { healthPort } = await this.leader();
-    await this.cluster.runPod(`${NAMESPACE}/${pod.replace("pod/", "")}`, "203.0.113.250", { 8080: healthPort });
+    await this.cluster.runPod(pod, "203.0.113.250", { 8080: healthPort });
+  }
+
+  /** The pods of a component's Deployment as `namespace/name`, once there are some. The newest is first. */
+  async #podsOf(component: "controller" | "webhook"): Promise<string[]> {
+    const label = `app.kubernetes.io/component=${this.process(component)}`;
+    const select = ["-n", NAMESPACE, "get", "pods", "-l", label, "--sort-by=.metadata.creationTimestamp", "-o", "name"];
+    await until(`the pods of the ${component}`, async () => (await this.kubectl(...select)).includes("pod/"));
+    const names = (await this.kubectl(...select)).trim().split("\n").toReversed();
+    return names.map((name) => name.replace("pod", NAMESPACE));
   }
 
   /** Waits until any object that is created next is younger than this one. Ages are known to the second. */

@@ -9,6 +9,9 @@ import type { Served } from "./serve.ts";
 
 /** Pause after a start, so that garbage collection does not affect the next measurement. */
 const SETTLE_MS = 3_000;
+/** More names need a larger heap than the chart's default (docs/sizing.md). */
+const DEFAULT_HEAP_NAMES = 20_000;
+const LARGE_HEAP = ["--max-old-space-size=384"];
 
 /** What is measured at one size. */
 interface Place {
@@ -63,7 +66,8 @@ async function onBed(work: (bed: Bed, map: MapFollower) => Promise<void>): Promi
 async function measure(place: Place, options: { size: number; seconds: number }, report: Reporter): Promise<void> {
   const { bed, names } = place;
   const { size, seconds } = options;
-  const leader = await bed.serve("controller");
+  const nodeFlags = size > DEFAULT_HEAP_NAMES ? LARGE_HEAP : [];
+  const leader = await bed.serve("controller", { nodeFlags });
   await coldStart(place, leader, size, report);
   await leader.rest(SETTLE_MS);
   progress(`${seconds} single changes`);
@@ -71,7 +75,7 @@ async function measure(place: Place, options: { size: number; seconds: number },
   const { rss, peak } = memoryOf(leader.pid);
   report.figure("rss", rss, "MB");
   report.figure("rss-peak", peak, "MB");
-  const second = await takeOver(place, leader, report);
+  const second = await takeOver(place, { leader, nodeFlags }, report);
   progress(`CPU time of ${seconds} changes`);
   await second.rest(SETTLE_MS);
   report.figure("change-cpu", await cpuOfEach(second, seconds, () => names.next().write()), "ms");
@@ -109,11 +113,16 @@ async function changeTimes(place: Place, controller: Served, count: number, repo
  * The leader ends. Measures the time until another replica, which is ready, publishes a change made meanwhile. Returns
  * that replica. It looks no names up: a controller does so for minutes after its start, at more CPU time than changes.
  */
-async function takeOver({ bed, map, names }: Place, leader: Served, report: Reporter): Promise<Served> {
+async function takeOver(
+  { bed, map, names }: Place,
+  { leader, nodeFlags }: { readonly leader: Served; readonly nodeFlags: readonly string[] },
+  report: Reporter,
+): Promise<Served> {
   const { policy, ...config } = bed.config;
   const second = await bed.serve("controller", {
     config: { ...config, policy: { ...policy, verifyDns: "off" } },
     replica: 1,
+    nodeFlags,
   });
   await second.ready();
   await second.rest(SETTLE_MS);

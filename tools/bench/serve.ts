@@ -36,6 +36,8 @@ export interface ServeOptions {
   readonly program?: string | undefined;
   /** Number of the replica from 0: each has its own name, and its own loopback address where it listens. */
   readonly replica?: number;
+  /** Node flags in addition to those of the chart. */
+  readonly nodeFlags?: readonly string[];
   /** A file for the longest slice of the event loop (mount.ts). */
   readonly slicesFile?: string;
 }
@@ -88,7 +90,7 @@ export interface Place {
 
 /** Starts `switchback <component>` against the control plane. */
 export async function serve(place: Place, component: ComponentName, options: ServeOptions): Promise<Served> {
-  const { program = PROGRAM, replica = 0, slicesFile = "" } = options;
+  const { program = PROGRAM, replica = 0, nodeFlags = [], slicesFile = "" } = options;
   const { cluster, folder, processes } = place;
   const address = `127.0.0.${replica + 1}`;
   const [port = 0] = await freePorts(1);
@@ -99,7 +101,7 @@ export async function serve(place: Place, component: ComponentName, options: Ser
   const mount = join(folder, "mount.mjs");
   // As JavaScript: to load TypeScript, a process needs memory that no pod uses.
   writeFileSync(mount, stripTypeScriptTypes(readFileSync(join(import.meta.dirname, "mount.ts"), "utf8")));
-  const flags = [...chartFlags(component), "--import", mount];
+  const flags = [...chartFlags(component), ...nodeFlags, "--import", mount];
   const running = processes.start(name, process.execPath, [...flags, program, component, "--config", file], {
     POD_NAME: `${component}-${replica}`,
     KUBERNETES_SERVICE_HOST: hostname,

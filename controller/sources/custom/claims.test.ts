@@ -179,34 +179,6 @@ describe("presets", () => {
   });
 });
 
-describe("a configured kind", () => {
-  it("reads class, addresses and admission from the configured paths", () => {
-    const kind = configured({
-      hostnames: "$.spec.host",
-      class: "$.spec.class",
-      className: "fallback",
-      addresses: "$.status.ip",
-      admitted: "$.status[?@.ready == true]",
-    });
-    const raw = object({ spec: { host: "a.com", class: "own" }, status: { ip: "192.0.2.1", x: { ready: true } } });
-    assert.deepEqual(read(kind, raw), ["a.com own 192.0.2.1 true"]);
-    assert.deepEqual(read(kind, object({ spec: { host: "a.com" } })), ["a.com fallback - false"]);
-  });
-
-  it("reads comma-separated names", () => {
-    const kind = configured({ hostnames: "$.metadata.annotations['example.com/hosts']", syntax: "list" });
-    assert.deepEqual(read(kind, object({}, { "example.com/hosts": "a.com, b.com,,*" })), [
-      "a.com - - true",
-      "b.com - - true",
-    ]);
-  });
-
-  it("is ignored if it has the switchback.dev annotation", () => {
-    const raw = object({ spec: { hosts: ["a.com"] } }, { "switchback.dev/ignore": "true" });
-    assert.deepEqual(read(HOSTS, raw), ["a.com: ignored"]);
-  });
-});
-
 describe("untrusted values", () => {
   const judge = createClaimPolicy(parseConfig({}).policy, undefined);
   /** The policy's decision about each claim, with a target that accepts the claim. */
@@ -277,40 +249,5 @@ describe("untrusted values", () => {
       }),
       { numRuns: 500 },
     );
-  });
-});
-
-describe("a Service with external-dns's annotation", () => {
-  const HOSTNAME = "external-dns.alpha.kubernetes.io/hostname";
-  const service = (type: string, annotations: Raw) =>
-    object(
-      { spec: { type }, status: { loadBalancer: { ingress: [{ ip: "192.0.2.1" }, { hostname: "lb.com" }] } } },
-      annotations,
-    );
-
-  it("claims each name for itself", () => {
-    const claims = serviceClaims(service("LoadBalancer", { [HOSTNAME]: "a.com, b.com" }));
-    assert.deepEqual(shown(claims), ["a.com - 192.0.2.1,lb.com true", "b.com - 192.0.2.1,lb.com true"]);
-    for (const { hints } of claims) assert.ok("service" in hints);
-    assert.deepEqual("service" in (claims[0]?.hints ?? {}) && claims[0]?.hints, {
-      className: undefined,
-      addresses: ["192.0.2.1", "lb.com"],
-      admitted: true,
-      service: { namespace: "shop", name: "web" },
-    });
-  });
-
-  it("claims nothing without it, and is refused if not a load balancer, or if ignored", () => {
-    assert.deepEqual(serviceClaims(service("LoadBalancer", {})), []);
-    assert.deepEqual(shown(serviceClaims(service("ClusterIP", { [HOSTNAME]: "a.com" }))), [
-      "a.com: not-a-load-balancer",
-    ]);
-    const ignored = { [HOSTNAME]: "a.com", "switchback.dev/ignore": "true" };
-    assert.deepEqual(shown(serviceClaims(service("LoadBalancer", ignored))), ["a.com: ignored"]);
-  });
-
-  it("is not admitted without an address", () => {
-    const pending = { ...service("LoadBalancer", { [HOSTNAME]: "a.com" }), status: {} };
-    assert.deepEqual(shown(serviceClaims(pending)), ["a.com - - false"]);
   });
 });

@@ -1,7 +1,8 @@
 import type { Reason } from "#hostmap/types.ts";
 import { EXTERNAL_DNS_PREFIXES } from "#lib/config/defaults.ts";
 import { ClaimList } from "../claim-list.ts";
-import { ignoredBy, listOf, mapOf, type ObjectOrigin, originOf, type Raw, textOf, withChoice } from "../raw-object.ts";
+import { loadBalancerOf } from "../ingress-hosts.ts";
+import { ignoredBy, mapOf, type ObjectOrigin, originOf, type Raw, textOf, withChoice } from "../raw-object.ts";
 import type { RoutingHints, View } from "../types.ts";
 import { namesIn } from "./names.ts";
 
@@ -30,8 +31,7 @@ function hintsOf(raw: Raw, { ref, ignored }: ObjectOrigin): RoutingHints | Reaso
       text: "the Service is not of type LoadBalancer: pods reach its address directly",
     };
   }
-  const ingress = listOf(mapOf(mapOf(raw.status).loadBalancer).ingress).map(mapOf);
-  const addresses = ingress.flatMap(({ ip, hostname }) =>
+  const addresses = loadBalancerOf(raw).flatMap(({ ip, hostname }) =>
     [textOf(ip), textOf(hostname)].filter((one) => one !== undefined),
   );
   const { namespace, name } = ref;

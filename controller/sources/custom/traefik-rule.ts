@@ -11,88 +11,66 @@ const TOKEN = /\s*(?:([A-Za-z_]\w*)|(&&|\|\||[!(),])|`([^`]*)`|"((?:[^"\\]|\\.)*
 
 /**
  * The hosts in a rule of Traefik, without negated hosts (`!`). An example of a rule is ``Host(`a.example.com`,
- * `b.example.com`) && PathPrefix(`/x`) || Host(`c.example.com`)``. Undefined: not a rule.
+ * `b.example.com`) && PathPrefix(`/x`) || Host(`c.example.com`)``. Undefined: not a rule. Open brackets are in a list,
+ * so that nested ones cannot exhaust the call stack.
  */
 export function hostsOfRule(rule: string): string[] | undefined {
   if (rule.length > MAX_RULE) return undefined;
-  const reader = new RuleReader();
+  const hosts: string[] = [];
+  const signs = new Signs();
   TOKEN.lastIndex = 0;
   const end = rule.trimEnd().length;
   while (TOKEN.lastIndex < end) {
-    const match = TOKEN.exec(rule);
-    if (match === null || !reader.take(match)) return undefined;
+    const [, name, mark] = TOKEN.exec(rule) ?? [];
+    if (name === undefined) {
+      if (!signs.take(mark)) return undefined;
+      continue;
+    }
+    const texts = readArguments(rule);
+    if (texts === undefined) return undefined;
+    if (!signs.isNegated && HOST_MATCHERS.has(name.toLowerCase())) hosts.push(...texts);
+    signs.not = false;
   }
-  return reader.done ? reader.hosts : undefined;
+  return signs.areComplete ? hosts : undefined;
 }
 
-/** Reads the tokens one by one. Brackets are kept on a stack, so that nested brackets cannot exhaust the call stack. */
-class RuleReader {
-  readonly hosts: string[] = [];
-  /** For each open bracket of an expression: whether its content is negated. */
-  readonly #brackets: boolean[] = [false];
+/** The signs between matchers. */
+class Signs {
+  /** For each open bracket: whether its content is negated. */
+  readonly #brackets = [false];
   /** Whether a `!` precedes the next token. */
-  #not = false;
-  /** The last named matcher; `inside`: its arguments are being read. */
-  #matcher: { readonly name: string; inside: boolean } | undefined;
+  not = false;
 
-  get done(): boolean {
-    return this.#brackets.length === 1 && this.#matcher === undefined && !this.#not;
+  get isNegated(): boolean {
+    return this.not !== this.#brackets.at(-1);
   }
 
-  /** Takes one token. Returns false if the token is not valid here. */
-  take([, name, mark, raw, quoted]: RegExpExecArray): boolean {
-    if (this.#matcher?.inside === true) return this.#argument(mark, raw ?? unquote(quoted));
-    if (this.#matcher !== undefined) return this.#open(mark);
-    if (name !== undefined) {
-      this.#matcher = { name: name.toLowerCase(), inside: false };
-      return true;
-    }
-    return mark !== undefined && this.#mark(mark);
+  get areComplete(): boolean {
+    return this.#brackets.length === 1 && !this.not;
   }
 
-  #mark(mark: string): boolean {
-    switch (mark) {
-      case "!":
-        this.#not = !this.#not;
-        return true;
-      case "(":
-        this.#brackets.push(this.#negated());
-        return true;
-      case ")":
-        this.#brackets.pop();
-        return this.#brackets.length > 0;
-      default:
-        return mark !== "," && !this.#not;
-    }
-  }
-
-  #open(mark: string | undefined): boolean {
-    if (this.#matcher !== undefined) this.#matcher.inside = true;
-    return mark === "(";
-  }
-
-  #argument(mark: string | undefined, text: string | undefined): boolean {
-    if (text !== undefined) {
-      const { name = "" } = this.#matcher ?? {};
-      if (HOST_MATCHERS.has(name) && !(this.#not !== (this.#brackets.at(-1) ?? false))) this.hosts.push(text);
-      return true;
-    }
-    if (mark === ")") {
-      this.#matcher = undefined;
-      this.#not = false;
-      return true;
-    }
-    return mark === ",";
-  }
-
-  /** Applies a preceding `!` to a bracket, and resets it. */
-  #negated(): boolean {
-    const negated = this.#not !== (this.#brackets.at(-1) ?? false);
-    this.#not = false;
-    return negated;
+  /** Returns false if the sign is not valid here. */
+  take(sign: string | undefined): boolean {
+    if (sign === "!") this.not = !this.not;
+    else if (sign === "(") {
+      this.#brackets.push(this.isNegated);
+      this.not = false;
+    } else if (this.not) return false;
+    else if (sign === ")") return this.#brackets.length > 1 && this.#brackets.pop() !== undefined;
+    return sign === "!" || sign === "(" || sign === "&&" || sign === "||";
   }
 }
 
-function unquote(quoted: string | undefined): string | undefined {
-  return quoted?.replace(/\\(.)/gs, "$1");
+/** The arguments in brackets after the name of a matcher, from the current token on. Undefined: there are none. */
+function readArguments(rule: string): string[] | undefined {
+  if (TOKEN.exec(rule)?.[2] !== "(") return undefined;
+  const texts: string[] = [];
+  for (let token = TOKEN.exec(rule); token !== null; token = TOKEN.exec(rule)) {
+    const [, , mark, raw, quoted] = token;
+    const text = raw ?? quoted?.replace(/\\(.)/gs, "$1");
+    if (mark === ")") return texts;
+    if (text !== undefined) texts.push(text);
+    else if (mark !== ",") return undefined;
+  }
+  return undefined;
 }

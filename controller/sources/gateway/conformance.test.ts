@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { BACKEND, gatewayObject, HTTP, INFRA, routeObject } from "#test/fakes/gateway-objects.ts";
+import { BACKEND, gatewayObject, gatewayWorld, HTTP, INFRA, routeObject } from "#test/fakes/gateway-objects.ts";
 import type { Raw } from "../raw-object.ts";
-import { type AttachmentContext, claimsOfRoute } from "./route-attachment.ts";
-import type { Labels } from "./selector.ts";
 import { type RouteKind, viewGateway, viewRoute } from "./view.ts";
 
 // The examples of the specification's conformance suite (kubernetes-sigs/gateway-api, conformance/tests, v1.4). Each
@@ -57,23 +55,13 @@ const GATEWAYS = [
   gatewayObject("http-listener-isolation-with-hostname-intersection", ISOLATED),
 ].map((raw) => viewGateway(raw));
 
-const NAMESPACES = new Map<string, Labels>([
-  [INFRA, { "gateway-conformance": "infra" }],
-  [BACKEND, { "gateway-conformance": "backend" }],
-]);
-
-const AROUND: AttachmentContext = {
-  gateway: (key) => GATEWAYS.find(({ ref }) => `${ref.namespace}/${ref.name}` === key),
-  listenerSet: () => undefined,
-  namespaces: NAMESPACES,
-  requireAccepted: true,
-};
+const WORLD = gatewayWorld();
+for (const gateway of GATEWAYS) WORLD.put(gateway);
+WORLD.labels.set(INFRA, { "gateway-conformance": "infra" }).set(BACKEND, { "gateway-conformance": "backend" });
 
 /** The names that have a target, and the other names with their codes. */
-function outcome(kind: RouteKind, route: Raw, around: AttachmentContext = AROUND): string[] {
-  return (claimsOfRoute(viewRoute(kind, route), around) ?? []).map(({ hostname, hints }) =>
-    "code" in hints ? `${hostname}: ${hints.code}` : hostname,
-  );
+function outcome(kind: RouteKind, route: Raw): string[] {
+  return WORLD.outcome(WORLD.put(viewRoute(kind, route)));
 }
 
 interface Example {

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { gatewayObject, HTTP, INFRA, routeObject } from "#test/fakes/gateway-objects.ts";
-import { claimsOfGateway, claimsOfListenerSet, claimsOfRoute } from "./route-attachment.ts";
+import { gatewayObject, gatewayWorld, HTTP, INFRA, routeObject } from "#test/fakes/gateway-objects.ts";
 import { viewGateway, viewListenerSet, viewRoute } from "./view.ts";
 
 const CODE = "gateway-inside-cluster";
@@ -53,22 +52,14 @@ it("a Gateway, its routes and its ListenerSets have the reason as their decision
   const conditions = [{ type: "Accepted", status: "True" }];
   const status = { conditions, addresses: [{ type: "Hostname", value: "gw.infra.svc" }] };
   const gateway = viewGateway(gatewayObject("gw", [{ hostname: "*.a.com" }], { status }, { from: "All" }));
-  const around = {
-    gateway: () => gateway,
-    listenerSet: () => undefined,
-    namespaces: undefined,
-    requireAccepted: true,
-  };
   const set = viewListenerSet({
     metadata: { namespace: INFRA, name: "set" },
     spec: { parentRef: { name: "gw" }, listeners: [{ name: "b", port: 80, protocol: "HTTP", hostname: "b.com" }] },
     status: { conditions },
   });
-  const claims = [
-    ...claimsOfGateway(gateway, true),
-    ...(claimsOfRoute(viewRoute(HTTP, routeObject("web", ["gw"], ["www.a.com"])), around) ?? []),
-    ...(claimsOfListenerSet(set, around) ?? []),
-  ];
+  const world = gatewayWorld();
+  const web = viewRoute(HTTP, routeObject("web", ["gw"], ["www.a.com"]));
+  const claims = [gateway, web, set].map((view) => world.put(view)).flatMap((object) => world.claims(object));
   assert.deepEqual(
     claims.map(({ hostname, hints }) => [hostname, "inside" in hints && hints.inside?.code]),
     ["*.a.com", "www.a.com", "b.com"].map((name) => [name, CODE]),

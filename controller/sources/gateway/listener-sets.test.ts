@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import {
   BACKEND,
   gatewayObject,
+  gatewayWorld,
   HTTP,
   INFRA,
   type ListenerParts,
@@ -10,8 +11,6 @@ import {
   routeObject,
 } from "#test/fakes/gateway-objects.ts";
 import type { Raw } from "../raw-object.ts";
-import type { View } from "../types.ts";
-import { GatewayRegistry } from "./gateway-registry.ts";
 import { type RouteKind, viewGateway, viewListenerSet, viewRoute } from "./view.ts";
 
 // The examples of the specification's conformance suite (kubernetes-sigs/gateway-api,
@@ -46,39 +45,20 @@ function conflicted(accepted: string, ...names: string[]): Raw {
 }
 
 function world(options: { readonly requireAccepted?: boolean; readonly listeners?: boolean } = {}) {
-  const claims = new Map<string, readonly View[]>();
-  const reported: string[] = [];
-  const registry = new GatewayRegistry({ requireAccepted: true, listeners: true, ...options }, (object, of) => {
-    reported.push(object);
-    claims.set(object, of);
-  });
-  registry.open();
-  const keyOf = ({ metadata }: Raw) => {
-    const { namespace, name } = metadata as { namespace: string; name: string };
-    return `${namespace}/${name}`;
-  };
-  const outcome = (key: string) =>
-    (claims.get(key) ?? []).map(({ hostname, hints }) => ("code" in hints ? `${hostname}: ${hints.code}` : hostname));
+  const { objects, labels, put, outcome, claims } = gatewayWorld(options);
   return {
-    registry,
-    reported: () => reported.splice(0).sort(),
-    gateway(
+    objects,
+    labels,
+    put,
+    outcome,
+    claims,
+    gateway: (
       name: string,
       allowed?: object,
       listeners: ListenerParts[] = [{ name: "own", hostname: "own.com", ...ALL }],
-    ) {
-      registry.setGateway(`${INFRA}/${name}`, viewGateway(gatewayObject(name, listeners, {}, allowed)));
-    },
-    set(raw: Raw): string[] {
-      registry.setListenerSet(keyOf(raw), viewListenerSet(raw));
-      return outcome(`ListenerSet ${keyOf(raw)}`);
-    },
-    route(raw: Raw, kind: RouteKind = HTTP): string[] {
-      registry.setRoute(`${kind} ${keyOf(raw)}`, viewRoute(kind, raw));
-      return outcome(`${kind} ${keyOf(raw)}`);
-    },
-    outcome,
-    claims: (key: string) => claims.get(key) ?? [],
+    ) => put(viewGateway(gatewayObject(name, listeners, {}, allowed))),
+    set: (raw: Raw) => outcome(put(viewListenerSet(raw))),
+    route: (raw: Raw, kind: RouteKind = HTTP) => outcome(put(viewRoute(kind, raw))),
   };
 }
 
@@ -96,13 +76,8 @@ describe("the ListenerSets that a Gateway accepts", () => {
   ];
   for (const [example, allowed, ...taken] of cases) {
     it(example, () => {
-      const { registry, gateway, set } = world();
-      registry.setNamespaces(
-        new Map([
-          [INFRA, {}],
-          [BACKEND, { allowed: "ns" }],
-        ]),
-      );
+      const { labels, gateway, set } = world();
+      labels.set(INFRA, {}).set(BACKEND, { allowed: "ns" });
       gateway("gw", allowed);
       const expected = taken.map((is) => [is ? "set.com" : "set.com: listener-set-not-allowed"]);
       assert.deepEqual([set(own), set(other)], expected);
@@ -166,15 +141,8 @@ describe("a route and its direct parent", () => {
   });
 
   it("ListenerSetAllowedRoutesNamespaces, for a set in its Gateway's namespace and for one elsewhere", () => {
-    const { registry, gateway, set, route } = world();
-    registry.setNamespaces(
-      new Map([
-        ["allowed", { allowed: "ns" }],
-        ["other", {}],
-        [INFRA, {}],
-        ["cross", {}],
-      ]),
-    );
+    const { labels, gateway, set, route } = world();
+    labels.set("allowed", { allowed: "ns" }).set("other", {}).set(INFRA, {}).set("cross", {});
     gateway("gw", ALL);
     const listeners = [
       { hostname: "all.com", ...ALL },
@@ -248,20 +216,19 @@ describe("a ListenerSet", () => {
   });
 
   it("claims no names if the hostnames of listeners are not read", () => {
-    const { gateway, set, reported } = world({ listeners: false });
+    const { gateway, set } = world({ listeners: false });
     gateway("gw", ALL);
-    set(listenerSetObject("set", "gw", [{ hostname: "set.com" }]));
-    assert.deepEqual(reported(), []);
+    assert.deepEqual(set(listenerSetObject("set", "gw", [{ hostname: "set.com" }])), []);
   });
 
   it("is not used while it, or its Gateway, is not accepted", () => {
     const waiting = listenerSetObject("set", "gw", [{ hostname: "set.com" }], { status: NO_STATUS });
-    const { gateway, set, registry, outcome } = world();
+    const { gateway, set, put, outcome } = world();
     gateway("gw", ALL);
     assert.deepEqual(set(waiting), ["set.com: not-accepted"]);
     set(listenerSetObject("set", "gw", [{ hostname: "set.com" }]));
     const unaccepted = { status: { conditions: [{ type: "Accepted", status: "False", reason: "Invalid" }] } };
-    registry.setGateway(`${INFRA}/gw`, viewGateway(gatewayObject("gw", [], unaccepted, ALL)));
+    put(viewGateway(gatewayObject("gw", [], unaccepted, ALL)));
     assert.deepEqual(outcome(`ListenerSet ${INFRA}/set`), ["set.com: not-accepted"]);
     const lax = world({ requireAccepted: false });
     lax.gateway("gw", ALL);
@@ -269,7 +236,7 @@ describe("a ListenerSet", () => {
   });
 
   it("has no names if it or its Gateway is ignored, and neither have its routes", () => {
-    const { gateway, set, route, registry } = world();
+    const { gateway, set, route, put } = world();
     gateway("gw", ALL);
     const listeners = [{ hostname: "*.com" }];
     const web = routeObject("web", [setRef("set")], ["a.com"]);
@@ -277,7 +244,7 @@ describe("a ListenerSet", () => {
     assert.deepEqual(route(web), ["a.com: ignored"]);
     const raw = gatewayObject("gw", [], {}, ALL);
     const metadata = { ...(raw.metadata as Raw), annotations: IGNORE };
-    registry.setGateway(`${INFRA}/gw`, viewGateway({ ...raw, metadata }));
+    put(viewGateway({ ...raw, metadata }));
     assert.deepEqual(set(listenerSetObject("set", "gw", listeners)), ["*.com: ignored"]);
     assert.deepEqual(route({ ...web }), ["a.com: ignored"]);
   });
@@ -297,97 +264,67 @@ describe("a ListenerSet", () => {
 });
 
 describe("changes", () => {
-  it("of a Gateway affect its ListenerSets and their routes; those of a set affect only its own routes", () => {
-    const { gateway, set, route, reported, outcome } = world();
+  it("of a Gateway affect its ListenerSets and their routes, and so does the end of a set", () => {
+    const { objects, gateway, set, route, outcome } = world();
+    const [own, web] = [`ListenerSet ${INFRA}/set`, `HTTPRoute ${INFRA}/web`];
     route(routeObject("web", [setRef("set")], ["a.com"]));
     set(listenerSetObject("set", "gw", [{ hostname: "*.com" }]));
-    set(listenerSetObject("other", "other", [{ hostname: "*.net" }]));
-    reported();
     gateway("gw", { from: "Same" });
-    const [own, web] = [`ListenerSet ${INFRA}/set`, `HTTPRoute ${INFRA}/web`];
-    assert.deepEqual(reported(), [`Gateway ${INFRA}/gw`, web, own].sort());
     assert.deepEqual([outcome(own), outcome(web)], [["*.com"], ["a.com"]]);
-    set(listenerSetObject("set", "gw", [{ hostname: "*.net" }]));
-    assert.deepEqual(reported(), [web, own]);
     gateway("gw", { from: "None" });
-    assert.deepEqual(outcome(own), ["*.net: listener-set-not-allowed"]);
+    assert.deepEqual(outcome(own), ["*.com: listener-set-not-allowed"]);
     assert.deepEqual(outcome(web), ["a.com: listener-set-not-allowed"]);
+    objects.delete(own);
+    assert.deepEqual([outcome(own), outcome(web)], [[], ["a.com: listener-set-not-found"]]);
   });
 
-  it("of route counts in a status have no effect; a set that moves leaves its former Gateway", () => {
-    const { gateway, set, reported } = world();
-    gateway("gw", ALL);
-    gateway("next", ALL);
+  it("of route counts in a status change nothing that is kept", () => {
     const status = (attachedRoutes: number) => ({
       status: { conditions: ACCEPTED, listeners: [{ name: "listener-1", attachedRoutes, conditions: [] }] },
     });
-    set(listenerSetObject("set", "gw", [{ hostname: "a.com" }], status(1)));
-    reported();
-    set(listenerSetObject("set", "gw", [{ hostname: "a.com" }], status(2)));
-    assert.deepEqual(reported(), []);
-    set(listenerSetObject("set", "next", [{ hostname: "a.com" }]));
-    reported();
-    gateway("gw", { from: "None" });
-    assert.deepEqual(reported(), [`Gateway ${INFRA}/gw`]);
-  });
-
-  it("that delete a set remove its names and those of its routes", () => {
-    const { registry, gateway, set, route, outcome } = world();
-    gateway("gw", ALL);
-    set(listenerSetObject("set", "gw", [{ hostname: "a.com" }]));
-    route(routeObject("web", [setRef("set")], ["a.com"]));
-    registry.setListenerSet(`${INFRA}/set`, undefined);
-    assert.deepEqual(outcome(`ListenerSet ${INFRA}/set`), []);
-    assert.deepEqual(outcome(`HTTPRoute ${INFRA}/web`), ["a.com: listener-set-not-found"]);
+    const [one, two] = [1, 2].map((count) =>
+      viewListenerSet(listenerSetObject("set", "gw", [{ hostname: "a.com" }], status(count))),
+    );
+    assert.deepEqual(one, two);
   });
 
   it("of an XListenerSet count like those of a ListenerSet with its name, and both may exist", () => {
-    const { registry, gateway, set, route, outcome } = world();
+    const { objects, put, gateway, set, route, outcome } = world();
     const group = "gateway.networking.x-k8s.io";
     const raw = listenerSetObject("set", "gw", [{ hostname: "x.com", port: 0 }]);
-    registry.setListenerSet(`${INFRA}/set`, viewListenerSet(raw, "XListenerSet"), "XListenerSet");
-    assert.deepEqual(outcome(`XListenerSet ${INFRA}/set`), ["x.com: gateway-not-found"]);
+    const experimental = put(viewListenerSet(raw, "XListenerSet"));
+    assert.deepEqual(outcome(experimental), ["x.com: gateway-not-found"]);
     gateway("gw", ALL);
     set(listenerSetObject("set", "gw", [{ hostname: "set.com" }]));
     route(routeObject("web", [{ ...setRef("set"), group, kind: "XListenerSet" }, setRef("set")], ["x.com", "set.com"]));
     route(routeObject("bad", [{ ...setRef("set"), kind: "XListenerSet" }], ["x.com"]));
-    assert.deepEqual(outcome(`XListenerSet ${INFRA}/set`), ["x.com"]);
+    assert.deepEqual(outcome(experimental), ["x.com"]);
     assert.deepEqual(outcome(`HTTPRoute ${INFRA}/web`), ["x.com", "set.com"]);
     assert.deepEqual(outcome(`HTTPRoute ${INFRA}/bad`), ["x.com: no-gateway"]);
-    registry.setListenerSet(`${INFRA}/set`, undefined, "XListenerSet");
+    objects.delete(experimental);
     assert.deepEqual(outcome(`HTTPRoute ${INFRA}/web`), ["x.com: no-matching-hostname", "set.com"]);
   });
 
   it("of an XListenerSet without a number add no port: its implementation chooses one", () => {
-    const { registry, gateway, claims } = world();
+    const { gateway, put, claims } = world();
     const raw = listenerSetObject("set", "gw", [
       { hostname: "a.com", port: 0 },
       { hostname: "b.com", port: 443 },
     ]);
     gateway("gw", ALL, []);
-    registry.setListenerSet(`${INFRA}/set`, viewListenerSet(raw, "XListenerSet"), "XListenerSet");
-    const ports = claims(`XListenerSet ${INFRA}/set`).map(({ hints }) => "ports" in hints && hints.ports);
+    const ports = claims(put(viewListenerSet(raw, "XListenerSet"))).map(({ hints }) => "ports" in hints && hints.ports);
     assert.deepEqual(ports, [[443], [443]]);
   });
 
-  it("of a namespace's labels affect its sets and their routes; while labels are unknown, claims stay", () => {
-    const { registry, gateway, set, route, reported, outcome } = world();
-    assert.equal(registry.selects, false);
+  it("of a namespace's labels affect its sets and their routes", () => {
+    const { labels, gateway, set, route } = world();
     gateway("gw", SELECTED);
-    assert.equal(registry.selects, true);
-    set(listenerSetObject("set", "gw", [{ hostname: "a.com", ...ALL }], { namespace: "team" }));
-    route(routeObject("web", [setRef("set", undefined, "team")], ["a.com"], { namespace: "shop" }));
-    reported();
-    assert.deepEqual([outcome("ListenerSet team/set"), outcome("HTTPRoute shop/web")], [[], []]);
-    const labels = new Map([["team", { allowed: "ns" }]]);
-    registry.setNamespaces(labels);
-    assert.deepEqual([outcome("ListenerSet team/set"), outcome("HTTPRoute shop/web")], [["a.com"], ["a.com"]]);
-    reported();
+    const own = listenerSetObject("set", "gw", [{ hostname: "a.com", ...ALL }], { namespace: "team" });
+    const web = routeObject("web", [setRef("set", undefined, "team")], ["a.com"], { namespace: "shop" });
+    labels.set("team", { allowed: "ns" });
+    assert.deepEqual([set(own), route(web)], [["a.com"], ["a.com"]]);
     labels.set("team", { allowed: "no" });
-    registry.namespaceChanged("shop");
-    assert.deepEqual(reported(), []);
-    registry.namespaceChanged("team");
-    assert.deepEqual(reported(), ["HTTPRoute shop/web", "ListenerSet team/set"]);
-    assert.deepEqual(outcome("HTTPRoute shop/web"), ["a.com: listener-set-not-allowed"]);
+    const refused = ["a.com: listener-set-not-allowed"];
+    assert.deepEqual([set(own), route(web)], [refused, refused]);
   });
 });

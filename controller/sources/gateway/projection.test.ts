@@ -119,44 +119,6 @@ test("a Gateway allows no ListenerSets by default; all fields of a ListenerSet, 
   });
 });
 
-test("a listener allows the kinds of routes of its protocol, limited to those that it lists", () => {
-  const kinds = (protocol: unknown, ...listed: Raw[]) =>
-    listener({ protocol, allowedRoutes: { kinds: listed } })?.kinds;
-  const GROUP = "gateway.networking.k8s.io";
-  assert.deepEqual(
-    ["HTTP", "HTTPS", "TLS"].map((protocol) => kinds(protocol)),
-    [["HTTPRoute", "GRPCRoute"], ["HTTPRoute", "GRPCRoute"], ["TLSRoute"]],
-  );
-  for (const none of ["TCP", "UDP", "example.com/p", "toString", "", 5])
-    assert.equal(kinds(none), undefined, String(none));
-  assert.deepEqual(kinds("HTTP", { kind: "GRPCRoute" }, { kind: "TLSRoute" }), ["GRPCRoute"]);
-  assert.deepEqual(kinds("HTTP", { kind: "HTTPRoute", group: GROUP }), ["HTTPRoute"]);
-  assert.equal(kinds("HTTP", { kind: "HTTPRoute", group: "example.com" }), undefined);
-  assert.deepEqual(kinds("example.com/p", { kind: "TLSRoute" }, { kind: "HTTPRoute" }), ["HTTPRoute", "TLSRoute"]);
-  assert.equal(kinds("TCP", { kind: "HTTPRoute" }), undefined);
-});
-
-test("routes attach from Same by default, from None if the value is unknown; only Selector has a selector", () => {
-  const from = (value: unknown) => {
-    const { from: of, selector } =
-      listener({ allowedRoutes: { namespaces: { from: value, selector: { a: 1 } } } }) ?? {};
-    return [of, selector];
-  };
-  const values = [undefined, "Same", "All", "Selector", "None", "Later", 5];
-  assert.deepEqual(
-    values.map((value) => from(value)),
-    [
-      ["Same", undefined],
-      ["Same", undefined],
-      ["All", undefined],
-      ["Selector", { a: 1 }],
-      ["None", undefined],
-      ["None", undefined],
-      ["None", undefined],
-    ],
-  );
-});
-
 test("a listener is refused if its controller does not accept it, or reports a conflict", () => {
   const refused = (name: string, ...conditions: Raw[]) =>
     listener(

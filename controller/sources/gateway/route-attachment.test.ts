@@ -4,6 +4,7 @@ import {
   BACKEND,
   CREATED,
   gatewayObject,
+  gatewayWorld,
   HTTP,
   INFRA,
   type ListenerParts,
@@ -11,32 +12,32 @@ import {
 } from "#test/fakes/gateway-objects.ts";
 import { ClaimList } from "../claim-list.ts";
 import type { Raw } from "../raw-object.ts";
-import { type AttachmentContext, claimsOfGateway, claimsOfRoute } from "./route-attachment.ts";
+import type { GatewayOptions } from "./route-attachment.ts";
+import type { Labels } from "./selector.ts";
 import { viewGateway, viewRoute } from "./view.ts";
 
 const NOT_ACCEPTED = [{ type: "Accepted", status: "False", reason: "NotAllowedByListeners", message: "no\u001b[2J" }];
 const IGNORE = { "switchback.dev/ignore": "true" };
 
-function around(gateways: readonly Raw[], options: Partial<AttachmentContext> = {}): AttachmentContext {
-  const views = gateways.map((raw) => viewGateway(raw));
-  return {
-    gateway: (key) => views.find(({ ref }) => `${ref.namespace}/${ref.name}` === key),
-    listenerSet: () => undefined,
-    namespaces: new Map(),
-    requireAccepted: true,
-    ...options,
-  };
+interface Options {
+  readonly namespaces?: ReadonlyMap<string, Labels>;
+  readonly requireAccepted?: boolean;
+}
+
+function around(gateways: readonly Raw[], { namespaces, ...options }: Options = {}) {
+  const world = gatewayWorld(options satisfies Partial<GatewayOptions>);
+  for (const raw of gateways) world.put(viewGateway(raw));
+  for (const [name, labels] of namespaces ?? []) world.labels.set(name, labels);
+  return world;
 }
 const one = (...listeners: ListenerParts[]) => around([gatewayObject("gw", listeners)]);
 
-function outcome(route: Raw, surroundings: AttachmentContext): unknown {
-  return claimsOfRoute(viewRoute(HTTP, route), surroundings)?.map(({ hostname, hints }) =>
-    "code" in hints ? `${hostname}: ${hints.code}` : hostname,
-  );
+function outcome(route: Raw, surroundings: ReturnType<typeof around>): unknown {
+  return surroundings.outcome(surroundings.put(viewRoute(HTTP, route)));
 }
 
-function reasonOf(route: Raw, surroundings: AttachmentContext): string {
-  const [claim] = claimsOfRoute(viewRoute(HTTP, route), surroundings) ?? [];
+function reasonOf(route: Raw, surroundings: ReturnType<typeof around>): string {
+  const [claim] = surroundings.claims(surroundings.put(viewRoute(HTTP, route)));
   assert.ok(claim !== undefined && "code" in claim.hints, JSON.stringify(claim));
   return `${claim.hints.code}: ${claim.hints.text}`;
 }
@@ -50,7 +51,8 @@ describe("a route's claims", () => {
   });
 
   it("include the route, its creation time, and the routing hints of the Gateway", () => {
-    assert.deepEqual(claimsOfRoute(viewRoute(HTTP, routeObject("web", ["gw"], ["a.com"])), one({})), [
+    const world = one({});
+    assert.deepEqual(world.claims(world.put(viewRoute(HTTP, routeObject("web", ["gw"], ["a.com"])))), [
       {
         hostname: "a.com",
         from: { kind: "HTTPRoute", namespace: INFRA, name: "web" },
@@ -97,14 +99,6 @@ describe("a route's claims", () => {
     ]) {
       assert.deepEqual(outcome(routeObject("web", parents, ["a.com"]), surroundings), ["a.com: no-matching-hostname"]);
     }
-  });
-
-  it("wait only while a listener selects namespaces whose labels are unknown", () => {
-    const unknown = around([gatewayObject("gw", [{ from: "Selector" }]), gatewayObject("plain", [{}])], {
-      namespaces: undefined,
-    });
-    assert.equal(outcome(routeObject("web", ["gw", "plain"], ["a.com"]), unknown), undefined);
-    assert.deepEqual(outcome(routeObject("web", ["plain"], ["a.com"]), unknown), ["a.com"]);
   });
 
   it("are not allowed by any selector if their namespace is unknown", () => {
@@ -165,26 +159,6 @@ describe("acceptance", () => {
     assert.deepEqual(outcome(refused, gateway), ["a.com"]);
   });
 
-  it("counts only for the accepted parent, not for another section of it", () => {
-    const parentRef = { name: "gw", namespace: INFRA, sectionName: "listener-1" };
-    const route = routeObject("web", [{ ...parentRef, sectionName: "listener-2" }], ["a.com"]);
-    const status = { parents: [{ parentRef, conditions: [{ type: "Accepted", status: "True" }] }] };
-    assert.deepEqual(outcome({ ...route, status }, one({}, {})), ["a.com: not-accepted"]);
-    const filledIn = {
-      parents: [{ ...status.parents[0], parentRef: { ...parentRef, sectionName: "listener-2", kind: "Gateway" } }],
-    };
-    assert.deepEqual(outcome({ ...route, status: filledIn }, one({}, {})), ["a.com"]);
-  });
-
-  it("by one of several controllers is enough", () => {
-    const [parentRef] = [{ name: "gw", namespace: INFRA }];
-    const parents = [
-      { parentRef, conditions: NOT_ACCEPTED },
-      { parentRef, conditions: [{ type: "Accepted", status: "True" }] },
-    ];
-    assert.deepEqual(outcome({ ...routeObject("web", ["gw"], ["a.com"]), status: { parents } }, one({})), ["a.com"]);
-  });
-
   it("that is missing is also reported for a route without hostnames, with its listeners' names", () => {
     const hostless = routeObject("web", ["gw"], undefined, { accepted: NOT_ACCEPTED });
     assert.deepEqual(outcome(hostless, one({ hostname: "a.com" })), ["a.com: not-accepted"]);
@@ -232,23 +206,13 @@ describe("listeners", () => {
       assert.deepEqual(outcome(route, one(listener)), [from === "All" ? "a.com" : "a.com: not-allowed"]);
     });
   }
-
-  it("that their controller rejects allow no route", () => {
-    const status = (type: string, value: string) => ({
-      conditions: [{ type: "Accepted", status: "True" }],
-      listeners: [{ name: "listener-1", conditions: [{ type, status: value }] }],
-    });
-    const with_ = (more: Raw) => around([gatewayObject("gw", [{}], { status: more })]);
-    const route = routeObject("web", ["gw"], ["a.com"]);
-    assert.deepEqual(outcome(route, with_(status("Conflicted", "True"))), ["a.com: not-allowed"]);
-    assert.deepEqual(outcome(route, with_(status("Accepted", "False"))), ["a.com: not-allowed"]);
-    assert.deepEqual(outcome(route, with_(status("ResolvedRefs", "False"))), ["a.com"]);
-  });
 });
 
 describe("a Gateway's own claims", () => {
+  const viewsOf = (raw: Raw, requireAccepted: boolean) =>
+    around([raw], { requireAccepted }).claims(`Gateway ${INFRA}/gw`);
   const claims = (raw: Raw, requireAccepted = true) =>
-    claimsOfGateway(viewGateway(raw), requireAccepted).map(({ hostname, from, hints }) =>
+    viewsOf(raw, requireAccepted).map(({ hostname, from, hints }) =>
       [from.kind, hostname, "code" in hints ? hints.code : hints.className].join(" "),
     );
   const LISTENERS = [
@@ -268,7 +232,7 @@ describe("a Gateway's own claims", () => {
     const pending = gatewayObject("gw", [{ hostname: "a.com" }], { status: { conditions } });
     assert.deepEqual(claims(pending), ["Gateway a.com not-accepted"]);
     assert.deepEqual(claims(pending, false), ["Gateway a.com example"]);
-    const [claim] = claimsOfGateway(viewGateway(pending), false);
+    const [claim] = viewsOf(pending, false);
     assert.deepEqual(claim?.hints, {
       className: "example",
       isGatewayClass: true,
@@ -296,19 +260,5 @@ describe("a Gateway's own claims", () => {
   it("are refused with the ignore annotation", () => {
     const metadata = { namespace: INFRA, name: "gw", annotations: IGNORE };
     assert.deepEqual(claims(gatewayObject("gw", [{ hostname: "a.com" }], { metadata })), ["Gateway a.com ignored"]);
-  });
-
-  it("include each IP address or hostname once", () => {
-    const addresses = [
-      { type: "IPAddress", value: "192.0.2.1" },
-      { value: "192.0.2.1" },
-      { type: "Hostname", value: "lb.example.com" },
-      { type: "example.com/Named", value: "x" },
-      { type: "IPAddress", value: "" },
-      {},
-    ];
-    const { hints } = viewGateway(gatewayObject("gw", [], { status: { addresses } }));
-    assert.ok("addresses" in hints);
-    assert.deepEqual(hints.addresses, ["192.0.2.1", "lb.example.com"]);
   });
 });

@@ -1,13 +1,16 @@
+import { isDeepStrictEqual } from "node:util";
 import { foldCase, show } from "#hostmap/hostnames.ts";
 import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
 import type { ObjectRef, Reason } from "#hostmap/types.ts";
 import { listSome } from "#lib/errors/printable.ts";
 import { ClaimList } from "../claim-list.ts";
+import type { GraphClaims } from "../graph-source.ts";
 import { withChoice } from "../raw-object.ts";
 import type { RoutingHints, View } from "../types.ts";
 import { narrowerOf } from "./hostname-intersection.ts";
 import { type Labels, matchesSelector } from "./selector.ts";
 import {
+  type ClassView,
   type GatewayView,
   type ListenerSetView,
   type ListenerView,
@@ -17,23 +20,43 @@ import {
   type RouteView,
 } from "./view.ts";
 
-/**
- * The other objects and options that decide about the claims of a route or a ListenerSet. Keys are `namespace/name`.
- */
-export interface AttachmentContext {
-  gateway(key: string): GatewayView | undefined;
-  listenerSet(parent: Pick<ParentView, "kind" | "key">): ListenerSetView | undefined;
-  /** Labels by namespace, or undefined while they are unknown. */
-  readonly namespaces: Pick<ReadonlyMap<string, Labels>, "get"> | undefined;
+export type GatewayObject = ClassView | GatewayView | ListenerSetView | RouteView;
+/** By kind and key: `HTTPRoute shop/web`. */
+export type GatewayObjects = ReadonlyMap<string, GatewayObject>;
+
+/** What else decides about the claims. */
+export interface GatewayOptions {
   /** Use only Gateways and routes that their controllers have accepted. */
   readonly requireAccepted: boolean;
+  /** Whether Gateways and ListenerSets claim the hostnames of their listeners. */
+  readonly listeners: boolean;
+  /** The labels of a namespace. Undefined: it does not exist. */
+  labelsOf(namespace: string): Labels | undefined;
 }
+
+/**
+ * A Gateway or ListenerSet, to whose listeners routes attach. A Gateway does not include the listeners of its
+ * ListenerSets.
+ */
+interface Owner {
+  readonly ref: ObjectRef;
+  readonly created: string;
+  readonly listeners: readonly ListenerView[];
+  /** A reason: it has no Gateway. */
+  readonly hints: RoutingHints | Reason;
+  /** The object or its Gateway, whichever has the ignore annotation. */
+  readonly ignoredBy: ObjectRef | undefined;
+  /** Why its controller does not serve it, if acceptance is required. */
+  readonly refusal: Reason | undefined;
+}
+
+/** By kind and key. */
+export type Owners = ReadonlyMap<string, Owner>;
 
 /** How far a route got with one parent. If no parent works, the one where it got furthest provides the reason. */
 type Attachment =
   | { readonly listeners: readonly ListenerView[]; readonly hints: RoutingHints | Reason; readonly stage: number }
-  | { readonly reason: Reason; readonly stage: number }
-  | "unknown";
+  | { readonly reason: Reason; readonly stage: number };
 
 /** Maximum number of listeners in a reason. */
 const MAX_SHOWN = 4;
@@ -41,21 +64,58 @@ const MAX_SHOWN = 4;
 const STAGES = { parent: 0, listener: 1, allowed: 2, hostname: 3, accepted: 4 } as const;
 
 /**
- * The claims of a route. For each parent, they are the names that both route and listener cover, or the reason why
- * there are none. Undefined while a listener selects namespaces whose labels are not known yet.
+ * The claims of all objects. `before` are the owners of the last evaluation: equal hints stay one object, so that
+ * claims without news are found at once.
  */
-export function claimsOfRoute(route: RouteView, around: AttachmentContext): View[] | undefined {
+export function gatewayClaims(
+  objects: GatewayObjects,
+  options: GatewayOptions,
+  before: Owners = new Map(),
+): { readonly owners: Owners; readonly all: GraphClaims } {
+  const owners = new Map<string, Owner>();
+  for (const [object, view] of objects) {
+    if (!("listeners" in view)) continue;
+    const owner = "gateway" in view ? ownerOfSet(view, objects, options) : ownerOfGateway(view, objects, options);
+    const known = before.get(object)?.hints;
+    owners.set(object, isDeepStrictEqual(known, owner.hints) && known ? { ...owner, hints: known } : owner);
+  }
+  return { owners, all: claimsOfAll(objects, owners, options) };
+}
+
+function* claimsOfAll(objects: GatewayObjects, owners: Owners, options: GatewayOptions): GraphClaims {
+  for (const [object, owner] of options.listeners ? owners : []) yield [object, () => claimsOfOwner(owner)];
+  for (const [object, view] of objects)
+    if ("parents" in view) yield [object, () => claimsOfRoute(view, owners, options)];
+}
+
+/**
+ * The claims of a Gateway or ListenerSet itself: its listeners' hostnames, even before a route exists. cert-manager
+ * requests certificates for them, and its self-check runs before any route is accepted.
+ */
+function claimsOfOwner(owner: Owner): View[] {
+  const { ref, hints, ignoredBy, refusal } = owner;
+  const own = ignoredBy === undefined ? (refusal ?? hints) : ignored(ignoredBy);
+  const claims = new ClaimList(owner, { anyDepth: true });
+  for (const { hostname, refused } of owner.listeners) {
+    if (hostname !== undefined) claims.add(hostname, refused ? listenerRefused(ref, hostname) : own);
+  }
+  return claims.all;
+}
+
+/**
+ * The claims of a route. For each parent, they are the names that both route and listener cover, or the reason why
+ * there are none.
+ */
+function claimsOfRoute(route: RouteView, owners: Owners, options: GatewayOptions): View[] {
   const claims = new ClaimList(route, { anyDepth: true });
   if (route.ignored) return claims.refuseAll(route.hostnames, ignored(route.ref)).all;
-  const attachments = route.parents.map((parent) => attach(route, parent, around));
-  if (attachments.includes("unknown")) return undefined;
-  const known = withChoices(
-    attachments.filter((attachment) => attachment !== "unknown"),
+  const attachments = withChoices(
+    route.parents.map((parent) => attach(route, parent, owners, options)),
     route,
   );
   // A route without hostnames uses those of its listeners.
   for (const hostname of route.hostnames.length === 0 ? [undefined] : route.hostnames) {
-    claimOne(hostname, route, known, claims);
+    claimOne(hostname, route, attachments, claims);
   }
   return claims.all;
 }
@@ -64,10 +124,7 @@ export function claimsOfRoute(route: RouteView, around: AttachmentContext): View
  * A route's own choice takes precedence over those of its parents. Hints are compared by identity, so equal ones must
  * stay one object.
  */
-function withChoices(
-  attachments: readonly Exclude<Attachment, "unknown">[],
-  route: RouteView,
-): readonly Exclude<Attachment, "unknown">[] {
+function withChoices(attachments: readonly Attachment[], route: RouteView): readonly Attachment[] {
   if (route.chosen === undefined) return attachments;
   const chosen = new Map<RoutingHints | Reason, RoutingHints | Reason>();
   return attachments.map((attachment) => {
@@ -81,7 +138,7 @@ function withChoices(
 function claimOne(
   hostname: string | undefined,
   { ref }: RouteView,
-  attachments: readonly Exclude<Attachment, "unknown">[],
+  attachments: readonly Attachment[],
   claims: ClaimList,
 ): void {
   const own = hostname === undefined ? [] : [hostname];
@@ -117,81 +174,89 @@ function commonNames(listeners: readonly ListenerView[], hostname: string | unde
   return [...names.values()];
 }
 
-function attach(route: RouteView, parent: ParentView, around: AttachmentContext): Attachment {
-  const owner = ownerOf(parent, around);
-  if (owner === "unknown" || "code" in owner) {
-    return owner === "unknown" ? owner : { stage: STAGES.parent, reason: owner };
+function attach(route: RouteView, parent: ParentView, owners: Owners, options: GatewayOptions): Attachment {
+  const owner = owners.get(`${parent.kind} ${parent.key}`);
+  const own = describe(parent);
+  if (owner === undefined) {
+    const code = parent.kind === "Gateway" ? "gateway-not-found" : "listener-set-not-found";
+    return { stage: STAGES.parent, reason: { code, text: `its parent, the ${own}, does not exist` } };
   }
-  const named = owner.listeners.filter((listener) => isNamed(listener, parent));
+  const { hints, listeners: all } = owner;
+  if ("code" in hints) {
+    const text = `its parent, the ${own}, has no Gateway: ${hints.text}`;
+    return { stage: STAGES.parent, reason: { code: hints.code, text } };
+  }
+  const named = all.filter((listener) => isNamed(listener, parent));
   if (named.length === 0) {
-    const text =
-      `its parent, the ${describe(parent)}, has no listener for hostnames with the name and port that the route ` +
-      "specifies";
+    const text = `its parent, the ${own}, has no listener for hostnames with the route's name and port`;
     return { stage: STAGES.listener, reason: { code: "no-matching-listener", text } };
   }
-  const decisions = named.map((listener) => allows(listener, route, owner.ref.namespace, around));
-  // If a listener is still undecided, one that allows the route is not enough, because the names of both are used.
-  if (decisions.includes("unknown")) return "unknown";
-  const listeners = named.filter((_, index) => decisions[index] === true);
+  const listeners = named.filter((listener) => allows(listener, route, owner.ref.namespace, options));
   if (listeners.length === 0) {
-    const text = `no listener of the ${describe(parent)} allows a ${route.kind} from this namespace`;
+    const text = `no listener of the ${own} allows a ${route.kind} from this namespace`;
     return { stage: STAGES.allowed, reason: { code: "not-allowed", text } };
   }
-  return { stage: STAGES.accepted, listeners, hints: refusalOf(parent, owner, around) ?? owner.hints };
+  const refusal = refusalOf(parent, owner, options);
+  return { stage: STAGES.accepted, listeners, hints: refusal ?? hints };
 }
 
 function describe({ kind, key }: Pick<ParentView, "kind" | "key">): string {
   return `${kind} ${show(key)}`;
 }
 
-/**
- * The object with the listeners that a route attaches to. It is only the parent itself: a Gateway does not include
- * its ListenerSets.
- */
-interface ListenerOwner extends Pick<GatewayView, "ref" | "hints" | "listeners"> {
-  /** The parent or its Gateway, whichever has the ignore annotation. */
-  readonly ignoredBy: ObjectRef | undefined;
-}
-
-function ownerOf(parent: ParentView, around: AttachmentContext): ListenerOwner | Reason | "unknown" {
-  const of = `its parent, the ${describe(parent)},`;
-  if (parent.kind === "Gateway") {
-    const gateway = around.gateway(parent.key);
-    if (gateway === undefined) return { code: "gateway-not-found", text: `${of} does not exist` };
-    return { ...gateway, ignoredBy: gateway.ignored ? gateway.ref : undefined };
-  }
-  const set = around.listenerSet(parent);
-  if (set === undefined) return { code: "listener-set-not-found", text: `${of} does not exist` };
-  const gateway = gatewayOfSet(set, around);
-  if (gateway === "unknown") return gateway;
-  if ("code" in gateway) return { ...gateway, text: `${of} has no Gateway: ${gateway.text}` };
-  const ignoredBy = [set, gateway].find((object) => object.ignored)?.ref;
-  return { ref: set.ref, listeners: set.listeners, hints: hintsOfSet(set, gateway), ignoredBy };
-}
-
-/**
- * The Gateway that a ListenerSet attaches to, if it exists and allows that. By default a Gateway allows no ListenerSet.
- */
-function gatewayOfSet(set: ListenerSetView, around: AttachmentContext): GatewayView | Reason | "unknown" {
-  if (set.gateway === undefined) return { code: "no-gateway", text: "its parent is of another kind" };
-  const gateway = around.gateway(set.gateway);
-  if (gateway === undefined) {
-    return { code: "gateway-not-found", text: `the Gateway ${show(set.gateway)} does not exist` };
-  }
-  const allowed = selects(gateway.allowedSets, set.ref.namespace, gateway.ref.namespace, around);
-  if (allowed === "unknown") return allowed;
-  if (allowed) return gateway;
-  const text = `\`allowedListeners\` of the Gateway ${show(set.gateway)} does not allow ListenerSets of this namespace`;
-  return { code: "listener-set-not-allowed", text };
+function ownerOfGateway(view: GatewayView, objects: GatewayObjects, options: GatewayOptions): Owner {
+  const { ref, created, listeners } = view;
+  const hints = hintsOfGateway(view, objects);
+  return {
+    ref,
+    created,
+    listeners,
+    hints,
+    ignoredBy: view.ignored ? ref : undefined,
+    refusal: notAccepted(view, options),
+  };
 }
 
 /**
  * The hints of a ListenerSet are those of its Gateway. If the Gateway has no listeners, the ports are those of the
  * set.
  */
-function hintsOfSet(set: ListenerSetView, { hints }: GatewayView): RoutingHints {
-  const { listeners } = set;
-  return withChoice(hints.ports === undefined ? { ...hints, ...portsOf(listeners) } : hints, set);
+function ownerOfSet(set: ListenerSetView, objects: GatewayObjects, options: GatewayOptions): Owner {
+  const { ref, created, listeners } = set;
+  const gateway = gatewayOfSet(set, objects, options);
+  const ignoredBy = [set, gateway].find((object) => "ignored" in object && object.ignored);
+  const owner = { ref, created, listeners, ignoredBy: ignoredBy && "ref" in ignoredBy ? ignoredBy.ref : undefined };
+  if ("code" in gateway) return { ...owner, hints: gateway, refusal: undefined };
+  const hints = hintsOfGateway(gateway, objects);
+  const withPorts = hints.ports === undefined ? { ...hints, ...portsOf(listeners) } : hints;
+  return {
+    ...owner,
+    hints: withChoice(withPorts, set),
+    refusal: notAccepted(set, options) ?? notAccepted(gateway, options),
+  };
+}
+
+/** Adds what the GatewayClass knows: its controller, and the namespace of the parameters of its implementation. */
+function hintsOfGateway({ ref, hints }: GatewayView, objects: GatewayObjects): RoutingHints {
+  const found = objects.get(`GatewayClass ${hints.className}`);
+  if (found === undefined || !("controller" in found)) return hints;
+  const { controller, namespace: classNamespace } = found;
+  const gateway = { namespace: ref.namespace, name: ref.name, ...(classNamespace && { classNamespace }) };
+  return { ...hints, ...(controller && { controller }), gateway };
+}
+
+/**
+ * The Gateway that a ListenerSet attaches to, if it exists and allows that. By default a Gateway allows no ListenerSet.
+ */
+function gatewayOfSet(set: ListenerSetView, objects: GatewayObjects, options: GatewayOptions): GatewayView | Reason {
+  if (set.gateway === undefined) return { code: "no-gateway", text: "its parent is of another kind" };
+  const gateway = objects.get(`Gateway ${set.gateway}`);
+  if (gateway === undefined || !("allowedSets" in gateway)) {
+    return { code: "gateway-not-found", text: `the Gateway ${show(set.gateway)} does not exist` };
+  }
+  if (selects(gateway.allowedSets, set.ref.namespace, gateway.ref.namespace, options)) return gateway;
+  const text = `\`allowedListeners\` of the Gateway ${show(set.gateway)} does not allow ListenerSets of this namespace`;
+  return { code: "listener-set-not-allowed", text };
 }
 
 /** If both name and port are set, both must match (`ParentReference`). */
@@ -199,14 +264,9 @@ function isNamed(listener: ListenerView, { sectionName, port }: ParentView): boo
   return (sectionName === undefined || sectionName === listener.name) && (port === undefined || port === listener.port);
 }
 
-function allows(
-  listener: ListenerView,
-  route: RouteView,
-  ownNamespace: string,
-  around: AttachmentContext,
-): boolean | "unknown" {
+function allows(listener: ListenerView, route: RouteView, ownNamespace: string, options: GatewayOptions): boolean {
   if (listener.refused || !listener.kinds.includes(route.kind)) return false;
-  return selects(listener, route.ref.namespace, ownNamespace, around);
+  return selects(listener, route.ref.namespace, ownNamespace, options);
 }
 
 /** Whether objects of `namespace` may attach to an object of `own`. */
@@ -214,60 +274,25 @@ function selects(
   { from, selector }: NamespaceChoice,
   namespace: string,
   own: string,
-  { namespaces }: AttachmentContext,
-): boolean | "unknown" {
+  { labelsOf }: GatewayOptions,
+): boolean {
   if (from === "Same") return namespace === own;
   if (from !== "Selector") return from === "All";
-  if (namespaces === undefined) return "unknown";
-  const labels = namespaces.get(namespace);
+  const labels = labelsOf(namespace);
   return labels !== undefined && matchesSelector(selector, labels);
 }
 
-function refusalOf(
-  parent: ParentView,
-  { ignoredBy }: ListenerOwner,
-  { requireAccepted }: AttachmentContext,
-): Reason | undefined {
+function refusalOf(parent: ParentView, { ignoredBy }: Owner, { requireAccepted }: GatewayOptions): Reason | undefined {
   if (ignoredBy !== undefined) return ignored(ignoredBy);
   if (!requireAccepted || parent.accepted) return undefined;
   const words = parent.refusal === undefined ? "its controller has written no status" : show(parent.refusal);
   return { code: "not-accepted", text: `the ${describe(parent)} has not accepted the route: ${words}` };
 }
 
-/**
- * The claims of a Gateway itself: its listeners' hostnames, even before a route exists. cert-manager requests
- * certificates for them, and its self-check runs before any route is accepted.
- */
-export function claimsOfGateway(gateway: GatewayView, requireAccepted: boolean): View[] {
-  return claimsOfListeners(gateway, objectRefusal(gateway, requireAccepted) ?? gateway.hints);
-}
-
-/**
- * The claims of a ListenerSet itself. Undefined while its Gateway selects namespaces whose labels are not known yet.
- */
-export function claimsOfListenerSet(set: ListenerSetView, around: AttachmentContext): View[] | undefined {
-  const gateway = gatewayOfSet(set, around);
-  if (gateway === "unknown") return undefined;
-  if ("code" in gateway) return claimsOfListeners(set, set.ignored ? ignored(set.ref) : gateway);
-  const { requireAccepted } = around;
-  const refusal = objectRefusal(set, requireAccepted) ?? objectRefusal(gateway, requireAccepted);
-  return claimsOfListeners(set, refusal ?? hintsOfSet(set, gateway));
-}
-
-function claimsOfListeners(object: GatewayView | ListenerSetView, hints: RoutingHints | Reason): View[] {
-  const claims = new ClaimList(object, { anyDepth: true });
-  for (const { hostname, refused } of object.listeners) {
-    if (hostname === undefined) continue;
-    claims.add(hostname, refused ? listenerRefused(object.ref, hostname) : hints);
-  }
-  return claims.all;
-}
-
-function objectRefusal(
-  { ref, ignored: isIgnored, accepted, refusal }: GatewayView | ListenerSetView,
-  requireAccepted: boolean,
+function notAccepted(
+  { ref, accepted, refusal }: GatewayView | ListenerSetView,
+  { requireAccepted }: GatewayOptions,
 ): Reason | undefined {
-  if (isIgnored) return ignored(ref);
   if (!requireAccepted || accepted) return undefined;
   const words = refusal === undefined ? "there is no status" : show(refusal);
   return { code: "not-accepted", text: `no controller has accepted the ${ref.kind}: ${words}` };

@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { gatewayObject, HTTP, routeObject } from "#test/fakes/gateway-objects.ts";
+import { gatewayObject, gatewayWorld, HTTP, routeObject } from "#test/fakes/gateway-objects.ts";
 import { fc } from "#test/property.ts";
 import { MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
 import type { Raw } from "../raw-object.ts";
-import { claimsOfGateway, claimsOfListenerSet, claimsOfRoute } from "./route-attachment.ts";
 import { matchesSelector } from "./selector.ts";
 import { viewGateway, viewListenerSet, viewRoute } from "./view.ts";
 
@@ -53,13 +52,9 @@ test("a Gateway's count of routes is not kept, so that a change of it does not e
 
 test("the names of one object are limited, and the rest is reported", () => {
   const hostnames = Array.from({ length: MAX_NAMES_PER_OBJECT + 5 }, (_, index) => `h${index}.com`);
-  const around = {
-    gateway: () => viewGateway(gatewayObject("gw", [{}])),
-    listenerSet: () => undefined,
-    namespaces: undefined,
-    requireAccepted: true,
-  };
-  const claims = claimsOfRoute(viewRoute(HTTP, routeObject("web", ["gw"], hostnames)), around) ?? [];
+  const world = gatewayWorld();
+  world.put(viewGateway(gatewayObject("gw", [{}])));
+  const claims = world.claims(world.put(viewRoute(HTTP, routeObject("web", ["gw"], hostnames))));
   assert.equal(claims.length, MAX_NAMES_PER_OBJECT + 1);
   const last = claims.at(-1);
   assert.equal(last?.hostname, `h${MAX_NAMES_PER_OBJECT}.com`);
@@ -70,13 +65,10 @@ test("the names of one object are limited, and the rest is reported", () => {
 });
 
 test("a name longer than any hostname is truncated to a length that is rejected", () => {
-  const around = {
-    gateway: () => viewGateway(gatewayObject("gw", [{}])),
-    listenerSet: () => undefined,
-    namespaces: undefined,
-    requireAccepted: true,
-  };
-  const [claim] = claimsOfRoute(viewRoute(HTTP, routeObject("web", ["gw"], ["x".repeat(1_000_000)])), around) ?? [];
+  const world = gatewayWorld();
+  world.put(viewGateway(gatewayObject("gw", [{}])));
+  const route = routeObject("web", ["gw"], ["x".repeat(1_000_000)]);
+  const [claim] = world.claims(world.put(viewRoute(HTTP, route)));
   assert.equal(claim?.hostname.length, 254);
 });
 
@@ -117,15 +109,10 @@ test("property: for fields of any type, an object has claims with string hostnam
   const raw = fc.record(parts, { requiredKeys: [] });
   fc.assert(
     fc.property(raw, raw, (first, second) => {
-      const gateway = viewGateway(first as Raw);
-      const set = viewListenerSet(second as Raw);
-      const namespaces = new Map([["default", {}]]);
-      const around = { gateway: () => gateway, listenerSet: () => set, namespaces, requireAccepted: false };
-      const claims = [
-        ...claimsOfGateway(gateway, false),
-        ...(claimsOfListenerSet(set, around) ?? []),
-        ...(claimsOfRoute(viewRoute(HTTP, second as Raw), around) ?? []),
-      ];
+      const world = gatewayWorld({ requireAccepted: false });
+      world.labels.set("default", {});
+      const views = [viewGateway(first as Raw), viewListenerSet(second as Raw), viewRoute(HTTP, second as Raw)];
+      const claims = views.map((view) => world.put(view)).flatMap((object) => world.claims(object));
       for (const { hostname } of claims) assert.equal(typeof hostname, "string");
     }),
     { numRuns: 1_000 },

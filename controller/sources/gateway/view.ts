@@ -24,6 +24,13 @@ export const EXPERIMENTAL_GROUP = "gateway.networking.x-k8s.io";
 export const ROUTE_KINDS = ["HTTPRoute", "GRPCRoute", "TLSRoute"] as const;
 export type RouteKind = (typeof ROUTE_KINDS)[number];
 
+/** The projection of a GatewayClass. */
+export interface ClassView extends Pick<ObjectOrigin, "ref" | "created"> {
+  readonly controller: string | undefined;
+  /** That of the parameters of its implementation (`spec.parametersRef`). */
+  readonly namespace: string | undefined;
+}
+
 /** The projection of a Gateway (gateway.networking.k8s.io/v1). */
 export interface GatewayView extends ObjectOrigin {
   /** Whether its controller has accepted it. If not, `refusal` may have the controller's reason and message. */
@@ -107,12 +114,17 @@ const KINDS_OF_PROTOCOL: Readonly<Record<string, readonly RouteKind[]>> = {
   UDP: [],
 };
 
-interface GatewayOrigin {
-  readonly clusterDomain?: string | undefined;
+export function viewClass(raw: Raw): ClassView {
+  const { ref, created } = originOf("GatewayClass", raw);
+  const { controllerName, parametersRef } = mapOf(raw.spec);
+  return { ref, created, controller: textOf(controllerName), namespace: textOf(mapOf(parametersRef).namespace) };
 }
 
 /** Projects a Gateway. The projections of two versions are deeply equal if all used fields are the same. */
-export function viewGateway(raw: Raw, { clusterDomain }: GatewayOrigin = {}): GatewayView {
+export function viewGateway(
+  raw: Raw,
+  { clusterDomain }: { readonly clusterDomain?: string | undefined } = {},
+): GatewayView {
   const spec = mapOf(raw.spec);
   const own = viewListeners(raw);
   const addresses = listOf(mapOf(raw.status).addresses).flatMap(addressOf);

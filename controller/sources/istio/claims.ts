@@ -1,13 +1,16 @@
 import { show } from "#hostmap/hostnames.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { ClaimList } from "../claim-list.ts";
+import type { GraphClaims } from "../graph-source.ts";
 import { ignoredBy, withChoice } from "../raw-object.ts";
 import type { RoutingHints, View } from "../types.ts";
-import { type ServerHosts, virtualHosts } from "./hosts.ts";
+import { ServerHosts, virtualHosts } from "./hosts.ts";
 import type { GatewayView, VirtualServiceView } from "./view.ts";
 
+export type IstioObject = GatewayView | VirtualServiceView;
+
 /** A Gateway, with the hints and hosts that its VirtualServices need. */
-export interface KnownGateway {
+interface KnownGateway {
   readonly view: GatewayView;
   readonly hosts: ServerHosts;
   readonly hints: RoutingHints | Reason;
@@ -16,9 +19,32 @@ export interface KnownGateway {
 /** The class that a configured target must list. */
 const CLASS = "istio";
 const WILDCARDS = { anyDepth: true };
+/** What was prepared of each Gateway that has not changed. */
+const KNOWN = new WeakMap<GatewayView, KnownGateway>();
+
+/** The claims of each object. `gateways`: whether Gateways claim the hosts of their servers. */
+export function* istioClaims(
+  objects: ReadonlyMap<string, IstioObject>,
+  { gateways }: { readonly gateways: boolean },
+): GraphClaims {
+  const gatewayAt = (key: string) => {
+    const view = objects.get(`Gateway ${key}`);
+    return view !== undefined && "selector" in view ? knownGateway(view) : undefined;
+  };
+  for (const [object, view] of objects) {
+    if (!("selector" in view)) yield [object, () => claimsOfVirtualService(view, gatewayAt)];
+    else if (gateways) yield [object, () => claimsOfGateway(knownGateway(view))];
+  }
+}
+
+function knownGateway(view: GatewayView): KnownGateway {
+  const known = KNOWN.get(view) ?? { view, hosts: new ServerHosts(view.hosts), hints: hintsOf(view) };
+  KNOWN.set(view, known);
+  return known;
+}
 
 /** The hints of a Gateway about the Service that serves it. They come from its spec, because its status has none. */
-export function hintsOf(view: GatewayView): RoutingHints | Reason {
+function hintsOf(view: GatewayView): RoutingHints | Reason {
   const { ref, ignored, selector } = view;
   if (ignored) return ignoredBy(ref.kind);
   const text = "the selector of its Gateway is no map of labels, or has too many";
@@ -27,17 +53,14 @@ export function hintsOf(view: GatewayView): RoutingHints | Reason {
 }
 
 /** A Gateway claims the hosts of its servers. A single `*` claims no name. */
-export function claimsOfGateway({ view, hints }: KnownGateway): View[] {
+function claimsOfGateway({ view, hints }: KnownGateway): View[] {
   const claims = new ClaimList(view, WILDCARDS);
   for (const { name } of view.hosts) if (isName(name)) claims.add(name, hints);
   return claims.all;
 }
 
 /** A VirtualService claims the names that it has in common with its Gateways. */
-export function claimsOfVirtualService(
-  view: VirtualServiceView,
-  gateway: (key: string) => KnownGateway | undefined,
-): View[] {
+function claimsOfVirtualService(view: VirtualServiceView, gateway: (key: string) => KnownGateway | undefined): View[] {
   const claims = new ClaimList(view, WILDCARDS);
   if (view.gateways.length === 0 && view.unrouted === undefined) return [];
   const refusal = refusalOf(view);

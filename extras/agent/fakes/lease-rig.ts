@@ -1,6 +1,7 @@
 import type { TestContext } from "node:test";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { LineLog } from "#test/fakes/clock.ts";
+import { stopTime } from "#test/fakes/stopped-time.ts";
 import { AgentLeaseWriter } from "../lease-writer.ts";
 
 export interface Written {
@@ -10,7 +11,7 @@ export interface Written {
 
 /** A writer of an agent's Lease, and all that it has written. Time passes only in `pass`. */
 export function leaseRig(t: TestContext) {
-  t.mock.timers.enable({ apis: ["setTimeout", "Date"], now: 1_000_000 });
+  const pass = stopTime(t, 100, 1);
   /** Answers wait for this promise. */
   const answered: Promise<void> = Promise.resolve();
   const rig = {
@@ -51,13 +52,6 @@ export function leaseRig(t: TestContext) {
     now: () => Date.now(),
   });
   t.after(() => keeper.stop());
-  /** Lets time pass in steps, and runs what depends on it. */
-  const pass = async (ms: number): Promise<void> => {
-    for (let left = ms; left > 0; left -= 100) {
-      t.mock.timers.tick(Math.min(100, left));
-      for (let turns = 0; turns < 5; turns += 1) await Promise.resolve();
-    }
-  };
   return { rig, keeper, pass, log };
 }
 

@@ -1,4 +1,4 @@
-import type { AgentOfPod, Agents, ObserveAgents } from "#controller/rollout/live.ts";
+import type { AgentOfPod, Agents, ObserveAgents } from "#controller/rollout/workload.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { Lease } from "#lib/kube/lease.ts";

@@ -4,59 +4,54 @@ import type { Config } from "#lib/config/schema.ts";
 import { settingsOf } from "#lib/config/sections.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { MetricsRegistry } from "#lib/telemetry/metrics.ts";
-import type { Delivery } from "#webhook/delivery.ts";
+import type { PodDns } from "#webhook/injection-decision.ts";
 import { type Operation, pointer } from "#webhook/json-patch.ts";
 import { POD_DNS_SECTION } from "../config.ts";
-import type { DnsChange, PodDnsSetup } from "./dns-config.ts";
+import type { DnsChange } from "./dns-config.ts";
 import { type PodResolution, planDnsInjection, withoutResolvers } from "./inject-dns.ts";
 import { readResolution } from "./pod-resolution.ts";
-import { watchResolvers } from "./resolver-watch.ts";
+import { type ResolverWatch, watchResolvers } from "./resolver-watch.ts";
 
 const DNS_POLICY = "/spec/dnsPolicy";
 const DNS_CONFIG = "/spec/dnsConfig";
 
-/** Gives pods the resolvers of pod DNS. If pod DNS is not enabled, pods get hostAliases, with a reason. */
-export function startPodDns(config: Pick<Config, "namespace">, log: Logger): Delivery {
+/** Pod DNS of a webhook. */
+interface RunningPodDns {
+  /** What pod DNS does with one pod. */
+  readonly podDns: PodDns;
+  stop(): Promise<void>;
+}
+
+/**
+ * Gives pods the resolvers of pod DNS, as soon as these answer. If pod DNS is not enabled, pods get hostAliases, with
+ * a reason. `registry` gets a gauge that says which of the two happens.
+ */
+export function startPodDns(config: Pick<Config, "namespace">, log: Logger, registry: MetricsRegistry): RunningPodDns {
   const settings = settingsOf(config, POD_DNS_SECTION);
-  if (!settings.enabled) return deliveryBy(() => NOT_ENABLED);
-  const watch = watchResolvers(settings, config.namespace, log);
-  return { ...deliveryBy(watch.setup), readinessLine: () => describe(watch.setup()), stop: watch.stop };
+  const watch = settings.enabled ? watchResolvers(settings, config.namespace, log) : NEVER;
+  registry.gauge(
+    "switchback_webhook_pod_dns_usable",
+    "1 while pods are given the resolvers of pod DNS; 0 also where it is not enabled.",
+    () => ("code" in watch.setup() ? 0 : 1),
+  );
+  return { podDns: podDnsBy(watch.setup), stop: watch.stop };
 }
 
 const NOT_ENABLED: Reason = { code: "dns-not-enabled", text: "this install has no pod DNS (podDns.enabled)" };
+const NEVER: ResolverWatch = { setup: () => NOT_ENABLED, stop: async () => {} };
 
 /** `setup` returns the resolvers of pod DNS, or the reason why pods cannot get them now. */
-export function deliveryBy(setup: () => PodDnsSetup | Reason): Delivery {
-  return {
-    name: "dns",
-    code: "injected-dns",
-    annotation: RESOLVERS_KEY,
-    read(admitted, pod, namespace) {
-      const resolution = readResolution(admitted, pod, namespace);
-      if ("code" in resolution) return resolution;
-      return {
-        give() {
-          const injection = planDnsInjection(resolution, setup());
-          return "code" in injection ? injection : { injection, changes: operationsOf(injection.dns) };
-        },
-        takeBack: () => [...operationsOf(withoutResolvers(resolution)), ...annotationRemoval(resolution)],
-      };
-    },
-    readinessLine: () => undefined,
-    addMetrics(registry: MetricsRegistry) {
-      registry.gauge(
-        "switchback_webhook_pod_dns_usable",
-        "1 while pods are given the resolvers of pod DNS; 0 also where it is not enabled.",
-        () => ("code" in setup() ? 0 : 1),
-      );
-    },
-    async stop() {},
+export function podDnsBy(setup: ResolverWatch["setup"]): PodDns {
+  return ({ object, namespace = "" }, pod, isWanted) => {
+    if (!isWanted && pod.annotations[RESOLVERS_KEY] === undefined) return { changes: [] };
+    const resolution = readResolution(object, pod, namespace);
+    if ("code" in resolution) return resolution;
+    const injection = isWanted ? planDnsInjection(resolution, setup()) : undefined;
+    if (injection !== undefined && !("code" in injection))
+      return { changes: operationsOf(injection.dns), given: { code: "injected-dns", injection } };
+    const changes = [...operationsOf(withoutResolvers(resolution)), ...annotationRemoval(resolution)];
+    return { changes, ...(injection !== undefined && { problem: injection }) };
   };
-}
-
-/** The line about pod DNS in the webhook's readiness. */
-export function describe(setup: PodDnsSetup | Reason): string {
-  return `pod DNS: ${"code" in setup ? `not used (${setup.code}: ${setup.text})` : setup.resolvers.join(" ")}`;
 }
 
 function operationsOf(change: DnsChange): readonly Operation[] {

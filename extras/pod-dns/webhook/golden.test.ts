@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { testGoldenPods } from "#test/golden-pods.ts";
-import { deliveryBy } from "./delivery.ts";
+import { podDnsBy } from "./delivery.ts";
 import type { PodDnsSetup } from "./dns-config.ts";
 
 const SETUP: PodDnsSetup = {
@@ -14,6 +14,4 @@ const SETUP: PodDnsSetup = {
 };
 const NOT_READY = { code: "dns-not-ready", text: "10.96.0.12 does not answer" };
 
-testGoldenPods(join(import.meta.dirname, "fixtures"), ({ notReady }) => [
-  deliveryBy(() => (notReady ? NOT_READY : SETUP)),
-]);
+testGoldenPods(join(import.meta.dirname, "fixtures"), ({ notReady }) => podDnsBy(() => (notReady ? NOT_READY : SETUP)));

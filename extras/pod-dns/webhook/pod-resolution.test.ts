@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isPod, readPod } from "#webhook/admitted-pod.ts";
+import { readPod } from "#webhook/admitted-pod.ts";
 import { readResolution } from "./pod-resolution.ts";
 
 function read(spec: object) {
   const object = { metadata: { annotations: { a: "b" } }, spec };
-  const pod = readPod(object);
-  assert.ok(isPod(pod));
-  return readResolution(object, pod, "shop");
+  return readResolution(object, readPod(object), "shop");
 }
 
 const NOTHING = { hostAliases: [], annotations: { a: "b" }, namespace: "shop" };

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
+import { query } from "#test/fakes/dns-message.ts";
 import type { Attack } from "#test/integration/attack/attack.ts";
 import { denied, MAP_TRY, MERGE, NOBODYS_TRIES } from "#test/integration/attack/attacks/stolen-token.ts";
 import { createIngress, sweep } from "#test/integration/attack/attacks/tenant.ts";
 import { NEIGHBOUR_NAME } from "#test/integration/attack/stage.ts";
 import { CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
-import { query } from "#test/integration/dns-message.ts";
 import { NAMESPACE, type System, until } from "#test/integration/system.ts";
 import { CorednsPublisher } from "../coredns.ts";
 import { NO_ANSWER, type Readers } from "../publisher.ts";

@@ -8,9 +8,9 @@ import { type ConnectedClient, connect } from "#lib/kube/connect.ts";
 import { binary } from "#test/cluster/binaries.ts";
 import { type ControlPlane, startControlPlane } from "#test/cluster/controlplane.ts";
 import { runTool } from "#test/cluster/tools.ts";
+import { query, type TypeName } from "#test/fakes/dns-message.ts";
 import { DNS_TOOLS, type DnsTool } from "#test/fakes/dns-tools.ts";
 import { type CoreDns, CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
-import { query, type TypeName } from "#test/integration/dns-message.ts";
 import { PUBLISHERS_SECTION } from "../config.ts";
 import { CorednsPublisher } from "../coredns.ts";
 

@@ -11,7 +11,7 @@ import { requireRoot } from "./requirements.ts";
 import { inNamespace } from "./run.ts";
 
 const USAGE =
-  "usage: npm run cluster:up [-- --bare] [-- --network-policies | --dual-stack | --ipv6 | --nodes 2] | " +
+  "usage: npm run cluster:up [-- --network-policies | --dual-stack | --ipv6 | --nodes 2] | " +
   "npm run cluster:down | npm run cluster:kubectl -- get pods -A";
 
 const [command, ...args] = process.argv.slice(2);
@@ -27,13 +27,12 @@ try {
 async function main(): Promise<number> {
   const progress = progressLines();
   const flags = new Set(args);
-  const bare = flags.delete("--bare");
   const networkPolicies = flags.delete("--network-policies");
   // layout.ts reads these flags.
   for (const flag of ["--dual-stack", "--ipv6"]) flags.delete(flag);
   if (TWO_NODES && flags.delete("--nodes")) flags.delete("2");
   if (command === "up" && flags.size === 0) {
-    const { fresh } = await wholeCluster(progress, { bare, networkPolicies });
+    const { fresh } = await wholeCluster(progress, { networkPolicies });
     if (!fresh) progress.say("the node was up already");
     return 0;
   }

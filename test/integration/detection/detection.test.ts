@@ -9,10 +9,8 @@ import { type HaproxyMode, type NginxMode, startHaproxy, startNginx } from "./de
 import {
   type CaddyMode,
   type EnvoyMode,
-  type NodeMode,
   startCaddy,
   startEnvoy,
-  startNode,
   startTraefik,
   type TraefikMode,
   whyNoCaddy,
@@ -69,8 +67,6 @@ const CADDY: Expected<CaddyMode> = {
   "fallback_policy require": "demands-either",
 };
 
-const NODE: Expected<NodeMode> = { "no PROXY protocol": "refuses-header" };
-
 function answers<Mode extends string>(name: string, start: Start<Mode>, expected: Expected<Mode>, skip?: string): void {
   const modes = Object.keys(expected) as Mode[];
   describe(name, { skip: skip ?? false }, () => {
@@ -83,7 +79,7 @@ function answers<Mode extends string>(name: string, start: Start<Mode>, expected
       for (const speaks of SPEAKS) {
         it(`${mode}, ${speaks}: ${expected[mode]}`, async () => {
           const port = running.ports[mode][speaks];
-          const { answer, seen } = await askRound({ host: "127.0.0.1", port, speaks, name: NAME, asks: "test" });
+          const { answer, seen } = await askRound({ host: "127.0.0.1", port, speaks, name: NAME, agent: "test" });
           assert.equal(answer, expected[mode], JSON.stringify(seen));
         });
 
@@ -91,7 +87,13 @@ function answers<Mode extends string>(name: string, start: Start<Mode>, expected
         it(`${mode}, ${speaks}, asked for the other protocol: ${otherwise}`, async () => {
           const port = running.ports[mode][speaks];
           const other = speaks === "http" ? "tls" : "http";
-          const { answer, seen } = await askRound({ host: "127.0.0.1", port, speaks: other, name: NAME, asks: "test" });
+          const { answer, seen } = await askRound({
+            host: "127.0.0.1",
+            port,
+            speaks: other,
+            name: NAME,
+            agent: "test",
+          });
           assert.equal(answer, otherwise, JSON.stringify(seen));
         });
       }
@@ -105,4 +107,3 @@ answers("envoy", startEnvoy, ENVOY, whyNoEnvoy());
 // A build takes 6 minutes, so this needs the build that the end-to-end tests have made.
 if (await readyBinary("traefik")) answers("traefik", startTraefik, TRAEFIK);
 answers("caddy", startCaddy, CADDY, await whyNoCaddy());
-answers("node", startNode, NODE);

@@ -46,7 +46,7 @@ function logs<Mode extends string>(
       for (const speaks of SPEAKS) {
         it(`${mode}, ${speaks}: at most three lines a round`, async () => {
           const { length } = await linesOf(running.log, begin);
-          await askRound({ host: "127.0.0.1", port: running.ports[mode][speaks], speaks, name: NAME, asks: "test" });
+          await askRound({ host: "127.0.0.1", port: running.ports[mode][speaks], speaks, name: NAME, agent: "test" });
           const lines = (await linesOf(running.log, begin)).slice(length);
           most = Math.max(most, lines.length);
           assert.ok(lines.length <= 3, lines.join("\n"));

@@ -77,7 +77,7 @@ for (const [mode, answer, handshakes] of [
     backend.names = [];
     closings = [];
     const port = running?.ports[mode].tls ?? 0;
-    const round = await askRound({ host: "127.0.0.1", port, speaks: "tls", name: ASKED, asks: "test" });
+    const round = await askRound({ host: "127.0.0.1", port, speaks: "tls", name: ASKED, agent: "test" });
     assert.equal(round.answer, answer, JSON.stringify(round.seen));
     while (backend.names.length < handshakes) await once(server, "secureConnection");
     await Promise.all(closings);

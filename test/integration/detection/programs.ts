@@ -40,25 +40,6 @@ export const startCaddy: Start<CaddyMode> = async (modes, place) => {
   return [await binary("caddy"), await write(place, caddyJson(settings, place, { status_code: 404 }))];
 };
 
-export type NodeMode = "no PROXY protocol";
-
-const PROGRAM = `
-const { createServer } = require("node:http");
-const { createServer: createTlsServer } = require("node:https");
-const { readFileSync } = require("node:fs");
-const [http, tls, key, cert] = process.argv.slice(2);
-const answer = (_, response) => response.writeHead(404).end();
-createServer(answer).listen(Number(http), "127.0.0.1");
-createTlsServer({ key: readFileSync(key), cert: readFileSync(cert) }, answer).listen(Number(tls), "127.0.0.1");
-`;
-
-export const startNode: Start<NodeMode> = async (modes, { temporary: folder, key, cert }) => {
-  const file = join(folder, "server.cjs");
-  await writeFile(file, PROGRAM);
-  const ports = modes.flatMap(([, { http, tls }]) => [`${http}`, `${tls}`]);
-  return [process.execPath, file, ...ports, key, cert];
-};
-
 const TRAEFIK_MODES = {
   "no PROXY protocol": undefined,
   "proxyProtocol.insecure": { insecure: true },

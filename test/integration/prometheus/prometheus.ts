@@ -1,13 +1,11 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import { stringify } from "yaml";
 import { unpackedDebian } from "../../cluster/debian.ts";
 import { freePorts } from "../../cluster/ports.ts";
 import { Processes, until as untilRuns } from "../../cluster/processes.ts";
+import { runTool } from "../../cluster/tools.ts";
 import { until } from "../system.ts";
 
 const CHART_FILES = join(import.meta.dirname, "..", "..", "..", "manifests", "chart", "files");
@@ -30,11 +28,9 @@ export async function promtool(
   args: readonly string[],
   { input = "", folder = "." } = {},
 ): Promise<{ code: number; output: string }> {
-  const child = spawn(await program("promtool"), args, { cwd: folder, stdio: ["pipe", "pipe", "pipe"] });
-  child.stdin.on("error", () => {});
-  child.stdin.end(input);
-  const [out, errors, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
-  return { code: code as number, output: `${out}${errors}` };
+  const within = ["-C", folder, await program("promtool"), ...args];
+  const { code, stdout, stderr } = await runTool("env", within, {}, input);
+  return { code, output: `${stdout}${stderr}` };
 }
 
 /** The chart's alerts for a test that cannot wait: durations of minutes become seconds. */

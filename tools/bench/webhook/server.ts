@@ -6,6 +6,7 @@ import { startPodDns } from "#extras/pod-dns/webhook/delivery.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { createLogger } from "#lib/telemetry/log.ts";
+import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import { runWebhook } from "#webhook/run.ts";
 
 // One of the two servers of `main.ts`, which starts it as a separate process with an IPC channel.
@@ -28,6 +29,7 @@ async function startWebhook(names: readonly string[], ip: string, pair: PemPair)
   const config = parseConfig({ webhook: { address: LOCAL, port: 0, healthPort: 0 } });
   const map = publishedMapOf("bench", new Map(names.map((name) => [name, [ip]])));
   const log = createLogger({ level: "error" }, "webhook");
+  const registry = new MetricsRegistry();
   const offering = <T>(offer: T) => ({
     start(found: (offer: T) => void) {
       setImmediate(found, offer);
@@ -37,7 +39,8 @@ async function startWebhook(names: readonly string[], ip: string, pair: PemPair)
   const running = await runWebhook(config, {
     maps: offering(map),
     certificates: offering(pair),
-    deliveries: [startPodDns(config, log)],
+    podDns: startPodDns(config, log, registry).podDns,
+    registry,
     log,
     now: Date.now,
   });

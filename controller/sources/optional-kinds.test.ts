@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { LineLog } from "#test/fakes/clock.ts";
+import type { ObjectRef } from "#hostmap/types.ts";
+import { silentLogger as log } from "#lib/telemetry/log.ts";
+import { ample } from "#test/fakes/claim-budget.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
-import { watchGroup } from "./api-discovery.ts";
-import { CONFIRM_MS, OptionalInformer } from "./optional-informer.ts";
+import { CONFIRM_MS, OptionalKinds } from "./optional-kinds.ts";
+import { originOf } from "./raw-object.ts";
 
 const GROUP = "gateway.example.com";
 const VERBS = ["list", "watch", "create", "delete"];
@@ -60,37 +62,42 @@ function cluster(t: TestContext, served: Served, objects: readonly string[] = []
 function follow(
   t: TestContext,
   { api }: Pick<ReturnType<typeof cluster>, "api">,
-  { removedMs = 60_000, resource = "routes", named = false } = {},
+  { removedKindSeconds = 60, resource = "routes", named = false } = {},
 ) {
-  const log = new LineLog();
-  const discovery = watchGroup({ client: api.client, group: GROUP, everyMs: EVERY_MS });
+  const config = { discoverySeconds: EVERY_MS / 1_000, removedKindSeconds };
   const reported: string[] = [];
   let known = 0;
-  const kind = new OptionalInformer<string>({
-    client: api.client,
-    discovery,
-    group: GROUP,
-    resource,
-    named,
-    versions: ["v2", "v1"],
-    project: ({ metadata }, name) => `${name} ${(metadata as { name: string }).name}`,
-    onChange: (key, value) => void reported.push(value === undefined ? `-${key}` : `+${value}`),
+  const kinds = new OptionalKinds<{ ref: ObjectRef; created: string; shown: string }>(
+    { client: api.client, config, budget: ample(), log },
+    [
+      {
+        prefix: "Route ",
+        group: GROUP,
+        resource,
+        named,
+        versions: ["v2", "v1"],
+        project: (raw, kind) => ({ ...originOf(kind, raw), shown: `${kind} ${originOf(kind, raw).ref.name}` }),
+      },
+    ],
+  );
+  kinds.start({
+    sink: () => {},
+    onChange: (object, value) => void reported.push(value === undefined ? `-${object}` : `+${value.shown}`),
     onKnown: () => {
       known += 1;
     },
-    removedMs,
-    log,
   });
-  t.after(() => Promise.all([kind.stop(), discovery.stop()]));
-  return { kind, reported, log, known: () => known, problem: () => kind.state.problems[0]?.code };
+  t.after(() => kinds.stop());
+  const state = () => kinds.state()[0] ?? assert.fail("no state");
+  return { kinds, reported, known: () => known, state, problem: () => state().problems[0]?.code };
 }
 
 test("a kind that is not installed counts as known and empty, and is followed once it is installed", async (t) => {
   const world = cluster(t, {}, ["a"]);
-  const { kind, reported, known, problem } = follow(t, world);
+  const { state, reported, known, problem } = follow(t, world);
   await settled();
-  assert.deepEqual([known(), kind.state.synced, reported, problem()], [1, true, [], undefined]);
-  assert.equal(kind.state.name, `routes.${GROUP}`);
+  assert.deepEqual([known(), state().synced, reported, problem()], [1, true, [], undefined]);
+  assert.equal(state().name, `routes.${GROUP}`);
   world.serve({ v1: VERBS });
   await world.watching();
   world.add("b");
@@ -102,31 +109,29 @@ test("a group without a supported version is a problem, and so is a missing conf
   const world = cluster(t, { v3: VERBS, v4: VERBS });
   const other = follow(t, world);
   await settled();
-  assert.equal(other.problem(), "version-not-served");
+  assert.equal(other.problem(), "resource-not-served");
   assert.match(
-    other.kind.state.problems[0]?.text ?? "",
-    /serves gateway\.example\.com as v3, v4; supported are v2, v1$/,
+    other.state().problems[0]?.text ?? "",
+    /gateway\.example\.com has no "routes" of version v2 or v1; it has v3, v4$/,
   );
-  assert.equal(other.kind.state.synced, true);
+  assert.equal(other.state().synced, true);
   world.serve({ v1: VERBS });
   await world.pass(EVERY_MS);
   assert.equal(other.problem(), undefined);
 
   const misspelt = follow(t, world, { resource: "route", named: true });
-  await settled();
-  assert.equal(misspelt.problem(), "resource-not-served");
-  assert.match(misspelt.kind.state.problems[0]?.text ?? "", /has no "route"; it has routes$/);
   const unnamed = follow(t, world, { resource: "route" });
   await settled();
+  assert.equal(misspelt.problem(), "resource-not-served");
   assert.equal(unnamed.known(), 1);
   assert.equal(unnamed.problem(), undefined, "a kind of another channel may be missing");
 });
 
 test("while discovery fails, a kind is not known, and reported objects stay", async (t) => {
   const world = cluster(t, 500, ["a"]);
-  const { kind, reported, known, problem } = follow(t, world);
+  const { state, reported, known, problem } = follow(t, world);
   await settled();
-  assert.deepEqual([problem(), kind.state.synced, known()], ["discovery-failed", false, 0]);
+  assert.deepEqual([problem(), state().synced, known()], ["discovery-failed", false, 0]);
   world.serve({ v1: VERBS });
   await world.pass(EVERY_MS);
   assert.deepEqual([problem(), known()], [undefined, 1]);
@@ -146,11 +151,11 @@ test("a deletion is reported once the kind is confirmed to be still served", asy
   await world.pass(CONFIRM_MS - 10);
   assert.deepEqual(reported, ["+Route a", "+Route b", "+Route b"]);
   await world.pass(10 + EVERY_MS);
-  assert.equal(reported.at(-1), "-shop/a");
+  assert.equal(reported.at(-1), "-Route shop/a");
   await world.pass(2 * CONFIRM_MS);
   assert.deepEqual(
     reported,
-    ["+Route a", "+Route b", "+Route b", "-shop/a"],
+    ["+Route a", "+Route b", "+Route b", "-Route shop/a"],
     "an object that is made again was never gone",
   );
 });
@@ -161,7 +166,7 @@ for (const [what, ending] of [
 ] as const) {
   test(`deletions of a kind that ${what} are not reported; the kind has a problem, and recovers`, async (t) => {
     const world = cluster(t, { v1: VERBS }, ["a", "b"]);
-    const { kind, reported, problem, log } = follow(t, world);
+    const { state, reported, problem } = follow(t, world);
     await world.watching();
     world.serve(ending);
     world.remove("a");
@@ -171,35 +176,30 @@ for (const [what, ending] of [
     assert.equal(problem(), "kind-removed");
     await world.pass(2 * CONFIRM_MS);
     assert.deepEqual(reported, ["+Route a", "+Route b"]);
-    assert.match(
-      kind.state.problems[0]?.text ?? "",
-      /^no longer served; its 2 last known objects are kept for another 1 min/,
-    );
-    assert.ok(log.messages.includes("a kind is no longer served; its last known objects are kept"));
+    assert.match(state().problems[0]?.text ?? "", /^no longer served; its 2 last known objects are kept for 1 min/);
     // The kind is installed again, and one of its objects is recreated.
     world.serve({ v1: VERBS });
     await world.watching();
     world.add("b");
     await world.pass(CONFIRM_MS + EVERY_MS);
-    assert.deepEqual(reported, ["+Route a", "+Route b", "+Route b", "-shop/a"]);
+    assert.deepEqual(reported, ["+Route a", "+Route b", "+Route b", "-Route shop/a"]);
     assert.equal(problem(), undefined);
-    assert.ok(log.messages.includes("a kind is served again"));
   });
 }
 
 test("objects of a removed kind leave after the configured time; a reinstalled kind is followed again", async (t) => {
   const world = cluster(t, { v1: VERBS }, ["a"]);
-  const { reported, problem } = follow(t, world, { removedMs: 300 });
+  const { reported, problem } = follow(t, world, { removedKindSeconds: 0.3 });
   await world.watching();
   world.serve({});
   world.cut();
   await world.pass(300);
   assert.deepEqual([reported, problem()], [["+Route a"], "kind-removed"]);
   await world.pass(2 * EVERY_MS);
-  assert.deepEqual([reported, problem()], [["+Route a", "-shop/a"], undefined]);
+  assert.deepEqual([reported, problem()], [["+Route a", "-Route shop/a"], undefined]);
   world.serve({ v1: VERBS });
   await world.pass(EVERY_MS);
-  assert.deepEqual(reported, ["+Route a", "-shop/a", "+Route a"]);
+  assert.deepEqual(reported, ["+Route a", "-Route shop/a", "+Route a"]);
 });
 
 test("the preferred version is read, and no object is lost if it changes", async (t) => {
@@ -210,28 +210,37 @@ test("the preferred version is read, and no object is lost if it changes", async
   world.serve({ v2: VERBS, v1: VERBS });
   await world.watching("v2");
   await world.pass(CONFIRM_MS + EVERY_MS);
-  assert.deepEqual(reported, ["+Route a", "+Route b", "+Route b", "-shop/a"]);
+  assert.deepEqual(reported, ["+Route a", "+Route b", "+Route b", "-Route shop/a"]);
   assert.deepEqual(world.api.watched, [routesOf("v2")]);
   const read = world.api.reads.filter((path) => path.endsWith("/routes")).map((path) => path.split("/")[3]);
   assert.deepEqual([...new Set(read)], ["v1", "v2"]);
 });
 
 test("a response that is not a discovery document counts as a failure, not as an empty group", async (t) => {
-  const { api } = cluster(t, {});
-  api.documents.set(`/apis/${GROUP}`, { kind: "Status" });
-  const discovery = watchGroup({ client: api.client, group: GROUP, everyMs: EVERY_MS });
-  t.after(() => discovery.stop());
-  discovery.follow(["v1"], () => assert.fail("reported"));
+  const world = cluster(t, {});
+  world.api.documents.set(`/apis/${GROUP}`, { kind: "Status" });
+  const { problem, known } = follow(t, world);
   await settled();
-  assert.match(discovery.problem?.text ?? "", /has no versions/);
+  assert.deepEqual([problem(), known()], ["discovery-failed", 0]);
+});
+
+test("a group is asked once for all its kinds, and again at an interval, until it is stopped", async (t) => {
+  const world = cluster(t, {});
+  const { kinds } = follow(t, world);
+  await settled();
+  await world.pass(3 * EVERY_MS);
+  assert.equal(world.api.reads.length, 4);
+  await kinds.stop();
+  await world.pass(3 * EVERY_MS);
+  assert.equal(world.api.reads.length, 4);
 });
 
 test("stopping does not wait for a response that never arrives", async (t) => {
-  const { api } = cluster(t, {});
-  api.hold(`/apis/${GROUP}`);
-  const discovery = watchGroup({ client: api.client, group: GROUP, everyMs: EVERY_MS });
-  discovery.follow(["v1"], () => assert.fail("reported"));
+  const world = cluster(t, {});
+  world.api.hold(`/apis/${GROUP}`);
+  const { kinds, known } = follow(t, world);
   await settled();
-  assert.deepEqual(api.reads, [`/apis/${GROUP}`]);
-  assert.ok(await isSettled(discovery.stop()));
+  assert.deepEqual(world.api.reads, [`/apis/${GROUP}`]);
+  assert.ok(await isSettled(kinds.stop()));
+  assert.equal(known(), 0);
 });

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { FoundTarget } from "../targets/service-view.ts";
-import { type ExampleOf, withAskedPorts } from "./asked-ports.ts";
+import { type ExampleOf, HeaderDecisions } from "./header-decisions.ts";
 
 function found(namespace: string, service = "edge"): FoundTarget {
   return {
@@ -19,24 +18,21 @@ function found(namespace: string, service = "edge"): FoundTarget {
 interface Given {
   readonly targets?: readonly FoundTarget[];
   readonly exampleOf?: ExampleOf;
-  readonly answerOf?: (target: string, port: number) => HeaderAnswer | undefined;
+  /** What was published before. */
   readonly published?: readonly PublishedTarget[];
 }
 
 function asked(listed: readonly PublishedTarget[], given: Given = {}) {
-  const { targets = [found("infra")], exampleOf = () => "shop.example.com" } = given;
+  const { targets = [found("infra")], exampleOf = () => "shop.example.com", published = [] } = given;
   const byName = new Map(targets.map((target) => [target.name, target]));
-  return withAskedPorts(listed, {
-    headers: {
-      defined: (name) => byName.get(name),
-      wantedOf: () => new Set(),
-      answers: { answerOf: given.answerOf ?? (() => undefined) },
-    },
-    inUse: new Set(byName.keys()),
-    exampleOf,
-    clusterDomain: "cluster.local",
-    published: { targets: given.published ?? [] },
+  const catalog = { configured: () => [], discovers: true, found: (name: string) => byName.get(name) };
+  const headers = new HeaderDecisions({
+    catalog: { ...catalog, follow() {}, use() {} },
+    mapsAlways: () => false,
+    preferred: "v1",
   });
+  headers.learn(published, true);
+  return headers.withAskedPorts(listed, { inUse: new Set(byName.keys()), exampleOf, clusterDomain: "cluster.local" });
 }
 
 const ASK = [
@@ -67,8 +63,8 @@ test("each target gets its ports to ask, whether it is relayed or not yet; other
 });
 
 test("the answers that decide are published", () => {
-  const answerOf = (_target: string, port: number) => (port === 443 ? ("optional" as const) : undefined);
-  assert.deepEqual(asked([], { answerOf })[0]?.ask, [ASK[0], { ...ASK[1], answer: "optional" }]);
+  const ask = [ASK[0], { ...ASK[1], answer: "optional" }] as const;
+  assert.deepEqual(asked([], { published: [{ ...ADDED, ask }] })[0]?.ask, ask);
 });
 
 test("a target keeps its server name while it has it, then takes another; without any name it is not asked", () => {

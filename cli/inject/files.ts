@@ -1,10 +1,20 @@
-import { type Dirent, readdirSync, type Stats, statSync } from "node:fs";
+import { isUtf8 } from "node:buffer";
+import { type Dirent, readdirSync, readFileSync, type Stats, statSync } from "node:fs";
 import { join } from "node:path";
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
-import { STDIN } from "./text-file.ts";
 
+/** A text file, with the name that messages use for it. */
+export interface TextFile {
+  readonly name: string;
+  /** Has no byte order mark. */
+  readonly text: string;
+}
+
+/** The file name that means standard input. */
+const STDIN = "-";
 /** The files of a directory that kubectl reads. */
 const MANIFEST = /\.(?:ya?ml|json)$/;
+const BYTE_ORDER_MARK = "\ufeff";
 
 /**
  * Returns the files that a command line names, in that order. A directory is replaced by its manifests, sorted by
@@ -50,4 +60,29 @@ function manifestsIn(directory: string, recursive: boolean): string[] {
       // A pipe is left out: reading it would wait for its writer.
       return MANIFEST.test(entry.name) && (statOf(path)?.isFile() ?? true) ? [path] : [];
     });
+}
+
+/**
+ * Reads a text file in UTF-8, or standard input for `-`. Throws `input-invalid` for unreadable files and other
+ * encodings.
+ */
+export function readTextFile(file: string): TextFile {
+  const name = file === STDIN ? "standard input" : file;
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(file === STDIN ? 0 : file);
+  } catch (error) {
+    throw new SwitchbackError("input-invalid", `cannot read ${name}: ${describeError(error)}`);
+  }
+  const mark = bytes.subarray(0, 2).toString("hex");
+  // PowerShell's `>` writes UTF-16.
+  if (mark === "fffe" || mark === "feff") {
+    throw new SwitchbackError("input-invalid", `${name}: is UTF-16; \`iconv -f UTF-16 -t UTF-8\` converts it to UTF-8`);
+  }
+  const text = bytes.toString("utf8");
+  if (!isUtf8(bytes) || bytes.includes(0)) {
+    const line = text.slice(0, text.search(/[\0\ufffd]/)).split("\n").length;
+    throw new SwitchbackError("input-invalid", `${name}:${line}: is not text in UTF-8`);
+  }
+  return { name, text: text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text };
 }

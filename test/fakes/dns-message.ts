@@ -149,7 +149,8 @@ function dataOf(message: Buffer, type: number, start: number, length: number): s
   return data.toString("hex");
 }
 
-function readName(message: Buffer, start: number): { name: string; end: number } {
+/** Reads a name at a position of a message. The name has a dot at its end. */
+export function readName(message: Buffer, start: number): { name: string; end: number } {
   const labels: string[] = [];
   let at = start;
   let end: number | undefined;
