@@ -118,7 +118,7 @@ export async function nastyCluster(
   const question = { ...target, target: target.name, port: 443, speaks: "tls" as const, upstreamPort: 443 };
   const asked = { ...question, namespace: make.word() };
   const map = mapObjects({ [`${make.word()}.com`]: [make.ipv4(10)] }, { targets: [target] });
-  for (const { metadata, data: content } of [targetsObject([{ ...target, ports: [port] }], [asked]), ...map]) {
+  for (const { metadata, data: content } of [...map, targetsObject([{ ...target, ports: [port] }], [asked])]) {
     ours(metadata.name, metadata.labels, content);
   }
   const state = {
