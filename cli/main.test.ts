@@ -33,6 +33,7 @@ const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
     "-R, --recursive",
     "--hosts <file>",
     "--template-path <kind=path...>",
+    "--opted-in",
     "--strict",
     "--max-names <n>",
     "--long-line",

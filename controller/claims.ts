@@ -16,15 +16,7 @@ import { istioSource } from "./sources/istio.ts";
 import { Namespaces } from "./sources/namespaces.ts";
 import type { Source } from "./sources/types.ts";
 import { TargetDiscovery } from "./targets/discovery.ts";
-import {
-  classCatalog,
-  classResolver,
-  type TargetCatalog,
-  type TargetHeaders,
-  type TargetLocations,
-  type TargetResolver,
-  UNKNOWN_LOCATIONS,
-} from "./targets/resolver.ts";
+import type { TargetCatalog, TargetHeaders, TargetLocations, TargetResolver } from "./targets/resolver.ts";
 
 /** How targets are resolved: by class alone, or also by the cluster's Services. */
 export function targetsOf(
@@ -33,11 +25,9 @@ export function targetsOf(
   log: Logger,
   nodes?: ReadonlySet<string>,
 ): { readonly resolver: TargetResolver; readonly catalog: TargetCatalog; readonly locations: TargetLocations } {
-  if (config.discovery.enabled) {
-    const discovery = new TargetDiscovery({ client, config, log, nodes });
-    return { resolver: discovery, catalog: discovery, locations: discovery };
-  }
-  return { resolver: classResolver(config.targets), catalog: classCatalog(config), locations: UNKNOWN_LOCATIONS };
+  const isEnabled = config.discovery.enabled;
+  const discovery = new TargetDiscovery({ client: isEnabled ? client : undefined, config, log, nodes });
+  return { resolver: discovery, catalog: discovery, locations: discovery };
 }
 
 interface ClaimsDeps {

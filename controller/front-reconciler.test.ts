@@ -76,7 +76,6 @@ test("nothing is written before the targets in use are known", async (t) => {
   rig.fronts.lead(new Set(), rig.term.signal);
   await rig.pass(10_000);
   assert.deepEqual(written(rig), []);
-  assert.deepEqual(rig.catalog.used, []);
   rig.fronts.use(new Set());
   await rig.pass(100);
   assert.equal(written(rig)[0], PUBLISHED, "none in use is an answer too");
@@ -98,15 +97,13 @@ test("a follower writes nothing, and knows the addresses without asking the prox
   assert.deepEqual(rig.fronts.targets(), [{ name: "edge", clusterIPs: [] }], "the leader asks");
 });
 
-test("found targets are reachable only while names use them; the catalog receives each change once", async (t) => {
+test("found targets are reachable only while names use them", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge")], found: [target("b"), target("a"), target("edge")] });
   await lead(rig, "b");
   assert.deepEqual(
     rig.fronts.targets().map(({ name }) => name),
     ["edge", "b"],
   );
-  rig.fronts.use(new Set(["b"]));
-  assert.deepEqual(rig.catalog.used, ["b"]);
   rig.fronts.use(new Set(["b", "a", "edge", "gone"]));
   assert.deepEqual(
     rig.fronts.targets().map(({ name }) => name),
@@ -116,7 +113,22 @@ test("found targets are reachable only while names use them; the catalog receive
   await rig.pass(0);
   await rig.pass(10);
   assert.ok(rig.kube.at(frontPath("a")), "at once");
-  assert.deepEqual(rig.catalog.used, ["b", "b,a,edge,gone"]);
+});
+
+test("found targets above the limit wait, with a reason, until there is room", async (t) => {
+  const found = ["a", "b", "c"].map((name) => target(name, { upstream: { service: { namespace: name, name } } }));
+  const rig = await frontsRig(t, { found, discovery: { maxTargets: 2 } });
+  await lead(rig, "a", "b", "c");
+  assert.equal(rig.kube.at(frontPath("c")), undefined);
+  assert.deepEqual(rig.fronts.reasonOf("c"), {
+    code: "too-many-targets",
+    text: "it would be more than 2 targets or 2000 ports (discovery.maxTargets, discovery.maxPorts)",
+  });
+  assert.equal(rig.fronts.reasonOf("a"), undefined);
+  rig.fronts.use(new Set(["a", "c"]));
+  await rig.pass(100);
+  assert.equal(rig.fronts.reasonOf("c"), undefined);
+  assert.ok(rig.kube.at(frontPath("c")));
 });
 
 test("the front of an unused discovered target is removed after a day", async (t) => {

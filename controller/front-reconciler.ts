@@ -144,7 +144,7 @@ export class FrontReconciler implements TargetAddresses {
     this.#exampleOf = exampleOf;
     if (this.#inUse !== undefined && this.#inUse.symmetricDifference(names).size === 0) return;
     this.#inUse = new Set(names);
-    this.#deps.catalog.use(names);
+    this.#deps.headers?.use(names);
     this.#enqueue(0);
   }
 

@@ -4,11 +4,12 @@ import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import { PublishedNames } from "#hostmap/published-names.ts";
 import { parseConfig } from "#lib/config/parse.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
 import { claimOf } from "#test/arbitraries.ts";
 import type { ClaimSource } from "./sources/types.ts";
 import { type StatusDeps, statusDocument } from "./status.ts";
 import { fixedTargetAddresses } from "./target-addresses.ts";
-import { classCatalog } from "./targets/resolver.ts";
+import { TargetDiscovery } from "./targets/discovery.ts";
 import type { FoundTarget } from "./targets/service-view.ts";
 
 const RULES = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 2 };
@@ -45,7 +46,7 @@ function depsOf(plan: Plan, more: Partial<StatusDeps> = {}): StatusDeps {
       { name: "relayed", clusterIPs: ["198.51.100.9", "2001:db8::9"] },
       { name: "waiting", clusterIPs: [] },
     ]),
-    catalog: classCatalog(config),
+    catalog: new TargetDiscovery({ config, log: silentLogger }),
     config,
     map: { synced: true, publishedNames: undefined, revision: undefined },
     ...more,

@@ -6,7 +6,7 @@ import { PublishPacer } from "#controller/publish-pacer.ts";
 import { removalRules } from "#controller/removal-rules.ts";
 import { type StatusDocument, statusDocument } from "#controller/status.ts";
 import { fixedTargetAddresses } from "#controller/target-addresses.ts";
-import { classCatalog, classResolver, UNKNOWN_LOCATIONS } from "#controller/targets/resolver.ts";
+import { TargetDiscovery } from "#controller/targets/discovery.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import { parseConfig } from "#lib/config/parse.ts";
@@ -51,10 +51,11 @@ export async function startSystem(
   const config = demoConfig(ingressPort, await freePort());
   const store = new MemoryMap();
   const sources = directories.map(yamlFiles);
+  const targets = new TargetDiscovery({ config, log });
   const source = new Pipeline({
     sources,
-    resolver: classResolver(config.targets),
-    locations: UNKNOWN_LOCATIONS,
+    resolver: targets,
+    locations: targets,
     mode: "auto",
     config,
     plan: () => plan,
@@ -86,7 +87,7 @@ export async function startSystem(
       source,
       plan,
       addresses,
-      catalog: classCatalog(config),
+      catalog: targets,
       config,
       map: { synced: loop.synced, publishedNames: loop.publishedNames, revision: map()?.revision },
     });

@@ -10,7 +10,7 @@ import { leniently, section } from "#lib/config/values.ts";
 import { CONFIG_NAME, readConfigText } from "#lib/documents/installed-config.ts";
 import { frontName } from "#lib/documents/listeners.ts";
 import { readTargets } from "#lib/documents/targets-reader.ts";
-import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
+import { ifFound, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import { object } from "#lib/errors/schemas.ts";
 import { parse } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -76,10 +76,7 @@ export async function readInstallation(
     fronts.items.flatMap(({ metadata, spec }) => literalIPs(spec).map((address) => [address, metadata.name] as const)),
   );
   // If somebody has deleted a front, the targets still have its address, and pods may still hold it.
-  const targets = await readTargets(client, namespace).catch((error: unknown) => {
-    if (statusOf(error) !== 404) throw error;
-    return undefined;
-  });
+  const targets = await ifFound(readTargets(client, namespace));
   for (const { name, clusterIPs, ports } of targets === undefined || "code" in targets ? [] : targets.targets) {
     const hasFront = ports.length > 0 && !config.targets.some((one) => one.name === name && one.clusterIPs.length > 0);
     for (const address of hasFront ? clusterIPs : [])

@@ -55,9 +55,8 @@ const ADVICE: Readonly<Record<string, Advice>> = {
     text: "its ingress controller takes no PROXY header: pods reach it without a mapping",
   },
   "target-not-allowed": {
-    text: `this namespace may not choose the target in switchback.dev/target; remove the annotation, or ${OF_CLUSTER}`,
+    text: `this namespace has no such choice in switchback.dev/target: correct the annotation, or ${OF_CLUSTER}`,
   },
-  "target-unknown": { text: "the target in switchback.dev/target does not exist: correct the annotation" },
   "no-address": { text: "the object has no load balancer address yet: see whether its ingress controller serves it" },
   "dns-not-verified": { text: "DNS does not lead the name to its load balancer yet: create the record, or wait" },
   "dns-absent": { text: "DNS does not know the name: create the record" },

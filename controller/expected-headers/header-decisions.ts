@@ -125,9 +125,8 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     this.#listeners.push(onChange);
   }
 
+  /** Sets the targets that have names. */
   use(names: ReadonlySet<string>): void {
-    const { catalog } = this.#deps;
-    catalog.use(names);
     for (const name of this.#wanted.keys())
       if (!names.has(name) && this.defined(name) === undefined) this.#wanted.delete(name);
   }

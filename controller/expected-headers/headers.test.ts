@@ -2,12 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { foundName } from "#controller/targets/service-view.ts";
 import { parseConfig } from "#lib/config/parse.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
 import { configMaps, controllerRig, lines, NAME, putIngress } from "#test/fakes/controller-rig.ts";
 import { headerRig } from "#test/fakes/header-rig.ts";
 import { until } from "#test/fakes/kube-api.ts";
 import type { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { targetsIn } from "#test/published.ts";
-import { classCatalog } from "../targets/resolver.ts";
+import { TargetDiscovery } from "../targets/discovery.ts";
 import { HeaderDecisions } from "./header-decisions.ts";
 
 // The controller with one proxy, whose answers the test sets: for a discovered target, and for a configured one.
@@ -189,7 +190,7 @@ test("a host outside the cluster is asked by its name, even without discovery", 
 });
 
 test("the protocols in use decide as soon as they are read, before any answer", () => {
-  const catalog = classCatalog(parseConfig(CONFIGURED));
+  const catalog = new TargetDiscovery({ config: parseConfig(CONFIGURED), log: silentLogger });
   const headers = new HeaderDecisions({ catalog, mapsAlways: () => false, preferred: "v1" });
   const seen: (string | undefined)[] = [];
   headers.follow(() => seen.push(headers.against(NAMED)?.reason.code));

@@ -100,30 +100,24 @@ describe("a new name", () => {
 });
 
 describe("a workload waits, and says why,", () => {
-  for (const [why, spec] of [
-    ["paused", { paused: true }],
-    ["on-delete", { updateStrategy: { type: "OnDelete" } }],
-    ["partitioned", { updateStrategy: { rollingUpdate: { partition: 1 } } }],
-  ] as const) {
-    test(`while it is ${why}`, async (t) => {
-      const rig = await inStep(t);
-      rig.edit(WEB, { spec });
-      rig.publish(SECOND);
-      await rig.pass(30_000);
-      assert.deepEqual([rig.codeOf("web"), rig.statusOf("web")?.standing, times(rig)], ["not-restartable", "stuck", 0]);
-      rig.deploy("other");
-      const reads = rig.api.reads.length;
-      for (let change = 0; change < 20; change += 1) {
-        rig.edit(`${podsPath()}/other-0`, { metadata: { annotations: { "switchback.dev/restartedAt": `${change}` } } });
-        await rig.pass(200);
-      }
-      const looks = rig.api.reads.slice(reads).filter((path) => path === WEB).length;
-      assert.ok(looks >= 1 && looks <= 3, `${looks} looks in 4 s, whatever else changes`);
-      rig.edit(WEB, { spec: { paused: null, updateStrategy: null } });
-      await rig.pass(5_000);
-      assert.equal(times(rig), 1);
-    });
-  }
+  test("while its rollout is paused, and is read again every 2 s", async (t) => {
+    const rig = await inStep(t);
+    rig.edit(WEB, { spec: { paused: true } });
+    rig.publish(SECOND);
+    await rig.pass(30_000);
+    assert.deepEqual([rig.codeOf("web"), rig.statusOf("web")?.standing, times(rig)], ["not-restartable", "stuck", 0]);
+    rig.deploy("other");
+    const reads = rig.api.reads.length;
+    for (let change = 0; change < 20; change += 1) {
+      rig.edit(`${podsPath()}/other-0`, { metadata: { annotations: { "switchback.dev/restartedAt": `${change}` } } });
+      await rig.pass(200);
+    }
+    const looks = rig.api.reads.slice(reads).filter((path) => path === WEB).length;
+    assert.ok(looks >= 1 && looks <= 3, `${looks} looks in 4 s, whatever else changes`);
+    rig.edit(WEB, { spec: { paused: null } });
+    await rig.pass(5_000);
+    assert.equal(times(rig), 1);
+  });
 
   test("while it is deleted, or not every replica is available", async (t) => {
     const rig = await inStep(t);
@@ -188,6 +182,24 @@ describe("a workload waits, and says why,", () => {
     rig.publish(FIRST);
     await rig.pass(620_000, 5_000);
     assert.deepEqual([rig.codeOf("web"), times(rig)], ["in-step", 2]);
+  });
+
+  test("while its stale pods end, or are gone", async (t) => {
+    for (const metadata of [{ deletionTimestamp: "2026-01-01T00:00:00Z" }, undefined]) {
+      const rig = await inStep(t);
+      const { get } = rig.api.client;
+      // The watch is behind.
+      rig.api.client.get = async <T>(path: string, ...rest: []) => {
+        if (path !== `${podsPath()}/web-0`) return await get<T>(path, ...rest);
+        if (metadata === undefined) throw refusal(path, 404);
+        return { metadata } as T;
+      };
+      rig.publish(SECOND);
+      await rig.pass(10_000);
+      assert.deepEqual([rig.codeOf("web"), times(rig)], ["not-available", 0]);
+      await rig.end();
+      t.mock.timers.reset();
+    }
   });
 
   test("while the API server cannot call the webhook, or its configuration is missing", async (t) => {

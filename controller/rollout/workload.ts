@@ -80,7 +80,7 @@ export type ObserveAgents = (deps: {
 }) => Agents;
 
 /** The configuration of the leader's work on running pods. */
-export type RestartConfig = Pick<Config, "namespace" | "restart" | "pods" | "optIn" | "inject">;
+type RestartConfig = Pick<Config, "namespace" | "restart" | "pods" | "optIn" | "inject">;
 
 export interface RestarterDeps {
   readonly client: KubeClient;

@@ -8,7 +8,6 @@ import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { TargetDiscovery } from "./discovery.ts";
 import { findTarget } from "./find-target.ts";
-import { classResolver } from "./resolver.ts";
 import { foundName } from "./service-view.ts";
 
 const SERVICES = "/api/v1/services";
@@ -44,7 +43,7 @@ const EDGE_AND_VIP = [target("edge"), target("vip")];
 
 function byClass(targets: readonly object[], rules: readonly object[], more: object = {}) {
   const config = parseConfig({ targets, policy: { targets: rules, ...more } });
-  const resolver = classResolver(config.targets);
+  const resolver = new TargetDiscovery({ config, log: silentLogger });
   return (hints: RoutingHints) => {
     const { target: found } = findTarget(hints, { held: undefined }, { resolver, config });
     return typeof found === "string" ? found : `${found.code}: ${found.text}`;
@@ -53,7 +52,7 @@ function byClass(targets: readonly object[], rules: readonly object[], more: obj
 
 test("no namespace may choose a target without a rule", () => {
   const resolve = byClass(EDGE_AND_VIP, []);
-  const refused = 'target-not-allowed: the namespace shop may not choose the target "vip" by switchback.dev/target';
+  const refused = 'target-not-allowed: the target "vip" is not allowed (switchback.dev/target in the namespace shop)';
   assert.equal(resolve(choice("vip")), `${refused}; it may choose no target (policy.targets)`);
   assert.match(resolve(choice("edge")), /^target-not-allowed:/, "also the one that it would have without the choice");
   assert.equal(resolve({ className: "edge", addresses: [], admitted: true }), "edge");
@@ -67,11 +66,17 @@ test("a rule allows targets to namespaces; the text lists only what the namespac
   ]);
   assert.equal(resolve(choice("vip")), "vip");
   assert.equal(resolve(choice("edge", "platform")), "edge");
-  assert.match(resolve(choice("edge")), /^target-not-allowed: .*; accepted are vip, common \(policy.targets\)$/);
-  assert.match(resolve(choice("vip", "other")), /^target-not-allowed: .*; accepted are common \(policy.targets\)$/);
-  assert.match(resolve(choice("common", "other")), /^target-unknown: there is no target "common" .* are common$/);
+  assert.match(resolve(choice("edge")), /^target-not-allowed: .*; it may choose vip, common \(policy.targets\)$/);
+  assert.match(resolve(choice("vip", "other")), /^target-not-allowed: .*; it may choose common \(policy.targets\)$/);
+  assert.match(
+    resolve(choice("common", "other")),
+    /^target-not-allowed: there is no target "common" .* choose common \(policy.targets\)$/,
+  );
   const all = resolve(choice("nobody", "platform"));
-  assert.match(all, /^target-unknown: there is no target "nobody" .* accepted are edge, vip, and discovered targets$/);
+  assert.match(
+    all,
+    /^target-not-allowed: there is no target "nobody" .* edge, vip, discovered targets \(policy.targets\)$/,
+  );
 });
 
 test("a namespace without permission does not learn whether a target exists; odd names yield a reason", () => {
@@ -80,7 +85,7 @@ test("a namespace without permission does not learn whether a target exists; odd
   assert.equal(withoutName(resolve(choice("vip"))), withoutName(resolve(choice("nobody"))));
   for (const odd of ["", "*", "__proto__", "constructor", "edge\n", "e".repeat(64), "\u0000"]) {
     assert.match(resolve(choice(odd)), /^target-not-allowed: /);
-    assert.match(resolve(choice(odd, "platform")), /^target-unknown: [ -~]+$/);
+    assert.match(resolve(choice(odd, "platform")), /^target-not-allowed: there is no target [ -~]+$/);
   }
   for (const namespace of ["__proto__", "*", ""])
     assert.match(resolve(choice("vip", namespace)), /^target-not-allowed/);
@@ -128,11 +133,11 @@ test("an object can choose a discovered target, whose Service decides whether a 
     [443],
   );
   assert.equal(resolve(choice(foundName("infra", "proxied"))), "ip-mode-proxy");
-  assert.equal(resolve(choice(foundName("infra", "inside"))), "target-unknown", "it is no load balancer");
+  assert.equal(resolve(choice(foundName("infra", "inside"))), "target-not-allowed", "it is no load balancer");
   assert.equal(resolve(choice(plain, "blog")), "target-not-allowed");
   api.unset(SERVICES, "infra/plain");
   await pass(20);
-  assert.equal(resolve(choice(plain)), "target-unknown", "its Service is gone");
+  assert.equal(resolve(choice(plain)), "target-not-allowed", "its Service is gone");
 });
 
 test("an object can choose a configured target, whatever its class, address and selector", async (t) => {
@@ -164,7 +169,7 @@ test("a Service of another service proxy is no target by class, by choice, by ad
   const found = foundName("infra", "found");
   const own = { className: undefined, addresses: [], admitted: true, service: { namespace: "infra", name: "found" } };
   assert.equal(resolve({ className: "edge", addresses: [], admitted: true }), "target-missing");
-  assert.deepEqual([resolve(choice("edge")), resolve(choice(found))], ["target-missing", "target-unknown"]);
+  assert.deepEqual([resolve(choice("edge")), resolve(choice(found))], ["target-missing", "target-not-allowed"]);
   assert.equal(resolve(own), "no-service");
   assert.equal(resolve({ className: "any", addresses: ["203.0.113.7"], admitted: true }), "no-target");
   assert.equal(discovery.targetAt("203.0.113.7"), undefined);

@@ -3,7 +3,7 @@ import { TARGET_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { listSome } from "#lib/errors/printable.ts";
-import type { ChosenTarget, RoutingHints } from "../sources/types.ts";
+import type { ChosenTarget } from "../sources/types.ts";
 import type { TargetResolver } from "./resolver.ts";
 
 interface ChoiceConfig {
@@ -17,49 +17,25 @@ const LISTED = 8;
 
 /**
  * The target that an object chooses, if `policy.targets` allows that to its namespace. If the choice is not possible,
- * the names get no target, because another target is not what the owner asked for.
+ * the names get no target, because another target is not what the owner asked for. The text is the same whether the
+ * target exists or not: only a namespace that may choose a target learns whether it exists. It does not list discovered
+ * targets, because their names are those of Services, which may belong to other tenants.
  */
 export function chosenTarget(
-  chosen: ChosenTarget,
-  hints: RoutingHints,
+  { target, namespace }: ChosenTarget,
   resolver: Pick<TargetResolver, "named">,
   { targets, policy }: ChoiceConfig,
 ): string | Reason {
-  const allowed = choicesOf(policy.targets, chosen.namespace);
-  if (!allowed.has(ALL) && !allowed.has(chosen.target)) return notAllowed(chosen, allowed);
-  return resolver.named(chosen.target, hints) ?? unknown(chosen, allowed, targets);
-}
-
-/** The names that a namespace may choose; `*` is all. */
-function choicesOf(rules: ChoiceConfig["policy"]["targets"], namespace: string): ReadonlySet<string> {
-  const ofNamespace = rules.filter(({ namespaces }) => namespaces.includes(ALL) || namespaces.includes(namespace));
-  return new Set(ofNamespace.flatMap(({ targets }) => targets));
-}
-
-/**
- * The text is the same whether the target exists or not. Only a namespace that may choose a target learns whether it
- * exists.
- */
-function notAllowed({ target, namespace }: ChosenTarget, allowed: ReadonlySet<string>): Reason {
-  const accepted = allowed.size === 0 ? "it may choose no target" : `accepted are ${list([...allowed])}`;
-  const text = `the namespace ${namespace} may not choose the target ${show(target)} by ${TARGET_KEY}; ${accepted}`;
-  return { code: "target-not-allowed", text: `${text} (policy.targets)` };
-}
-
-/**
- * The text does not list discovered targets, because their names are those of Services, which may belong to other
- * tenants.
- */
-function unknown({ target }: ChosenTarget, allowed: ReadonlySet<string>, targets: ChoiceConfig["targets"]): Reason {
-  const names = allowed.has(ALL) ? targets.map(({ name }) => name) : [...allowed];
-  const discovered = allowed.has(ALL) ? ", and discovered targets" : "";
-  const accepted = names.length === 0 ? "discovered targets" : `${list(names)}${discovered}`;
-  return {
-    code: "target-unknown",
-    text: `there is no target ${show(target)} (${TARGET_KEY}); accepted are ${accepted}`,
-  };
-}
-
-function list(names: readonly string[]): string {
-  return listSome(names, LISTED, String);
+  const ofNamespace = policy.targets.filter(
+    ({ namespaces }) => namespaces.includes(ALL) || namespaces.includes(namespace),
+  );
+  const allowed = new Set(ofNamespace.flatMap((rule) => rule.targets));
+  const isAllowed = allowed.has(ALL) || allowed.has(target);
+  const found = isAllowed ? resolver.named(target) : undefined;
+  if (found !== undefined) return found;
+  const named = allowed.has(ALL) ? [...targets.map(({ name }) => name), "discovered targets"] : [...allowed];
+  const accepted = named.length === 0 ? "it may choose no target" : `it may choose ${listSome(named, LISTED, String)}`;
+  const why = isAllowed ? `there is no target ${show(target)}` : `the target ${show(target)} is not allowed`;
+  const text = `${why} (${TARGET_KEY} in the namespace ${namespace}); ${accepted} (policy.targets)`;
+  return { code: "target-not-allowed", text };
 }

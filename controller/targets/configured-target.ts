@@ -43,11 +43,13 @@ export class ConfiguredTargets {
   readonly byDefault: TargetConfig | undefined;
   readonly #config: Pick<Config, "targets" | "discovery">;
   readonly #table: Pick<AddressTable, "get">;
+  readonly #discovers: boolean;
   readonly #byService: ReadonlyMap<string, TargetConfig>;
   /** Cached active targets. Undefined after a Service has changed. */
   #active: readonly ConfiguredTarget[] | undefined;
 
-  constructor(config: Pick<Config, "targets" | "discovery">, table: Pick<AddressTable, "get">) {
+  constructor(config: Pick<Config, "targets" | "discovery">, table: Pick<AddressTable, "get">, discovers: boolean) {
+    this.#discovers = discovers;
     this.#config = config;
     this.#table = table;
     this.byDefault = defaultAmong(config.targets);
@@ -71,9 +73,9 @@ export class ConfiguredTargets {
     return "service" in upstream ? this.#table.get(keyOf(upstream.service)) : undefined;
   }
 
-  /** A host outside the cluster is assumed to exist. A Service that cannot be a target does not count. */
+  /** What is not read is assumed to exist. A Service that cannot be a target does not count. */
   exists(target: TargetConfig): boolean {
-    if ("host" in target.upstream) return true;
+    if (!this.#discovers || "host" in target.upstream) return true;
     return this.serviceOf(target) !== undefined && this.refusalOf(target) === undefined;
   }
 

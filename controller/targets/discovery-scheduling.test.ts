@@ -24,7 +24,6 @@ function service(namespace: string, name: string, ip: string, annotations: Recor
 
 const hints = (ip: string) => ({ className: "any", addresses: [ip], admitted: true });
 const NO_ADDRESS: RoutingHints = { className: "nginx", addresses: [], admitted: false };
-const SOMEWHERE = { service: { namespace: "edge", name: "lb" } };
 const upstreamConfig = (upstream: object) => parseConfig({ targets: [{ name: "only", upstream }] });
 
 function rig(t: TestContext, config: Config = parseConfig({ targets: [] })) {
@@ -70,30 +69,6 @@ test("Services that change together cause one report, and a later change causes 
   assert.deepEqual([calls.changes, calls.definitions], [2, 2]);
 });
 
-test("a change during a report is reported too", async (t) => {
-  const { pass, api, discovery, calls } = rig(t);
-  discovery.start(
-    () => {
-      calls.changes += 1;
-      if (calls.changes === 1) api.set(BALANCERS, service("edge", "lb", "203.0.113.2"));
-    },
-    () => {},
-  );
-  await settled();
-  api.set(BALANCERS, service("edge", "lb", "203.0.113.1"));
-  await pass(SETTLE_MS);
-  assert.equal(calls.changes, 1);
-  await pass(SETTLE_MS);
-  assert.equal(calls.changes, 2);
-});
-
-test("there is only one watch, even with a target without classes", async (t) => {
-  const { api, discovery, calls, start } = rig(t, parseConfig({}));
-  start();
-  await settled();
-  assert.deepEqual([calls.synced, api.watched, discovery.state().length], [1, [BALANCERS], 1]);
-});
-
 test("a target without classes outside the cluster is assumed to exist, and is not watched", async (t) => {
   const { api, discovery, calls, start, codeOf } = rig(t, upstreamConfig({ host: "lb.example.net" }));
   assert.deepEqual(
@@ -106,42 +81,6 @@ test("a target without classes outside the cluster is assumed to exist, and is n
   assert.equal(codeOf(NO_ADDRESS), "only");
   assert.equal(discovery.configured().length, 1);
 });
-
-test("creating and deleting the Service of the target without classes count as changes", async (t) => {
-  const { pass, api, calls, start, codeOf } = rig(t, parseConfig({}));
-  start();
-  await pass(SETTLE_MS);
-  assert.equal(codeOf(NO_ADDRESS), "no-address");
-  const before = calls.changes;
-  api.set(BALANCERS, service("ingress-nginx", "ingress-nginx-controller", "203.0.113.1"));
-  assert.equal(codeOf(NO_ADDRESS), "ingress-nginx");
-  await pass(SETTLE_MS);
-  assert.equal(calls.changes, before + 1);
-  api.unset(BALANCERS, "ingress-nginx/ingress-nginx-controller");
-  await pass(SETTLE_MS);
-  assert.deepEqual([calls.changes, codeOf(NO_ADDRESS)], [before + 2, "no-address"]);
-});
-
-test("`use` causes no change", async (t) => {
-  const { pass, calls, start, discovery } = rig(t, parseConfig({}));
-  start();
-  await pass(SETTLE_MS);
-  discovery.use(new Set(["ingress-nginx", EDGE]));
-  await pass(SETTLE_MS);
-  assert.equal(calls.changes, 0);
-});
-
-for (const [what, targets] of [
-  ["one target with a class", [{ name: "one", classes: ["one"], upstream: SOMEWHERE }]],
-  ["two targets", ["one", "two"].map((name) => ({ name, classes: [name], upstream: SOMEWHERE }))],
-] as const) {
-  test(`no target is the default with ${what}, and both reasons are reported`, (t) => {
-    const { discovery } = rig(t, parseConfig({ targets }));
-    assert.equal(discovery.configured().length, targets.length);
-    const reason = discovery.resolve(NO_ADDRESS);
-    assert.match(typeof reason === "string" ? "" : `${reason.code}: ${reason.text}`, /^no-target: .*; /);
-  });
-}
 
 test("an invalid annotation of a Service that was never valid is a problem until the Service is deleted", async (t) => {
   const { api, discovery, start, codeOf } = rig(t);
@@ -171,10 +110,4 @@ test("stopping ends the watch, waits for its end and cancels the pending report"
   assert.deepEqual(api.watched, []);
   await pass(SETTLE_MS * 5);
   assert.equal(calls.changes, before);
-});
-
-test("stop works without start", async (t) => {
-  const { discovery, api } = rig(t, parseConfig({}));
-  await discovery.stop();
-  assert.deepEqual([api.watched, api.reads], [[], []]);
 });

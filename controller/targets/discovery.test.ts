@@ -135,19 +135,6 @@ test("the target without classes is the default for unmatched addresses, if its 
   await becomes(hints("nginx"), "no-address");
 });
 
-test("the target without classes stays the default when discovered targets are in use", async (t) => {
-  const { pass, set, synced, becomes, discovery, calls } = cluster(t, parseConfig({}));
-  set(NGINX);
-  set("edge/lb", { ip: "203.0.113.9" });
-  await synced();
-  await becomes(hints("nginx"), "ingress-nginx");
-  const before = calls.changes;
-  discovery.use(new Set(["ingress-nginx", EDGE]));
-  await pass(SETTLE_MS);
-  assert.equal(calls.changes, before);
-  await becomes(hints("nginx"), "ingress-nginx");
-});
-
 test("a host name that no Service has leads to the default target, unless pods reach its load balancer", async (t) => {
   const { set, synced, becomes } = cluster(t, parseConfig({}));
   set(NGINX, { ip: "203.0.113.9" });
@@ -173,24 +160,6 @@ test("an invalid annotation keeps the last valid ports and is reported; a valid 
   set("edge/lb", { ip: "203.0.113.9", annotations: { [key]: "v1" } });
   assert.equal(discovery.found(EDGE)?.ports[0]?.protocol, "v1");
   assert.deepEqual(discovery.state()[0]?.problems, []);
-});
-
-test("annotations that contradict each other keep the last valid ports and are reported", async (t) => {
-  const { set, synced, becomes, discovery } = cluster(t, parseConfig({ targets: [] }));
-  const here = hints("any", "203.0.113.9");
-  const ovh = { "service.beta.kubernetes.io/ovh-loadbalancer-proxy-protocol": "v2" };
-  const both = { ...ovh, "load-balancer.hetzner.cloud/uses-proxyprotocol": "true" };
-  const codes = () => discovery.state().flatMap(({ problems }) => problems.map(({ place, code }) => [place, code]));
-  set("edge/lb", { ip: "203.0.113.9", annotations: both });
-  await synced();
-  await becomes(here, "annotations-contradict");
-  set("edge/lb", { ip: "203.0.113.9", annotations: ovh });
-  await becomes(here, EDGE);
-  assert.deepEqual(codes(), []);
-  set("edge/lb", { ip: "203.0.113.9", annotations: both });
-  await becomes(here, EDGE);
-  assert.equal(discovery.found(EDGE)?.ports[0]?.protocol, "v2");
-  assert.deepEqual(codes(), [["Service edge/lb", "annotations-contradict"]]);
 });
 
 test("a Service with map: always is found by its host name", async (t) => {

@@ -8,24 +8,23 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { informerState } from "../sources/ingress-hosts.ts";
 import type { RoutingHints, SourceProblem, SourceState } from "../sources/types.ts";
 import { AddressTable, allAddressesOf, canonicalAddress, keyOf } from "./address-table.ts";
-import { BorrowedPorts } from "./borrowed-ports.ts";
+import { withBorrowedPorts } from "./borrowed-ports.ts";
 import { type ConfiguredTarget, ConfiguredTargets } from "./configured-target.ts";
 import { resolveDefault, targetMissing } from "./default-target.ts";
-import { targetOfClass } from "./ingress-class.ts";
+import { noTargetOf } from "./ingress-class.ts";
 import { insideCluster } from "./inside-cluster.ts";
 import { softwareByName } from "./known-software.ts";
 import { lostPorts } from "./lost-ports.ts";
-import { matchService, type Precedence, UNKNOWN_ADDRESS, whetherShortCircuited } from "./match-service.ts";
+import { type KnownServices, matchService, UNKNOWN_ADDRESS, whetherShortCircuited } from "./match-service.ts";
 import { isOnlyMissing, type LackingEvidence, mayBeLacking } from "./missing-evidence.ts";
 import { nodeAddress } from "./node-address.ts";
 import { assumedProtocol } from "./proxy-protocol-annotations.ts";
 import type { TargetLocations, TargetResolver } from "./resolver.ts";
-import { isExportedTo, type Labels, noneSelects, notExported, selects, severalSelect } from "./selectors.ts";
+import { bySelector, type Labels } from "./selectors.ts";
 import { ServedClasses } from "./served-classes.ts";
-import { isReached, type KnownServices, serviceOfClass } from "./service-of-controller.ts";
+import { isReached, serviceOfClass } from "./service-of-controller.ts";
 import {
   type FoundTarget,
-  foundName,
   HTTP_PORTS,
   isExposed,
   isForeign,
@@ -36,10 +35,10 @@ import {
   targetOfService,
   viewService,
 } from "./service-view.ts";
-import { TargetsInUse } from "./targets-in-use.ts";
 
 interface DiscoveryDeps {
-  readonly client: Pick<KubeClient, "get" | "stream">;
+  /** Undefined: no Service is read, so that only classes decide. */
+  readonly client?: Pick<KubeClient, "get" | "stream"> | undefined;
   readonly config: Pick<Config, "targets" | "discovery">;
   readonly log: Logger;
   /** The IPs of the nodes, if known. */
@@ -59,47 +58,41 @@ const SETTLE_MS = 20;
  *   4. the configured target without classes, unless there is evidence of another controller (`default-target.ts`)
  *
  * An object may name the pods that serve it. Then it gets the configured target whose Service selects these pods
- * (`#bySelector`).
+ * (`selectors.ts`).
  */
 export class TargetDiscovery implements TargetResolver, TargetLocations {
-  readonly discovers = true;
+  readonly discovers: boolean;
   readonly #deps: DiscoveryDeps;
   readonly #table = new AddressTable();
   readonly #configured: ConfiguredTargets;
-  readonly #borrowed = new BorrowedPorts(this.#table);
   readonly #problems = new Map<string, SourceProblem>();
-  /** Discovered targets by name, each with the key of its Service. */
-  readonly #found = new Map<string, { readonly key: string; readonly target: FoundTarget }>();
-  /** Target names by the key of the Service. */
-  readonly #nameByService = new Map<string, string>();
+  /** Discovered targets: the key of the Service, by name. */
+  readonly #found = new Map<string, string>();
   readonly #reporter = new Reconciler({
     reconcile: () => {
-      this.#borrowed.reset();
       this.#served.beginPass();
       const resolved = this.#onChange();
       return resolved === undefined ? this.#endPass() : resolved.then(() => this.#endPass());
     },
   });
-  readonly #definitions = new Reconciler({
-    reconcile: () => {
-      this.#onDefinition();
-      return undefined;
-    },
-  });
   #services: Informer<ServiceView> | undefined;
-  readonly #inUse = new TargetsInUse();
   readonly #served = new ServedClasses();
   #onChange: () => Promise<void> | undefined = () => undefined;
   #onDefinition: () => void = () => {};
 
   constructor(deps: DiscoveryDeps) {
     this.#deps = deps;
-    this.#configured = new ConfiguredTargets(deps.config, this.#table);
+    this.discovers = deps.client !== undefined;
+    this.#configured = new ConfiguredTargets(deps.config, this.#table, this.discovers);
   }
 
   start(onChange: () => Promise<void> | undefined, onSynced: () => void): void {
     const { client, log } = this.#deps;
     this.#onChange = onChange;
+    if (client === undefined) {
+      onSynced();
+      return;
+    }
     this.#services = watchObjects<ServiceView, RawService>({
       client,
       path: corePath("services"),
@@ -113,36 +106,39 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
 
   /** Call this when all hints were resolved again. */
   #endPass(): undefined {
-    this.#borrowed.settle();
     this.#onDefinition();
     if (this.#served.isOutdated) this.#reporter.enqueue();
   }
 
   resolve(hints: RoutingHints, held?: string): string | Reason {
-    if (hints.selector !== undefined) return this.#bySelector(hints, hints.selector);
+    if (hints.selector !== undefined && this.discovers) return this.#bySelector(hints, hints.selector);
     const { targets } = this.#deps.config;
     const byClass = targets.find(({ classes }) => hints.className !== undefined && classes.includes(hints.className));
     if (byClass !== undefined) return this.#configured.refusalOf(byClass) ?? byClass.name;
     const inside = insideCluster(hints, this.#table);
     if (inside !== undefined) return inside;
-    const precedence = this.#precedence(hints.addresses, held);
-    const found = matchService(hints, this.#table, precedence);
-    if (!("code" in found)) return this.#noted(found, hints);
+    return this.discovers ? this.#byService(hints, held) : this.#withoutService(hints);
+  }
+
+  /** The target by address or controller, else the default one. */
+  #byService(hints: RoutingHints, held: string | undefined): string | Reason {
+    const known = this.#known(hints, held);
+    const found = matchService(hints, this.#table, known);
+    if (!("code" in found)) return this.#noted(found, hints, held);
     if (hints.service !== undefined || !mayBeLacking(found)) return found;
-    const known = this.#known(hints, precedence);
     const ofClass = serviceOfClass(hints, this.#table, known);
     const service = ofClass !== undefined && "code" in ofClass ? undefined : ofClass;
-    if (!UNKNOWN_ADDRESS.has(found.code)) return this.#lacking(found, hints, service);
-    if (ofClass !== undefined && "code" in ofClass) return this.#lacking(ofClass, hints);
-    if (service !== undefined && isReached(service, hints, known)) return this.#noted(service, hints);
-    return this.#lacking(this.#withoutService(hints, found), hints, service);
+    if (!UNKNOWN_ADDRESS.has(found.code)) return this.#lacking(found, service);
+    if (ofClass !== undefined && "code" in ofClass) return this.#lacking(ofClass);
+    if (service !== undefined && isReached(service, hints, known)) return this.#noted(service, hints, held);
+    return this.#lacking(this.#withoutService(hints, found), service);
   }
 
   /**
    * A configured target serves every object that chooses it. A discovered target must also be short-circuited by
    * kube-proxy.
    */
-  named(target: string, hints: RoutingHints): string | Reason | undefined {
+  named(target: string): string | Reason | undefined {
     const configured = this.#configured.named(target);
     if (configured !== undefined) {
       if (configured === this.#configured.byDefault && !this.#configured.exists(configured))
@@ -152,14 +148,16 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     const view = this.#viewOf(target);
     if (view === undefined) return undefined;
     const reached = whetherShortCircuited(view, allAddressesOf(view));
-    return "code" in reached ? reached : this.#targetOf(view, hints);
+    return "code" in reached ? reached : this.#targetOf(view);
   }
 
   /** The current definition of a discovered target; undefined: its Service does not exist. */
   found(name: string): FoundTarget | undefined {
-    const found = this.#found.get(name);
-    const view = found === undefined ? undefined : this.#table.get(found.key);
-    return found === undefined || view === undefined ? undefined : this.#borrowed.complete(found.target, view);
+    const view = this.#table.get(this.#found.get(name) ?? "");
+    const target = view && targetOfService(view);
+    return view === undefined || target === undefined || "code" in target
+      ? undefined
+      : withBorrowedPorts(target, view, this.#table);
   }
 
   addressesOf(target: string): readonly string[] {
@@ -174,13 +172,13 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   targetAt(address: string): string | undefined {
     const hints = { className: undefined, addresses: [address], admitted: true };
     const isAssigned = ({ assigned }: ServiceView) => assigned.includes(canonicalAddress(address));
-    const precedence = this.#precedence([address], undefined);
+    const known = this.#known(hints, undefined);
     const service = matchService(hints, this.#table, {
-      ...precedence,
-      isOfAnotherClass: (view) => !isAssigned(view) || precedence.isOfAnotherClass(view),
+      ...known,
+      isOfAnotherClass: (view) => !isAssigned(view) || known.isOfAnotherClass(view),
     });
     if ("code" in service || !isAssigned(service) || !mayHavePort(service, HTTP_PORTS)) return undefined;
-    const target = this.#targetOf(service, hints);
+    const target = this.#targetOf(service);
     return typeof target === "string" ? target : undefined;
   }
 
@@ -204,50 +202,36 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     this.#onDefinition = onChange;
   }
 
-  /** Sets the targets that have names. */
-  use(names: ReadonlySet<string>): void {
-    this.#inUse.use(names);
-  }
-
   /** The active configured targets. A target without classes is active only if its Service exists. */
   configured(): readonly ConfiguredTarget[] {
     return this.#configured.active();
   }
 
   state(): SourceState[] {
+    if (!this.discovers) return [];
     const services = informerState("services", this.#services);
     return [{ ...services, problems: [...services.problems, ...this.#problems.values()] }];
   }
 
   async stop(): Promise<void> {
-    await Promise.all([this.#reporter.stop(), this.#definitions.stop(), this.#services?.stop()]);
+    await Promise.all([this.#reporter.stop(), this.#services?.stop()]);
   }
 
   /**
-   * The configured target whose Service selects the pods that serve an object. If there are several, the one that
-   * lists the object's class wins. Discovered targets do not count: an egress gateway may have a LoadBalancer
-   * Service, and tenants can copy labels. A host outside the cluster selects nothing, so for it the class decides, as
-   * for other objects.
+   * The configured target whose Service selects the pods that serve an object. A host outside the cluster selects
+   * nothing, so for it the class decides, as for other objects.
    */
   #bySelector(hints: RoutingHints, selector: Labels): string | Reason {
-    const { className, exportedTo } = hints;
     const { targets } = this.#deps.config;
-    const lists = ({ classes }: TargetConfig) => className !== undefined && classes.includes(className);
-    const ofPods = targets.filter((target) => selects(this.#configured.serviceOf(target)?.selector, selector));
-    const selecting = ofPods.filter((target) => isExportedTo(target, exportedTo));
-    if (selecting.length < ofPods.length && selecting.length === 0) return notExported(ofPods, exportedTo ?? []);
-    const [one, ...others] = selecting.some(lists) ? selecting.filter(lists) : selecting;
-    if (one !== undefined && others.length > 0) return severalSelect([one, ...others], selector);
-    if (one !== undefined) return this.#configured.refusalOf(one) ?? one.name;
-    const outside = targets.find((target) => "host" in target.upstream && lists(target));
-    if (outside !== undefined) return outside.name;
+    const selected = bySelector(hints, selector, targets, (target) => this.#configured.serviceOf(target)?.selector);
+    if (!("code" in selected)) return this.#configured.refusalOf(selected) ?? selected.name;
     const { byDefault } = this.#configured;
-    if (byDefault === undefined || "service" in byDefault.upstream) return noneSelects(selector);
-    return this.#byDefault(hints, byDefault);
+    const isOutside = byDefault !== undefined && "host" in byDefault.upstream && selected.code === "no-gateway-service";
+    return isOutside ? this.#byDefault(hints, byDefault) : selected;
   }
 
-  /** The target of an object without a Service. `reason`: why no Service was found. */
-  #withoutService(hints: RoutingHints, reason: Reason): string | Reason {
+  /** The target of an object without a Service. `reason`: why no Service was found, if Services are read. */
+  #withoutService(hints: RoutingHints, reason?: Reason): string | Reason {
     const { byDefault } = this.#configured;
     const isThere = byDefault !== undefined && this.#configured.exists(byDefault);
     const last = isThere ? this.#byDefault(hints, byDefault) : this.#withClass(hints, reason);
@@ -260,56 +244,48 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
       const reached = whetherShortCircuited(view, allAddressesOf(view));
       if ("code" in reached) return reached;
     }
-    return resolveDefault(hints, { target, software: view?.software, readsAddresses: true });
+    return resolveDefault(hints, { target, software: view?.software, readsAddresses: this.discovers });
   }
 
   /** If targets are configured, the reason starts with the class that no target lists. */
-  #withClass({ className }: RoutingHints, reason: Reason): Reason {
+  #withClass({ className }: RoutingHints, reason: Reason | undefined): Reason {
     const { targets } = this.#deps.config;
-    if (targets.length === 0 || this.#configured.byDefault !== undefined) return reason;
-    const byClass = targetOfClass(className, targets);
-    return typeof byClass === "string" ? reason : { ...byClass, text: `${byClass.text}; ${reason.text}` };
-  }
-
-  #precedence(addresses: readonly string[], held: string | undefined): Precedence {
-    const own = addresses.map(canonicalAddress);
-    return {
-      isOfAnotherClass: (view) => (this.#configured.behind(keyOf(view))?.classes.length ?? 0) > 0,
-      isHeld: (view) => this.#nameOf(view) === held,
-      isInUse: (view) => this.#inUse.serves(this.#nameOf(view), own),
-    };
+    const isOfClasses = targets.length > 0 && this.#configured.byDefault === undefined;
+    if (reason !== undefined && !isOfClasses) return reason;
+    const missing = noTargetOf(className, targets);
+    return reason === undefined ? missing : { ...missing, text: `${missing.text}; ${reason.text}` };
   }
 
   /** The Service of a target, if it exists. */
   #viewOf(target: string): ServiceView | undefined {
     const configured = this.#configured.named(target);
     return configured === undefined
-      ? this.#table.get(this.#found.get(target)?.key ?? "")
+      ? this.#table.get(this.#found.get(target) ?? "")
       : this.#configured.serviceOf(configured);
   }
 
-  /** What is known about Services beyond their labels, for the class of an object. */
-  #known(hints: RoutingHints, { isHeld }: Precedence): KnownServices {
+  #known(hints: RoutingHints, held: string | undefined): KnownServices {
     return {
-      isHeld,
+      isHeld: (view) => this.#nameOf(view) === held,
       isServing: (view) => this.#served.has(hints, this.#nameOf(view)),
+      isInUse: (view) => this.#served.hasAt(hints.addresses, this.#nameOf(view)),
       isConfigured: (view) => this.#configured.behind(keyOf(view)) !== undefined,
+      isOfAnotherClass: (view) => (this.#configured.behind(keyOf(view))?.classes.length ?? 0) > 0,
     };
   }
 
   /** The target of a Service that serves an object. Its status is evidence for other objects of the same class. */
-  #noted(view: ServiceView, hints: RoutingHints): string | Reason {
-    const target = this.#targetOf(view, hints);
+  #noted(view: ServiceView, hints: RoutingHints, held: string | undefined): string | Reason {
+    const target = this.#targetOf(view);
     if (hints.service !== undefined || typeof target !== "string") return target;
-    this.#inUse.note(target, view, hints.addresses);
-    if (this.#served.note(hints, target, view)) this.#reporter.enqueue();
+    if (this.#served.note(hints, view, target, held)) this.#reporter.enqueue();
     return target;
   }
 
   /** If only evidence is missing, adds the target of the Service that the class of the object leads to. */
-  #lacking(answer: string | Reason, hints: RoutingHints, service?: ServiceView): string | LackingEvidence | Reason {
+  #lacking(answer: string | Reason, service?: ServiceView): string | LackingEvidence | Reason {
     if (typeof answer === "string" || !mayBeLacking(answer)) return answer;
-    const byClass = service && this.#targetOf(service, hints);
+    const byClass = service && this.#targetOf(service);
     return { ...answer, byClass: typeof byClass === "string" ? byClass : undefined };
   }
 
@@ -336,36 +312,28 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     }
     this.#table.set(key, view);
     this.#configured.changed(key);
-    this.#remember(key, view);
+    this.#remember(key, view, before);
     this.#reporter.enqueue(SETTLE_MS);
   }
 
-  #remember(key: string, view: ServiceView | undefined): void {
-    const before = this.#nameByService.get(key);
-    if (before !== undefined) this.#found.delete(before);
-    this.#nameByService.delete(key);
-    const target = view?.exposed ? targetOfService(view) : undefined;
-    if (target === undefined || "code" in target || this.#found.has(target.name)) return;
-    this.#found.set(target.name, { key, target });
-    this.#nameByService.set(key, target.name);
+  /** The first Service with a name has it. Tenants choose names, and can construct a collision of a 48-bit hash. */
+  #remember(key: string, view: ServiceView | undefined, before: ServiceView | undefined): void {
+    if (before !== undefined && this.#found.get(before.target) === key) this.#found.delete(before.target);
+    if (!view?.exposed || "code" in targetOfService(view) || this.#found.has(view.target)) return;
+    this.#found.set(view.target, key);
   }
 
   #nameOf(view: ServiceView): string {
-    const key = keyOf(view);
-    return this.#configured.behind(key)?.name ?? this.#nameByService.get(key) ?? foundName(view.namespace, view.name);
+    return this.#configured.behind(keyOf(view))?.name ?? view.target;
   }
 
-  #targetOf(view: ServiceView, { ports }: RoutingHints): string | Reason {
+  #targetOf(view: ServiceView): string | Reason {
     const configured = this.#configured.behind(keyOf(view));
     if (configured !== undefined) return configured.name;
     const target = targetOfService(view);
     if ("code" in target) return target;
-    // Tenants choose the names of Services, and a collision of a 48-bit hash can be constructed.
-    if (this.#found.get(target.name)?.key !== keyOf(view)) {
-      return { code: "target-name-taken", text: `another Service has the target name ${target.name} already` };
-    }
-    if (this.#borrowed.want(target.name, view, ports)) this.#definitions.enqueue(SETTLE_MS);
-    return target.name;
+    if (this.#found.get(target.name) === keyOf(view)) return target.name;
+    return { code: "target-name-taken", text: `another Service has the target name ${target.name} already` };
   }
 }
 

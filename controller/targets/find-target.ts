@@ -60,7 +60,7 @@ function byEvidence(
   // An Ingress that no controller serves may be a mistake, or an attack.
   if (config.policy.requireAdmitted && !hints.admitted) return NOT_ADMITTED;
   try {
-    if (hints.chosen !== undefined) return chosenTarget(hints.chosen, hints, resolver, config);
+    if (hints.chosen !== undefined) return chosenTarget(hints.chosen, resolver, config);
     return resolver.resolve(hints, likely);
   } catch (error) {
     return { code: "target-failed", text: `its target could not be found: ${describeError(error)}` };

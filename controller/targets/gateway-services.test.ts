@@ -7,7 +7,6 @@ import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { TargetDiscovery } from "./discovery.ts";
-import { classResolver } from "./resolver.ts";
 import { foundName } from "./service-view.ts";
 
 // Tests which Service serves a Gateway of Gateway API, and which Gateways are not ingress.
@@ -139,7 +138,8 @@ test("a Gateway that declares itself internal is not ingress, unless a target li
   const lb = { name: "edge", upstream: { service: { namespace: "edge", name: "lb" } } };
   const resolve = await cluster(t, { targets: [lb] }, service("edge/lb", { ip: "203.0.113.1" }));
   assert.equal(resolve("infra/gw", { className: undefined, inside }), INSIDE);
-  const byClass = (targets: readonly object[]) => classResolver(parseConfig({ targets }).targets);
+  const byClass = (targets: readonly object[]) =>
+    new TargetDiscovery({ config: parseConfig({ targets }), log: silentLogger });
   const hints = { className: "mesh", isGatewayClass: true, addresses: [], admitted: true, inside } as const;
   assert.deepEqual(byClass([lb]).resolve(hints), inside);
   assert.deepEqual(byClass([{ ...lb, classes: ["other"] }]).resolve(hints), inside);

@@ -7,7 +7,6 @@ import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { TargetDiscovery } from "./discovery.ts";
 import { findTarget } from "./find-target.ts";
-import { classResolver } from "./resolver.ts";
 
 // A mapped name has only the ports of its target. Pods lose anything else that answers at its public address.
 
@@ -91,7 +90,8 @@ test("a configured target lacks a port if its configuration or its Service does 
   await rig.set(service("nginx", [80]));
   assert.match(rig.warning()?.text ?? "", /target web has no port 443:/);
   const only = { name: "web", classes: ["nginx"], ports: [{ port: 443, protocol: "v1" }] };
-  const outside = classResolver(parseConfig({ targets: [{ ...only, upstream: { host: "lb.example.net" } }] }).targets);
+  const config = parseConfig({ targets: [{ ...only, upstream: { host: "lb.example.net" } }] });
+  const outside = new TargetDiscovery({ config, log: silentLogger });
   assert.match(outside.warningOf?.("web")?.text ?? "", /has no port 80:/);
   assert.equal(outside.warningOf?.("web", [443]), undefined);
 });

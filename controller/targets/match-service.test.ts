@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { RoutingHints } from "../sources/types.ts";
 import { AddressTable } from "./address-table.ts";
-import { matchService, type Precedence } from "./match-service.ts";
+import { type KnownServices, matchService } from "./match-service.ts";
 import { type RawService, viewService } from "./service-view.ts";
 
 type Ingress = { ip?: string; hostname?: string; ipMode?: string };
@@ -32,8 +32,9 @@ function hints(...addresses: string[]): RoutingHints {
   return { className: "nginx", addresses, admitted: addresses.length > 0 };
 }
 
-/** A precedence without any facts beyond the Services. */
-const ANY: Precedence = { isOfAnotherClass: () => false, isHeld: () => false, isInUse: () => false };
+/** Nothing is known beyond the Services. */
+const no = () => false;
+const ANY: KnownServices = { isOfAnotherClass: no, isHeld: no, isServing: no, isInUse: no, isConfigured: no };
 
 function match(of: RoutingHints, ...services: RawService[]): string {
   const found = matchService(of, indexOf(...services), ANY);
@@ -92,7 +93,7 @@ const CASES: ReadonlyArray<readonly [string, string, RoutingHints, ...RawService
     A,
   ],
   ["a host name, and mapped always", "h", hints("LB.example.net"), always("h", { hostname: "lb.Example.net" }), A],
-  ["another host name", "unknown-hostname", hints("x.example.net"), always("h", { hostname: "lb.example.net" })],
+  ["another host name", "no-service", hints("x.example.net"), always("h", { hostname: "lb.example.net" })],
   ["a host name beside an address that no Service has", "no-service", hints("lb.example.net", "198.51.100.1"), LB],
   ["a host name that two share", "a-lb", hints("lb.example.net"), LB, always("a-lb", { hostname: "lb.example.net" })],
   ["host names of two", "several-services", hints("lb.example.net", "x.net"), LB, always("x", { hostname: "x.net" })],
@@ -130,7 +131,7 @@ test("addresses follow their Service, and are removed with it", () => {
   index.set("edge/lb", viewService(LB, "v1"));
   assert.equal(code("lb.example.net"), "lb");
   index.set("edge/lb", undefined);
-  assert.equal(code("lb.example.net"), "unknown-hostname");
+  assert.equal(code("lb.example.net"), "no-service");
 });
 
 test("each reason why there is no Service, with its text", () => {
@@ -146,8 +147,8 @@ test("each reason why there is no Service, with its text", () => {
   });
   const host = "its load balancer has the host name a.net, b.net, which is not short-circuited: pods reach it";
   assert.deepEqual(reason(hints("a.net", "b.net"), A), {
-    code: "unknown-hostname",
-    text: "no Service has the host name a.net, b.net of its status",
+    code: "no-service",
+    text: "no Service has the address a.net, b.net of its status; it may be a node's: see `switchback doctor`",
   });
   assert.deepEqual(reason(named("h"), service("h", [{ hostname: "a.net" }, { hostname: "b.net" }])), {
     code: "load-balancer-hostname",
@@ -173,24 +174,4 @@ test("each reason why there is no Service, with its text", () => {
     code: "ip-mode-proxy",
     text: "the Service edge/p has ipMode Proxy: pods reach its load balancer, no mapping is needed",
   });
-});
-
-test("if one of the Services that share an address is deleted, the others keep it", () => {
-  const shared = service("c", [{ ip: "203.0.113.1" }]);
-  const index = indexOf(A, shared);
-  const names = () =>
-    index
-      .at("203.0.113.1")
-      .map(({ name }) => name)
-      .sort();
-  assert.deepEqual(names(), ["a", "c"]);
-  index.set("edge/a", undefined);
-  assert.deepEqual([names(), index.get("edge/a"), index.at("2001:db8::1")], [["c"], undefined, []]);
-  assert.deepEqual(
-    [...index.values()].map(({ name }) => name),
-    ["c"],
-  );
-  index.set("edge/never", undefined);
-  index.set("edge/c", undefined);
-  assert.deepEqual([names(), [...index.values()]], [[], []]);
 });

@@ -15,61 +15,68 @@ import {
 /** Maximum number of Services in a reason. */
 const MAX_LISTED = 3;
 
-/** Distinguishes Services that share an address, beyond their ports. */
-export interface Precedence {
-  /** Whether the Service cannot serve the class of the object. */
-  readonly isOfAnotherClass: (view: ServiceView) => boolean;
+/** What is known about Services beyond what they say themselves. */
+export interface KnownServices {
   /** Whether the Service is already the target of the object. */
   readonly isHeld: (view: ServiceView) => boolean;
-  /** Whether the Service is already the target of objects with its addresses. */
+  /** Whether statuses of objects of the same class lead to the Service. */
+  readonly isServing: (view: ServiceView) => boolean;
+  /** Whether names of objects with the same addresses have the Service. */
   readonly isInUse: (view: ServiceView) => boolean;
+  /** Whether the Service is the upstream of a configured target. */
+  readonly isConfigured: (view: ServiceView) => boolean;
+  /** Whether its configured target lists classes, other than that of the object. */
+  readonly isOfAnotherClass: (view: ServiceView) => boolean;
 }
 
 /** Codes of the reasons which mean that the addresses of an object lead to no Service. */
-export const UNKNOWN_ADDRESS: ReadonlySet<string> = new Set(["no-service", "no-address", "unknown-hostname"]);
+export const UNKNOWN_ADDRESS: ReadonlySet<string> = new Set(["no-service", "no-address"]);
 
 /**
  * Returns the Service that the routing hints point to, or the reason why there is none. Anybody can add a Service to
  * a shared address. If several Services have the address, only those with a port of the object that may serve its
- * class count. The one that the name has wins, then one that serves other objects, then one to which a load
+ * class count. The one that the name has wins, then one that other names at the address have, then one to which a load
  * balancer gave the address, then the oldest. Annotations of the Services do not count here.
  *
  * The owner of a Service chooses the host name of its load balancer by an annotation of the provider, such as
  * `load-balancer.hetzner.cloud/hostname` (hetznercloud/hcloud-cloud-controller-manager,
  * internal/annotation/load_balancer.go, `LBHostname`). The age of the Service does not say who had the name first. So a
- * host name of several namespaces leads to none of their Services, unless one already serves objects there.
+ * host name of several namespaces leads to none of their Services, unless names at it have one already.
  */
-export function matchService(hints: RoutingHints, table: AddressTable, precedence: Precedence): ServiceView | Reason {
+export function matchService(hints: RoutingHints, table: AddressTable, known: KnownServices): ServiceView | Reason {
   const { service } = hints;
-  if (service !== undefined) {
-    const view = table.get(`${service.namespace}/${service.name}`);
-    if (view?.exposed) return whetherShortCircuited(view, allAddressesOf(view));
-    const why =
-      view?.foreign === true
-        ? `is served by another service proxy (${PROXY_NAME_LABEL})`
-        : "is not of type LoadBalancer and has no externalIPs";
-    return { code: "no-service", text: `the Service ${service.namespace}/${service.name} ${why}` };
-  }
+  if (service !== undefined) return namedService(keyOf(service), table);
   const ips = literalsOf(hints.addresses);
   const addresses = (ips.length > 0 ? ips : hints.addresses).map(canonicalAddress);
-  const taken = addresses.find((address) => table.hasAny(address));
-  if (taken === undefined) return withoutService(addresses, ips.length > 0);
+  const there = [...new Set(addresses.flatMap((address) => table.at(address)))];
+  if (there.length === 0) return withoutService(addresses);
   // Two Services may share an address: one for TCP, and one for UDP (HTTP/3).
   const { ports: wanted = HTTP_PORTS } = hints;
   const either = [...new Set([...wanted, ...HTTP_PORTS])];
-  const withPort = [...new Set(addresses.flatMap((address) => table.withPort(address, either)))];
-  const ofClass = withPort.filter((view) => !precedence.isOfAnotherClass(view));
+  const withPort = there.filter((view) => mayHavePort(view, either));
+  const ofClass = withPort.filter((view) => !known.isOfAnotherClass(view));
   const candidates = ofClass.length > 0 ? ofClass : withPort;
-  const first = firstOf(candidates, { wanted, addresses, ...precedence });
-  if (first === undefined) return withoutAnyPort(table.at(taken), wanted);
-  if (precedence.isHeld(first)) return whetherShortCircuited(first, addresses);
-  const sharesAll = (address: string) => candidates.every((view) => table.has(address, view));
-  const isOpen = ips.length === 0 && !precedence.isInUse(first) && isOfSeveral(candidates);
+  const first = firstOf(candidates, { wanted, addresses, ...known });
+  if (first === undefined) return withoutAnyPort(there, wanted);
+  if (known.isHeld(first)) return whetherShortCircuited(first, addresses);
+  const sharesAll = (address: string) => candidates.every((view) => allAddressesOf(view).includes(address));
+  const isOpen = ips.length === 0 && !known.isInUse(first) && isOfSeveral(candidates);
   // If the load balancer of one of them needs no mapping, the others do not change that.
   const without = isOpen ? candidates.map((view) => whetherShortCircuited(view, addresses)).find(isReason) : undefined;
   // A later Service at another address of the object must not displace the Service that serves it.
   if (!isOpen && addresses.some(sharesAll)) return whetherShortCircuited(first, addresses);
   return without ?? severalAt(candidates, addresses);
+}
+
+/** The Service of an object that is or names a Service. */
+function namedService(key: string, table: AddressTable): ServiceView | Reason {
+  const view = table.get(key);
+  if (view?.exposed) return whetherShortCircuited(view, allAddressesOf(view));
+  const why =
+    view?.foreign === true
+      ? `is served by another service proxy (${PROXY_NAME_LABEL})`
+      : "is not of type LoadBalancer and has no externalIPs";
+  return { code: "no-service", text: `the Service ${key} ${why}` };
 }
 
 /** Whether the Services are of several namespaces. */
@@ -87,7 +94,7 @@ function isReason(answer: ServiceView | Reason): answer is Reason {
   return "code" in answer;
 }
 
-interface Wanted extends Precedence {
+interface Wanted extends KnownServices {
   /** The ports of the object. */
   readonly wanted: readonly number[];
   readonly addresses: readonly string[];
@@ -139,13 +146,10 @@ export function whetherShortCircuited(view: ServiceView, addresses: readonly str
   return { code: "no-address", text: `the load balancer of the Service ${keyOf(view)} has no address yet` };
 }
 
-function withoutService(addresses: readonly string[], areIps: boolean): Reason {
-  const list = addresses.join(", ");
+function withoutService(addresses: readonly string[]): Reason {
   if (addresses.length === 0) return { code: "no-address", text: "its status has no load balancer address yet" };
-  if (areIps) {
-    return { code: "no-service", text: `no Service has the address ${list} of its status; ${MAY_BE_A_NODE}` };
-  }
-  return { code: "unknown-hostname", text: `no Service has the host name ${list} of its status` };
+  const text = `no Service has the address ${addresses.join(", ")} of its status; ${MAY_BE_A_NODE}`;
+  return { code: "no-service", text };
 }
 
 /** The list is limited, because a tenant can add many Services, and each one would change the text. */

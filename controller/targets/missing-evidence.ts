@@ -11,7 +11,6 @@ const MAY_BE_MISSING: ReadonlySet<string> = new Set([
   "no-address",
   "no-service",
   "node-address",
-  "unknown-hostname",
   "no-class",
   "no-target",
   "another-controller",

@@ -99,14 +99,17 @@ const PROVIDERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   [`${BETA}upcloud-load-balancer-config`]: {
     [upcloud({ http: "v2", https: "v2" })]: "v2",
     [upcloud({ http: "v1", https: "v1" }, {})]: "v1",
-    [upcloud({ http: "", https: "v2" })]: "v2",
-    [upcloud({ http: "v2", https: "" })]: "none",
+    [upcloud({ http: "", https: "v2" })]: FALLBACK,
+    [upcloud({ http: "v2", https: "" })]: FALLBACK,
     [upcloud({ http: "v2", https: "v1" }, {})]: FALLBACK,
     [upcloud({ http: "v2", https: "v9" })]: FALLBACK,
     '{"frontends": [{"name": "https", "mode": "tcp", "port": 443}]}': FALLBACK,
-    '{"frontends": {"port": 443}, "backends": [null, 5, {"properties": null}]}': "none",
+    '{"frontends": {"port": 443}, "backends": [null, 5, {"properties": null}]}': FALLBACK,
     "{": FALLBACK,
   },
+  [`${BETA}osc-load-balancer-proxy-protocol`]: { "*": "v1", "443": FALLBACK },
+  "lb.stackit.cloud/tcp-proxy-protocol": { true: "v2", "1": "v2", false: "none" },
+  [`${BETA}ncloud-load-balancer-proxy-protocol`]: SWITCHED,
   // Values of Apache's controller, and of Leaseweb's list of ports.
   [`${BETA}cloudstack-load-balancer-proxy-protocol`]: {
     true: "v1",
@@ -147,6 +150,12 @@ test("AWS: the attribute alone identifies a network load balancer", () => {
   assert.equal(protocolOf({ ...annotations, [ATTRIBUTES]: "proxy_protocol_v2.enabled=false" }, 443, FALLBACK), "v1");
 });
 
+test("STACKIT: with a filter, only the listed ports get a header, if it is on at all", () => {
+  const key = "lb.stackit.cloud/tcp-proxy-protocol";
+  const of = (on: string, ports: string) => protocolOf({ [key]: on, [`${key}-ports-filter`]: ports }, 443, FALLBACK);
+  assert.deepEqual([of("1", "80,443"), of("true", "80"), of("false", "443")], ["v2", "none", "none"]);
+});
+
 test("Linode: the setting of a port overrides the setting of all ports", () => {
   const annotations = {
     [`${BETA}linode-loadbalancer-default-proxy-protocol`]: "v2",
@@ -174,7 +183,7 @@ test("contradicting annotations of providers yield a reason; other combinations 
   const ovh = `${BETA}ovh-loadbalancer-proxy-protocol`;
   const of = (annotations: Record<string, string>, port = 443) => protocolOf(annotations, port, FALLBACK);
   assert.deepEqual(of({ [ovh]: "v2", [hetzner]: "true" }), {
-    code: "annotations-contradict",
+    code: "annotation-invalid",
     text:
       `for port 443, ${hetzner} says v1, and ${ovh} says v2; ` +
       "remove one, or decide by switchback.dev/proxy-protocol",
@@ -189,6 +198,6 @@ test("contradicting annotations of providers yield a reason; other combinations 
   const codes = [80, 443, 8443, 9443].map((port) => of(scaleway, port));
   assert.deepEqual(
     codes.map((found) => (typeof found === "string" ? found : found.code)),
-    ["v1", "annotations-contradict", "v2", FALLBACK],
+    ["v1", "annotation-invalid", "v2", FALLBACK],
   );
 });

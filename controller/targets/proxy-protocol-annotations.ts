@@ -8,167 +8,115 @@ export type Protocol = "v1" | "v2" | "none";
 const PROTOCOLS: readonly Protocol[] = ["v1", "v2", "none"];
 
 type Annotations = Readonly<Record<string, string>>;
-/** Reads the protocol of a port; undefined: the annotation does not set it. */
-type Meaning = (value: string, port: number, annotations: Annotations) => Protocol | undefined;
 
 const AWS = "service.beta.kubernetes.io/aws-load-balancer-";
 const BETA = "service.beta.kubernetes.io/";
 const STACKIT = "lb.stackit.cloud/tcp-proxy-protocol";
+const ON = "1|t|T|true|TRUE|True";
 
-/**
- * `"true"` enables the header. Receivers behind these load balancers accept both versions, because the header
- * identifies its version.
- */
-const switched =
-  (version: Protocol): Meaning =>
-  (value) =>
-    value === "true" ? version : value === "false" ? "none" : undefined;
-
-const versioned: Meaning = (value) => {
-  if (value === "none" || value === "false") return "none";
-  if (value === "true") return "v1";
-  // OVH's `v2-ssl` and `v2-ssl-cn` are v2 with TLVs.
-  return value.startsWith("v2") ? "v2" : value === "v1" ? "v1" : undefined;
-};
-
-/** Scaleway: `true` and `*` mean all ports, otherwise the listed ones. */
-const listed =
-  (version: Protocol): Meaning =>
-  (value, port) => {
-    if (value === "true" || value === "*") return version;
-    if (value === "false") return undefined;
-    return value.split(",").some((entry) => entry.trim() === String(port)) ? version : undefined;
-  };
-
-const words =
-  (meanings: Readonly<Record<string, Protocol>>): Meaning =>
-  (value) =>
-    Object.hasOwn(meanings, value) ? meanings[value] : undefined;
-
-/**
- * CloudStack: its own controller takes any value except `false` for all ports. Leaseweb's controller takes a list of
- * ports.
- */
-const cloudstack: Meaning = (value, port, annotations) => {
-  if (/^[\d\s,]+$/.test(value)) return listed("v1")(value, port, annotations);
-  return value === "false" ? "none" : "v1";
-};
-
-/** STACKIT: all ports, or the ports in a second annotation. */
-const stackit: Meaning = (value, port, annotations) => {
-  if (!/^(?:1|t|true)$/i.test(value)) return "none";
-  const ports = annotations[`${STACKIT}-ports-filter`];
-  return ports === undefined ? "v2" : (listed("v2")(ports, port, annotations) ?? "none");
-};
-
-/** Linode: the settings of one port, as JSON. */
-const linodePort: Meaning = (value, port, annotations) => {
-  const { "proxy-protocol": version } = objectIn(parseJson(value));
-  return typeof version === "string" ? versioned(version, port, annotations) : undefined;
-};
-
-/**
- * UpCloud: frontends and backends as JSON, both named after the Service's ports. A frontend may omit its port. Then
- * the backends decide if all listed ones agree.
- */
-const upcloud: Meaning = (value, port) => {
-  const config = objectIn(parseJson(value));
-  const names = listIn(config.frontends).flatMap((frontend) => (frontend.port === port ? [frontend.name] : []));
-  const backends = listIn(config.backends);
-  const matching = backends.filter(({ name }) => names.includes(name));
-  const versions = (matching.length > 0 ? matching : backends).map(
-    ({ properties }) => objectIn(properties).outbound_proxy_protocol ?? "",
-  );
-  const [version] = versions;
-  if (version === undefined || versions.some((other) => other !== version)) return undefined;
-  return version === "v1" || version === "v2" ? version : version === "" ? "none" : undefined;
-};
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-/** The fields of a parsed object; no fields if it is not an object. */
-function objectIn(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null ? { ...value } : {};
-}
-
-function listIn(value: unknown): ReadonlyArray<Readonly<Record<string, unknown>>> {
-  return Array.isArray(value) ? value.map(objectIn) : [];
-}
-
-/** Placeholder for the port number in the key of an annotation. */
+/** The number of the port, in the key of an annotation and in patterns of its values. */
 const PORT = "<port>";
 
-/** Annotations of one provider. The first one that sets the protocol applies. */
-type ProviderAnnotations = ReadonlyArray<readonly [key: string, meaning: Meaning]>;
+/**
+ * The protocol by value. Each key is a regular expression for the whole value, and the first that matches counts.
+ * Undefined, or no match: the value says nothing about the port.
+ */
+type Values = Readonly<Record<string, Protocol | undefined>>;
+/** An annotation, what its values mean, and another annotation without which it does not count. */
+type Row = readonly [key: string, values: Values, beside?: readonly [key: string, pattern: string]];
+
+/** Receivers behind a load balancer accept both versions, because the header identifies its version. */
+const SWITCHED = { true: "v1", false: "none" } as const;
+// OVH's `v2-ssl` and `v2-ssl-cn` are v2 with TLVs.
+const VERSIONED = { "none|false": "none", "true|v1": "v1", "v2.*": "v2" } as const;
+
+/** A pattern for a list that contains a word. */
+const listWith = (word: string) => `(?:.*,)?\\s*${word}\\s*(?:,.*)?`;
+/** A pattern for JSON with a field of this value, wherever it is. */
+const jsonWith = (field: string, value: string) => `.*"${field}"\\s*:\\s*"(?:${value})".*`;
+
+const OUTBOUND = "outbound_proxy_protocol";
 
 /**
- * Annotations that make a cloud provider's load balancer send PROXY headers. They are from the provider's
- * documentation or cloud-controller-manager.
+ * The annotations that make a cloud provider's load balancer send PROXY headers, by provider. The first annotation of
+ * a provider that sets the protocol applies. They are from the documentation and cloud controllers of the providers in
+ * docs/providers.md; the comments name the others.
  */
-const PROVIDERS: readonly ProviderAnnotations[] = [
+const PROVIDERS: ReadonlyArray<readonly Row[]> = [
   [
     // Only a network load balancer has this attribute, however it was requested.
-    [
-      `${AWS}target-group-attributes`,
-      (value) => (/(^|,)\s*proxy_protocol_v2\.enabled=true\s*(,|$)/.test(value) ? "v2" : undefined),
-    ],
+    [`${AWS}target-group-attributes`, { [listWith("proxy_protocol_v2\\.enabled=true")]: "v2" }],
     // A network load balancer sends version 2, and a classic one sends version 1.
-    [
-      `${AWS}proxy-protocol`,
-      (value, _port, annotations) =>
-        value !== "*" ? undefined : /^(nlb|external)/.test(annotations[`${AWS}type`] ?? "") ? "v2" : "v1",
-    ],
+    [`${AWS}proxy-protocol`, { "\\*": "v2" }, [`${AWS}type`, "(?:nlb|external).*"]],
+    [`${AWS}proxy-protocol`, { "\\*": "v1" }],
   ],
-  [["load-balancer.hetzner.cloud/uses-proxyprotocol", switched("v1")]],
-  [[`${BETA}do-loadbalancer-enable-proxy-protocol`, switched("v1")]],
+  [["load-balancer.hetzner.cloud/uses-proxyprotocol", SWITCHED]],
+  [[`${BETA}do-loadbalancer-enable-proxy-protocol`, SWITCHED]],
   // Two separate entries, because Scaleway's controller refuses a port that both of them name.
-  [[`${BETA}scw-loadbalancer-proxy-protocol-v2`, listed("v2")]],
-  [[`${BETA}scw-loadbalancer-proxy-protocol-v1`, listed("v1")]],
-  [["loadbalancer.openstack.org/proxy-protocol", versioned]],
-  [[`${BETA}ovh-loadbalancer-proxy-protocol`, versioned]],
+  [[`${BETA}scw-loadbalancer-proxy-protocol-v2`, { "true|\\*": "v2", [listWith(PORT)]: "v2" }]],
+  [[`${BETA}scw-loadbalancer-proxy-protocol-v1`, { "true|\\*": "v1", [listWith(PORT)]: "v1" }]],
+  [["loadbalancer.openstack.org/proxy-protocol", VERSIONED]],
+  [[`${BETA}ovh-loadbalancer-proxy-protocol`, VERSIONED]],
   [
-    [`${BETA}linode-loadbalancer-port-${PORT}`, linodePort],
+    // The settings of one port, as JSON: linode/linode-cloud-controller-manager, docs/configuration/annotations.md.
+    [
+      `${BETA}linode-loadbalancer-port-${PORT}`,
+      Object.fromEntries(
+        Object.entries(VERSIONED).map(([value, version]) => [
+          jsonWith("proxy-protocol", value.replace(".*", '[^"]*')),
+          version,
+        ]),
+      ),
+    ],
     // The former name of the annotation.
-    [`${BETA}linode-loadbalancer-proxy-protocol`, versioned],
-    [`${BETA}linode-loadbalancer-default-proxy-protocol`, versioned],
+    [`${BETA}linode-loadbalancer-proxy-protocol`, VERSIONED],
+    [`${BETA}linode-loadbalancer-default-proxy-protocol`, VERSIONED],
   ],
-  [[`${BETA}vultr-loadbalancer-proxy-protocol`, switched("v1")]],
+  [[`${BETA}vultr-loadbalancer-proxy-protocol`, SWITCHED]],
+  [["service.kubernetes.io/ibm-load-balancer-cloud-provider-enable-features", { [listWith("proxy-protocol")]: "v1" }]],
+  [["k8s.cloudscale.ch/loadbalancer-pool-protocol", { proxy: "v1", proxyv2: "v2", tcp: "none" }]],
+  [["kubernetes.civo.com/loadbalancer-enable-proxy-protocol", { "send-proxy": "v1", "send-proxy-v2": "v2" }]],
+  [[`${BETA}oci-load-balancer-connection-proxy-protocol-version`, { 1: "v1", 2: "v2" }]],
+  // Annotation of Oracle's network load balancer.
+  [["oci-network-load-balancer.oraclecloud.com/is-ppv2-enabled", { true: "v2", false: "none" }]],
+  // JSON with the setting of each backend: UpCloudLtd/uks-instructions, ccm/README.md. It counts if they are equal.
   [
     [
-      "service.kubernetes.io/ibm-load-balancer-cloud-provider-enable-features",
-      (value) => (/(^|,)\s*proxy-protocol\s*(,|$)/.test(value) ? "v1" : undefined),
+      `${BETA}upcloud-load-balancer-config`,
+      Object.fromEntries(
+        (["v1", "v2"] as const).map((version) => [
+          `(?!${jsonWith(OUTBOUND, `(?!${version}")[^"]*`)})${jsonWith(OUTBOUND, version)}`,
+          version,
+        ]),
+      ),
     ],
   ],
-  [["k8s.cloudscale.ch/loadbalancer-pool-protocol", words({ proxy: "v1", proxyv2: "v2", tcp: "none" })]],
-  [["kubernetes.civo.com/loadbalancer-enable-proxy-protocol", words({ "send-proxy": "v1", "send-proxy-v2": "v2" })]],
-  [[`${BETA}oci-load-balancer-connection-proxy-protocol-version`, words({ 1: "v1", 2: "v2" })]],
-  // Annotation of Oracle's network load balancer.
-  [["oci-network-load-balancer.oraclecloud.com/is-ppv2-enabled", switched("v2")]],
-  [[`${BETA}upcloud-load-balancer-config`, upcloud]],
-  [[`${BETA}cloudstack-load-balancer-proxy-protocol`, cloudstack]],
+  // CloudStack's own controller takes any value except `false`, Leaseweb's a list of ports.
+  [
+    [
+      `${BETA}cloudstack-load-balancer-proxy-protocol`,
+      { false: "none", [listWith(PORT)]: "v1", "[\\d\\s,]+": undefined, ".*": "v1" },
+    ],
+  ],
   // outscale/cloud-provider-osc, docs/annotations.md. A list has node ports, which are not known here.
-  [[`${BETA}osc-load-balancer-proxy-protocol`, words({ "*": "v1" })]],
+  [[`${BETA}osc-load-balancer-proxy-protocol`, { "\\*": "v1" }]],
   // cloud-provider-azure, Azure Private Link Service Integration. The Private Link service sends the header, in
   // version 2.
-  [[`${BETA}azure-pls-proxy-protocol`, words({ true: "v2" })]],
-  // stackitcloud/cloud-provider-stackit, docs/load-balancer.md.
-  [[STACKIT, stackit]],
+  [[`${BETA}azure-pls-proxy-protocol`, { true: "v2" }]],
+  // stackitcloud/cloud-provider-stackit, docs/load-balancer.md: all ports, or those of a second annotation.
+  [
+    [`${STACKIT}-ports-filter`, { "true|\\*": "v2", [listWith(PORT)]: "v2", ".*": "none" }, [STACKIT, ON]],
+    [STACKIT, { [ON]: "v2", ".*": "none" }],
+  ],
   // guide.ncloud-docs.com/docs/en/nks-nks-1-8, which does not name the version.
-  [[`${BETA}ncloud-load-balancer-proxy-protocol`, switched("v1")]],
+  [[`${BETA}ncloud-load-balancer-proxy-protocol`, SWITCHED]],
 ];
 
 /** Keys of the annotations that `statedProtocol` reads. `<port>` is any port. */
 export const PROTOCOL_ANNOTATIONS: readonly string[] = [
   PROXY_PROTOCOL_KEY,
-  ...PROVIDERS.flatMap((provider) => provider.map(([key]) => key)),
+  ...PROVIDERS.flat().map(([key]) => key),
   `${AWS}type`,
-  `${STACKIT}-ports-filter`,
 ];
 
 /** Whether `statedProtocol` reads the annotation. */
@@ -218,20 +166,25 @@ export function statedProtocol(annotations: Annotations | undefined = {}, port: 
     return { protocol: first.protocol, by: "provider", says: says(first.key, annotations[first.key] ?? "") };
   }
   const both = `for port ${port}, ${first.key} says ${first.protocol}, and ${other.key} says ${other.protocol}`;
-  return { code: "annotations-contradict", text: `${both}; remove one, or decide by ${PROXY_PROTOCOL_KEY}` };
+  return { code: "annotation-invalid", text: `${both}; remove one, or decide by ${PROXY_PROTOCOL_KEY}` };
 }
 
 /** The statement of a provider's annotations about a port; undefined: they set nothing. */
 function statementOf(
-  provider: ProviderAnnotations,
+  provider: readonly Row[],
   port: number,
   annotations: Annotations,
 ): { readonly key: string; readonly protocol: Protocol } | undefined {
-  for (const [pattern, meaning] of provider) {
+  for (const [pattern, values, beside] of provider) {
     const key = pattern.replace(PORT, String(port));
     const value = annotations[key];
-    const protocol = typeof value === "string" ? meaning(value, port, annotations) : undefined;
+    if (typeof value !== "string" || (beside && !matches(beside[1], annotations[beside[0]] ?? ""))) continue;
+    const [, protocol] = Object.entries(values).find(([one]) => matches(one.replace(PORT, String(port)), value)) ?? [];
     if (protocol !== undefined) return { key, protocol };
   }
   return undefined;
+}
+
+function matches(pattern: string, value: string): boolean {
+  return new RegExp(`^(?:${pattern})$`, "s").test(value);
 }

@@ -1,11 +1,6 @@
 import type { Reason } from "#hostmap/types.ts";
-import type { Config, TargetConfig } from "#lib/config/schema.ts";
 import type { RoutingHints, SourceState } from "../sources/types.ts";
-import { type ConfiguredTarget, configuredTarget } from "./configured-target.ts";
-import { defaultAmong, resolveDefault } from "./default-target.ts";
-import { targetOfClass } from "./ingress-class.ts";
-import { lostPorts } from "./lost-ports.ts";
-import { isOnlyMissing } from "./missing-evidence.ts";
+import type { ConfiguredTarget } from "./configured-target.ts";
 import type { FoundTarget } from "./service-view.ts";
 
 /**
@@ -24,37 +19,13 @@ export interface TargetResolver {
    */
   resolve(hints: RoutingHints, held?: string): string | Reason;
   /** The target of this name, or the reason why it serves nothing; undefined: no such target exists. */
-  named(target: string, hints: RoutingHints): string | Reason | undefined;
+  named(target: string): string | Reason | undefined;
   /** A problem of a target for an object that is served on these ports. Default: the ports of HTTP and HTTPS. */
   warningOf?(target: string, ports?: readonly number[]): Reason | undefined;
   /** Whether an object may keep its target: the target still exists, and the reason only means missing evidence. */
   mayKeep?(target: string, hints: RoutingHints, reason: Reason): boolean;
   state(): SourceState[];
   stop(): Promise<void>;
-}
-
-/** Resolves to configured targets, by class only. It reads no Service. */
-export function classResolver(targets: readonly TargetConfig[]): TargetResolver {
-  const byDefault = defaultAmong(targets);
-  return {
-    start: (_onChange, onSynced) => onSynced(),
-    resolve: (hints) => {
-      const byClass = targetOfClass(hints.className, targets);
-      if (typeof byClass === "string") return byClass;
-      if (hints.inside !== undefined) return hints.inside;
-      if (byDefault === undefined) return byClass;
-      return resolveDefault(hints, { target: byDefault, software: undefined, readsAddresses: false });
-    },
-    named: (target) => targets.find(({ name }) => name === target)?.name,
-    warningOf: (target, ports) => {
-      const configured = targets.find(({ name }) => name === target);
-      return configured && lostPorts(configured, undefined, ports);
-    },
-    mayKeep: (target, hints, reason) =>
-      targets.some(({ name }) => name === target) && isOnlyMissing(reason, hints, undefined),
-    state: () => [],
-    stop: async () => {},
-  };
 }
 
 /** Why the names of a target are not mapped to it. A pending reason leaves published names unchanged. */
@@ -82,8 +53,6 @@ export interface TargetCatalog {
   found(name: string): FoundTarget | undefined;
   /** `onChange` is called when a definition may have changed. */
   follow(onChange: () => void): void;
-  /** Sets the targets that have names. */
-  use(names: ReadonlySet<string>): void;
 }
 
 /** Where kube-proxy leads. The answers of DNS are compared with this. */
@@ -98,19 +67,4 @@ export interface TargetLocations {
   mapsAlways(target: string): boolean;
   /** See `TargetResolver`. */
   warningOf(target: string, ports?: readonly number[]): Reason | undefined;
-}
-
-/** Used without discovery, because then no Service is read. */
-export const UNKNOWN_LOCATIONS: TargetLocations = {
-  addressesOf: () => [],
-  externalIPsOf: () => [],
-  targetAt: () => undefined,
-  mapsAlways: () => false,
-  warningOf: () => undefined,
-};
-
-/** A catalog of configured targets only. */
-export function classCatalog({ targets, discovery }: Pick<Config, "targets" | "discovery">): TargetCatalog {
-  const configured = targets.map((target) => configuredTarget(target, discovery));
-  return { configured: () => configured, discovers: false, found: () => undefined, follow: () => {}, use: () => {} };
 }

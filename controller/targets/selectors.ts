@@ -2,8 +2,41 @@ import { show } from "#hostmap/hostnames.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
 import { listSome } from "#lib/errors/printable.ts";
+import type { RoutingHints } from "../sources/types.ts";
 
 export type Labels = Readonly<Record<string, string>>;
+
+/**
+ * The configured target whose Service selects the pods that serve an object, and is in a namespace that the object is
+ * exported to. If there are several, the one that lists the object's class wins. Discovered targets do not count: an
+ * egress gateway may have a LoadBalancer Service, and tenants can copy labels. A host outside the cluster selects
+ * nothing, so it counts by its class.
+ */
+export function bySelector(
+  { className, exportedTo }: RoutingHints,
+  selector: Labels,
+  targets: readonly TargetConfig[],
+  selectorOf: (target: TargetConfig) => Labels | undefined,
+): TargetConfig | Reason {
+  const lists = ({ classes }: TargetConfig) => className !== undefined && classes.includes(className);
+  const ofPods = targets.filter((target) => selects(selectorOf(target), selector));
+  const selecting = ofPods.filter(
+    ({ upstream }) =>
+      exportedTo === undefined || !("service" in upstream) || exportedTo.includes(upstream.service.namespace),
+  );
+  const names = ofPods.map(({ name }) => name).join(", ");
+  if (selecting.length === 0 && ofPods.length > 0) {
+    const list = listSome(exportedTo ?? [], 3, show);
+    const text = `\`exportTo\` allows the namespaces ${list}, and the Service of ${names} is in none of them`;
+    return { code: "not-exported", text };
+  }
+  const [one, ...others] = selecting.some(lists) ? selecting.filter(lists) : selecting;
+  if (one !== undefined && others.length > 0) {
+    const what = `the Services of several targets (${names}) have ${showSelector(selector)}`;
+    return { code: "several-services", text: `${what}; list the class istio in one` };
+  }
+  return one ?? targets.find((target) => "host" in target.upstream && lists(target)) ?? noneSelects(selector);
+}
 
 /**
  * Whether a Service selects the pods of `selector`: its own selector has all these labels. False if `selector` is
@@ -20,20 +53,6 @@ function labelsOf(selector: Labels | undefined): string[] {
   return Object.entries(selector ?? {}).map(([key, value]) => `${key}=${value}`);
 }
 
-/**
- * Whether an object is exported to the namespace of the target's Service. Always true for a host outside the cluster.
- */
-export function isExportedTo({ upstream }: TargetConfig, namespaces: readonly string[] | undefined): boolean {
-  return namespaces === undefined || !("service" in upstream) || namespaces.includes(upstream.service.namespace);
-}
-
-export function notExported(targets: readonly TargetConfig[], namespaces: readonly string[]): Reason {
-  const names = targets.map(({ name }) => name).join(", ");
-  const list = listSome(namespaces, 3, show);
-  const text = `\`exportTo\` allows the namespaces ${list}, and the Service of ${names} is in none of them`;
-  return { code: "not-exported", text };
-}
-
 /** Shows up to three labels of a selector in a reason. */
 function showSelector(selector: Labels): string {
   const labels = labelsOf(selector);
@@ -41,13 +60,7 @@ function showSelector(selector: Labels): string {
   return `the selector ${show(labels.slice(0, 3).join(","))}${more} of its Gateway`;
 }
 
-export function severalSelect(targets: readonly TargetConfig[], selector: Labels): Reason {
-  const names = targets.map(({ name }) => name).join(", ");
-  const text = `the Services of several targets (${names}) have ${showSelector(selector)}; list the class istio in one`;
-  return { code: "several-services", text };
-}
-
-export function noneSelects(selector: Labels): Reason {
+function noneSelects(selector: Labels): Reason {
   const isEmpty = Object.keys(selector).length === 0;
   const text = isEmpty
     ? "its Gateway has no selector, so it is not known which Service serves it"

@@ -3,17 +3,8 @@ import { listSome } from "#lib/errors/printable.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { type AddressTable, keyOf } from "./address-table.ts";
 import { PER_GATEWAY, softwareNamed, softwareOfInstallation } from "./known-software.ts";
+import type { KnownServices } from "./match-service.ts";
 import { canonicalIp, literalsOf, type ServiceView } from "./service-view.ts";
-
-/** Facts about Services beyond their labels. */
-export interface KnownServices {
-  /** Whether the Service is already the target of the object. */
-  readonly isHeld: (view: ServiceView) => boolean;
-  /** Whether statuses of objects of the same class lead to the Service. */
-  readonly isServing: (view: ServiceView) => boolean;
-  /** Whether the Service is the upstream of a configured target. */
-  readonly isConfigured: (view: ServiceView) => boolean;
-}
 
 /**
  * Returns the Service that an object's class leads to: an exposed one with the labels of the software that the class
@@ -29,7 +20,7 @@ export interface KnownServices {
 export function serviceOfClass(
   hints: RoutingHints,
   table: AddressTable,
-  { isHeld, isServing, isConfigured }: KnownServices,
+  { isHeld, isServing, isConfigured }: Pick<KnownServices, "isHeld" | "isServing" | "isConfigured">,
 ): ServiceView | Reason | undefined {
   const named = softwareNamed(hints) ?? softwareOfInstallation(hints);
   if (named === undefined || named === "outside") return undefined;

@@ -19,6 +19,7 @@ test("the view has the normalized addresses, the TCP ports and the ClusterIPs", 
     namespace: "edge",
     name: "lb",
     created: "2026-01-01T00:00:00Z",
+    target: foundName("edge", "lb"),
     exposed: true,
     foreign: false,
     inside: false,
@@ -133,18 +134,6 @@ test("addresses are normalized; other text is unchanged", () => {
   for (const text of ["203.0.113.9", "fe80::1%eth0", "lb.example.net", ""]) assert.equal(canonicalIp(text), text);
 });
 
-test("a target has all TCP ports through its Service; without a header on any port it has the ClusterIPs", () => {
-  const relayed = targetOfService(viewService(RAW, "v2"));
-  assert.ok(!("code" in relayed));
-  assert.deepEqual([relayed.upstream, relayed.clusterIPs], [{ service: { namespace: "edge", name: "lb" } }, []]);
-  assert.deepEqual(
-    relayed.ports.map(({ port }) => port),
-    [80, 443],
-  );
-  const direct = targetOfService(viewService(RAW, "none"));
-  assert.deepEqual("code" in direct || direct.clusterIPs, ["10.96.0.7", "fd00::7"]);
-});
-
 test("a Service without a TCP port, or with an invalid annotation, yields a reason instead of a target", () => {
   const code = (raw: RawService) => {
     const target = targetOfService(viewService(raw, "v1"));
@@ -179,6 +168,7 @@ test("an empty Service has no addresses, ports or name", () => {
     namespace: "",
     name: "",
     created: "",
+    target: foundName("", ""),
     exposed: false,
     foreign: false,
     inside: true,
@@ -211,7 +201,7 @@ test("a target has at most 200 TCP ports; ports without a number, or of another 
   assert.ok(!("code" in most));
   assert.equal(most.ports.length, 200);
   assert.deepEqual(target(ports(201)), {
-    code: "too-many-ports",
+    code: "too-many-targets",
     text: "the Service edge/lb: it has 201 TCP ports; a target has at most 200",
   });
   assert.deepEqual(target([]), { code: "service-without-port", text: "the Service edge/lb has no TCP port" });
@@ -230,6 +220,8 @@ test("all fields of a target; its ClusterIPs are the addresses of names only if 
     ports,
     clusterIPs: [],
   });
+  const direct = targetOfService(viewService(RAW, "none"));
+  assert.deepEqual("code" in direct || direct.clusterIPs, ["10.96.0.7", "fd00::7"]);
   const mixed = { ...viewService(RAW, "none"), ports: [{ port: 80, protocol: "none" as const }, ports[1]!] };
   const target = targetOfService(mixed);
   assert.deepEqual("code" in target || target.clusterIPs, []);

@@ -31,6 +31,8 @@ export interface ServiceView {
   readonly namespace: string;
   readonly name: string;
   readonly created: string;
+  /** The name of its target if it is discovered. See `foundName`. */
+  readonly target: string;
   /** Whether kube-proxy may short-circuit its addresses. If not, it is only the upstream of a configured target. */
   readonly exposed: boolean;
   /** Whether another service proxy serves it, so that its ClusterIPs may lead nowhere. */
@@ -168,6 +170,7 @@ export function viewService(raw: RawService, fallback: Protocol | "auto", map: M
     namespace: metadata?.namespace ?? "",
     name: metadata?.name ?? "",
     created: metadata?.creationTimestamp ?? "",
+    target: foundName(metadata?.namespace ?? "", metadata?.name ?? ""),
     exposed: isExposed(raw),
     foreign: isForeign(raw),
     inside: !isExposed(raw) && (spec?.type ?? "ClusterIP") === "ClusterIP",
@@ -255,7 +258,7 @@ function portsOf({ metadata, spec }: RawService, fallback: Protocol | "auto"): S
   }
   if (ports.length > MAX_TARGET_PORTS) {
     const text = `it has ${ports.length} TCP ports; a target has at most ${MAX_TARGET_PORTS}`;
-    return { code: "too-many-ports", text };
+    return { code: "too-many-targets", text };
   }
   return ports;
 }
@@ -313,14 +316,14 @@ type FoundPort = TargetConfig["ports"][number] & {
 
 /** Returns the target of a Service, or the reason why it cannot be one. */
 export function targetOfService(view: ServiceView): FoundTarget | Reason {
-  const { namespace, name, ports, clusterIPs } = view;
+  const { namespace, name, target, ports, clusterIPs } = view;
   if ("code" in ports) return { ...ports, text: `the Service ${namespace}/${name}: ${ports.text}` };
   if (ports.length === 0) {
     return { code: "service-without-port", text: `the Service ${namespace}/${name} has no TCP port` };
   }
   const direct = ports.every(({ protocol }) => protocol === "none");
   return {
-    name: foundName(namespace, name),
+    name: target,
     upstream: { service: { namespace, name } },
     upstreamIPs: clusterIPs,
     classes: [],

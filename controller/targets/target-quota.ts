@@ -5,8 +5,8 @@ import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { FoundTarget } from "./service-view.ts";
 
 /**
- * Limits of the discovered targets in use: the number of targets, and the number of all their ports. Together with
- * unused targets, which are kept for some time, the limits are doubled. One namespace gets at most half.
+ * Limits of the discovered targets in use, and of all their ports. Together with unused targets, which are kept for
+ * some time, the limits are doubled. One namespace gets at most half.
  */
 export interface TargetLimits {
   readonly maxTargets: number;
@@ -39,8 +39,9 @@ export function admitTargets(
   remembered: readonly PublishedTarget[],
   limits: TargetLimits,
 ): AdmittedTargets {
-  const published = new Map(remembered.filter((target) => namespaceOfFound(target) !== undefined).map(byName));
-  const quota = new Quota(limits, published.values());
+  const ofFound = remembered.filter((target) => namespaceOfFound(target) !== undefined);
+  const published = new Map(ofFound.map((target) => [target.name, target]));
+  const quota = new Quota(limits, ofFound);
   const admitted: FoundTarget[] = [];
   const refused = new Map<string, Reason>();
   for (const target of oldFirst(found, published)) {
@@ -59,110 +60,82 @@ export function admitTargets(
   return { admitted, refused };
 }
 
+function isInUse(published: PublishedTarget | undefined): published is PublishedTarget {
+  return published !== undefined && published.unusedSince === undefined;
+}
+
 /** Existing targets first, then by name. */
 function oldFirst(found: readonly FoundTarget[], before: ReadonlyMap<string, unknown>): FoundTarget[] {
   const isNew = ({ name }: FoundTarget) => Number(!before.has(name));
   return found.filter(isRelayed).sort((a, b) => isNew(a) - isNew(b) || (a.name < b.name ? -1 : 1));
 }
 
-function byName<T extends { readonly name: string }>(target: T): [string, T] {
-  return [target.name, target];
-}
-
-function isInUse(published: PublishedTarget | undefined): published is PublishedTarget {
-  return published !== undefined && published.unusedSince === undefined;
-}
-
-/** How many targets and ports are used: of the targets in use, and of all targets. */
+/** What is used of the limits: by the targets in use, and by all targets. */
 class Quota {
   readonly #inUse: Usage;
   readonly #all: Usage;
 
-  constructor(limits: TargetLimits, published: Iterable<PublishedTarget>) {
-    this.#inUse = new Usage(limits);
-    this.#all = new Usage({
-      maxTargets: Math.min(2 * limits.maxTargets, MAX_FOUND_TARGETS),
-      maxPorts: Math.min(2 * limits.maxPorts, MAX_FOUND_PORTS),
-    });
+  constructor({ maxTargets, maxPorts }: TargetLimits, published: readonly PublishedTarget[]) {
+    this.#inUse = new Usage(maxTargets, maxPorts);
+    this.#all = new Usage(Math.min(2 * maxTargets, MAX_FOUND_TARGETS), Math.min(2 * maxPorts, MAX_FOUND_PORTS));
     for (const target of published) {
-      const amount = { targets: 1, ports: target.ports.length };
       const namespace = namespaceOfFound(target) ?? "";
-      this.#all.add(namespace, amount);
-      if (isInUse(target)) this.#inUse.add(namespace, amount);
+      this.#all.add(namespace, 1, target.ports.length);
+      if (isInUse(target)) this.#inUse.add(namespace, 1, target.ports.length);
     }
   }
 
-  /**
-   * Adds what a target needs beyond what it already has. Returns a reason if that exceeds a limit. A target that is
-   * used again already counts among all targets.
-   */
+  /** Adds what a target needs beyond what it has. Returns a reason if that exceeds a limit. */
   add({ upstream, ports }: FoundTarget, before: PublishedTarget | undefined): Reason | undefined {
     const namespace = "service" in upstream ? upstream.service.namespace : "";
-    const whole = { targets: 1, ports: ports.length };
-    const further = { targets: 0, ports: Math.max(0, ports.length - (before?.ports.length ?? 0)) };
-    const inUse = isInUse(before) ? further : whole;
-    const all = before === undefined ? whole : further;
-    const reason = this.#inUse.refusal(namespace, inUse) ?? this.#all.refusal(namespace, all);
+    const further = Math.max(0, ports.length - (before?.ports.length ?? 0));
+    const inUse: Amounts = isInUse(before) ? [0, further] : [1, ports.length];
+    const all: Amounts = [before === undefined ? 1 : 0, further];
+    const reason = this.#inUse.refusal(namespace, ...inUse) ?? this.#all.refusal(namespace, ...all);
     if (reason !== undefined) return reason;
-    this.#inUse.add(namespace, inUse);
-    this.#all.add(namespace, all);
+    this.#inUse.add(namespace, ...inUse);
+    this.#all.add(namespace, ...all);
     return undefined;
   }
 }
 
-interface Amount {
-  readonly targets: number;
-  readonly ports: number;
-}
-
-const NOTHING: Amount = { targets: 0, ports: 0 };
-
-/** How much of the limits is used, in total and by namespace. */
+/** How much of two limits is used, in total and by namespace. */
 class Usage {
-  readonly #limits: TargetLimits;
-  #total = NOTHING;
+  readonly #maxTargets: number;
+  readonly #maxPorts: number;
+  readonly #all: Amount = { targets: 0, ports: 0 };
   readonly #byNamespace = new Map<string, Amount>();
 
-  constructor(limits: TargetLimits) {
-    this.#limits = limits;
+  constructor(maxTargets: number, maxPorts: number) {
+    this.#maxTargets = maxTargets;
+    this.#maxPorts = maxPorts;
   }
 
-  add(namespace: string, more: Amount): void {
-    this.#total = sumOf(this.#total, more);
-    this.#byNamespace.set(namespace, sumOf(this.#of(namespace), more));
+  add(namespace: string, targets: number, ports: number): void {
+    const own = this.#byNamespace.get(namespace) ?? { targets: 0, ports: 0 };
+    this.#byNamespace.set(namespace, own);
+    for (const amount of [this.#all, own]) {
+      amount.targets += targets;
+      amount.ports += ports;
+    }
   }
 
-  /** Why this amount cannot be added; undefined: it can. */
-  refusal(namespace: string, more: Amount): Reason | undefined {
-    const { maxTargets, maxPorts } = this.#limits;
-    const total = sumOf(this.#total, more);
-    const own = sumOf(this.#of(namespace), more);
-    if (more.targets > 0 && total.targets > maxTargets) {
-      return { code: "too-many-targets", text: `more than ${maxTargets} targets were found (discovery.maxTargets)` };
-    }
-    if (more.ports > 0 && total.ports > maxPorts) {
-      const text = `the discovered targets have more than ${maxPorts} ports in all (discovery.maxPorts)`;
-      return { code: "too-many-ports", text };
-    }
-    const [targets, ports] = [half(maxTargets), half(maxPorts)];
-    if ((more.targets > 0 && own.targets > targets) || (more.ports > 0 && own.ports > ports)) {
-      const text =
-        `the namespace ${namespace} has more than ${targets} targets or ${ports} ports: half of ` +
-        "discovery.maxTargets or discovery.maxPorts";
-      return { code: "namespace-targets", text };
-    }
-    return undefined;
-  }
-
-  #of(namespace: string): Amount {
-    return this.#byNamespace.get(namespace) ?? NOTHING;
+  /** Why these cannot be added; undefined: they can. */
+  refusal(namespace: string, targets: number, ports: number): Reason | undefined {
+    const [maxTargets, maxPorts] = [this.#maxTargets, this.#maxPorts];
+    const exceeds = (amount: Amount | undefined, share: number) =>
+      (targets > 0 && (amount?.targets ?? 0) + targets > Math.ceil(maxTargets / share)) ||
+      (ports > 0 && (amount?.ports ?? 0) + ports > Math.ceil(maxPorts / share));
+    const limit = `${maxTargets} targets or ${maxPorts} ports (discovery.maxTargets, discovery.maxPorts)`;
+    if (exceeds(this.#all, 1)) return { code: "too-many-targets", text: `it would be more than ${limit}` };
+    if (!exceeds(this.#byNamespace.get(namespace), 2)) return undefined;
+    return { code: "too-many-targets", text: `the namespace ${namespace} would have more than half of ${limit}` };
   }
 }
 
-function sumOf(a: Amount, b: Amount): Amount {
-  return { targets: a.targets + b.targets, ports: a.ports + b.ports };
-}
+type Amounts = readonly [targets: number, ports: number];
 
-function half(limit: number): number {
-  return Math.ceil(limit / 2);
+interface Amount {
+  targets: number;
+  ports: number;
 }

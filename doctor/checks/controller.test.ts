@@ -32,8 +32,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
           name: "services",
           synced: true,
           problems: [
-            { place: "Service edge/lb", code: "annotations-contradict", text: "v1 and v2" },
-            { place: "Service edge/other", code: "annotations-contradict", text: "none and v2" },
+            { place: "Service edge/lb", code: "annotation-invalid", text: "v1 and v2" },
+            { place: "Service edge/other", code: "annotation-invalid", text: "none and v2" },
           ],
         },
         { name: "files", synced: true, problems: [{ place: "a.yaml", code: "yaml-invalid", text: "t" }] },

@@ -1,4 +1,4 @@
-import { statusOf } from "#lib/errors/errors.ts";
+import { ifFound } from "#lib/errors/errors.ts";
 import { printable } from "#lib/errors/printable.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
@@ -54,15 +54,12 @@ export class ConfigMapKey {
 
   /** Undefined if the ConfigMap does not exist. Rejects as the client does. */
   async read(): Promise<ReadConfigMap | undefined> {
-    try {
-      const { metadata, data = {}, binaryData = {} } = await this.#client.get<RawConfigMap>(this.#path);
-      const values = [...Object.entries(data), ...Object.entries(binaryData)];
-      const bytes = values.reduce((sum, [key, text]) => sum + key.length + Buffer.byteLength(text), 0);
-      return { data, metadata, bytes };
-    } catch (error) {
-      if (statusOf(error) === 404) return undefined;
-      throw error;
-    }
+    const found = await ifFound(this.#client.get<RawConfigMap>(this.#path));
+    if (found === undefined) return undefined;
+    const { metadata, data = {}, binaryData = {} } = found;
+    const values = [...Object.entries(data), ...Object.entries(binaryData)];
+    const bytes = values.reduce((sum, [key, text]) => sum + key.length + Buffer.byteLength(text), 0);
+    return { data, metadata, bytes };
   }
 
   /** Sets the key; null removes it. Rejects with status 409 if the ConfigMap has changed since it was read. */

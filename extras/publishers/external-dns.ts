@@ -1,7 +1,7 @@
 import { shortHash } from "#hostmap/hash.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { EXTERNAL_DNS_PREFIXES } from "#lib/config/defaults.ts";
-import { statusOf } from "#lib/errors/errors.ts";
+import { ifFound, statusOf } from "#lib/errors/errors.ts";
 import { METADATA_LIST } from "#lib/kube/accept.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { pause } from "#lib/kube/time.ts";
@@ -107,14 +107,9 @@ export class ExternalDnsPublisher implements Publisher {
 
   /** Undefined if the cluster does not know this kind. */
   async #list(): Promise<readonly Listed[] | undefined> {
-    try {
-      const query = { labelSelector: SELECTOR };
-      const path = this.#kind.path(this.#namespace);
-      return (await this.#client.list<Listed>(path, query, { accept: METADATA_LIST })).items;
-    } catch (error) {
-      if (statusOf(error) === 404) return undefined;
-      throw error;
-    }
+    const query = { labelSelector: SELECTOR };
+    const path = this.#kind.path(this.#namespace);
+    return (await ifFound(this.#client.list<Listed>(path, query, { accept: METADATA_LIST })))?.items;
   }
 
   /** Writes an object unless it is unchanged since our last write. False if somebody else's object has this name. */
@@ -157,11 +152,7 @@ export class ExternalDnsPublisher implements Publisher {
 
   async #delete(name: string): Promise<void> {
     this.#written.delete(name);
-    try {
-      await this.#client.delete(this.#kind.path(this.#namespace, name));
-    } catch (error) {
-      if (statusOf(error) !== 404) throw error;
-    }
+    await ifFound(this.#client.delete(this.#kind.path(this.#namespace, name)));
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Reason } from "#hostmap/types.ts";
-import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
+import { ifFound, SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
@@ -44,13 +44,9 @@ export class PublisherStateStore {
 
   /** Returns undefined if nothing is stored. Rejects with the client's errors, and with `data-corrupt`. */
   async read(signal?: AbortSignal): Promise<StoredPublisherState | undefined> {
-    try {
-      const options = signal === undefined ? {} : { signal };
-      return viewOf(this.#checked(await this.#client.get<Partial<RawConfigMap>>(this.#path, {}, options)));
-    } catch (error) {
-      if (statusOf(error) === 404) return undefined;
-      throw error;
-    }
+    const options = signal === undefined ? {} : { signal };
+    const found = await ifFound(this.#client.get<Partial<RawConfigMap>>(this.#path, {}, options));
+    return found && viewOf(this.#checked(found));
   }
 
   /** Replaces `before`, or creates the document. Rejects with status 409 if another writer was faster. */
@@ -79,11 +75,7 @@ export class PublisherStateStore {
 
   /** Deletes the document if it exists. */
   async delete(): Promise<void> {
-    try {
-      await this.#client.delete(this.#path);
-    } catch (error) {
-      if (statusOf(error) !== 404) throw error;
-    }
+    await ifFound(this.#client.delete(this.#path));
   }
 
   /** Checks that a response is the ConfigMap of this publisher. */

@@ -8,7 +8,7 @@ import { resourcePath } from "./paths.ts";
 import { steadyNow } from "./time.ts";
 
 /** The object an Event is about. */
-export interface Regarding {
+interface Regarding {
   apiVersion: string;
   kind: string;
   name: string;

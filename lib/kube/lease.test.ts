@@ -135,7 +135,9 @@ describe("a leader that cannot renew", () => {
     let now = 0;
     const a = contend(leases, "a", { now: () => now });
     a.network.delayMs = 1_000;
-    await pass(4.5);
+    await pass(3);
+    now = 9_000;
+    await pass(1.5);
     assert.equal(leases.holders.length, 2, "the renewal is on its way");
     now = 10_500;
     await pass(0.5);

@@ -41,7 +41,6 @@ class TestCatalog {
   config: readonly TargetConfig[] = [];
   readonly discovers = true;
   readonly others = new Map<string, FoundTarget>();
-  readonly used: string[] = [];
   changed: () => void = () => {};
 
   configured(): readonly TargetConfig[] {
@@ -54,10 +53,6 @@ class TestCatalog {
 
   follow(onChange: () => void): void {
     this.changed = onChange;
-  }
-
-  use(names: ReadonlySet<string>): void {
-    this.used.push([...names].join());
   }
 }
 

@@ -34,7 +34,7 @@ const AT_ONCE: Deliver = (send) => send();
  * gets a write's event after the client got the answer. Services that a client writes get the ClusterIPs
  * 198.51.100.1, .2, ... in the order of their creation.
  *
- * Use `MemoryServer` if requests, pages or the real client matter, and `fakeApi` for faults of connections.
+ * Use `MemoryServer` if requests or the real client matter, and `fakeApi` for faults of connections.
  */
 export class MemoryKube {
   readonly writes: Write[] = [];

@@ -27,10 +27,10 @@ interface Answer {
 }
 
 /**
- * An API server in memory behind the real client's transport. It answers requests by method and path. It has lists in
- * pages, label selectors, merge patches and deletions, but no watches. It is for tests of the commands (doctor,
- * uninstall, status). `onCall` gets each request before the answer, and may change objects or return another answer.
- * `respond` serves the same answers through a socket. Nothing in it needs a clock.
+ * An API server in memory behind the real client's transport. It answers requests by method and path. It has lists,
+ * label selectors, merge patches and deletions, but no watches. It is for tests of the commands (doctor, uninstall,
+ * status). `onCall` gets each request before the answer, and may change objects or return another answer. `respond`
+ * serves the same answers through a socket. Nothing in it needs a clock.
  *
  * Use `MemoryKube` if the tested code watches, or if a test is about a reconciler's writes.
  */
@@ -39,9 +39,6 @@ export class MemoryServer {
   readonly calls: MemoryCall[] = [];
   readonly client: KubeClient;
   onCall: (call: MemoryCall) => Answer | undefined = () => undefined;
-  /** Maximum number of objects in a page. */
-  pageSize = Number.POSITIVE_INFINITY;
-  closed = 0;
 
   constructor() {
     const transport: Transport = {
@@ -53,7 +50,7 @@ export class MemoryServer {
         return Object.assign(response, { statusCode: status, headers }) as unknown as IncomingMessage;
       },
       dropIdle: () => {},
-      close: () => void this.closed++,
+      close: () => {},
     };
     this.client = createClient(transport);
   }
@@ -103,11 +100,8 @@ export class MemoryServer {
 
   #list(collection: string, query: URLSearchParams): object {
     const isSelected = selecting(collection, { labelSelector: query.get("labelSelector") ?? undefined });
-    const matching = [...this.objects].flatMap(([path, object]) => (isSelected(path, object) ? [object] : []));
-    const from = Number(query.get("continue") ?? 0);
-    const end = from + Math.min(this.pageSize, Number(query.get("limit") ?? this.pageSize));
-    const next = end < matching.length ? { continue: String(end) } : {};
-    return { kind: "List", metadata: { resourceVersion: "1", ...next }, items: matching.slice(from, end) };
+    const items = [...this.objects].flatMap(([path, object]) => (isSelected(path, object) ? [object] : []));
+    return { kind: "List", metadata: { resourceVersion: "1" }, items };
   }
 }
 

@@ -190,7 +190,7 @@ describe("no target is found, and status says why", () => {
     await admitted("named", "named.example.com", { hostname: "lb.example.net" });
     assert.match(await refused("named.example.com", "load-balancer-hostname"), /lb\.example\.net/);
     await admitted("astray", "astray.example.com", { hostname: "other.example.net" });
-    assert.match(await refused("astray.example.com", "unknown-hostname"), /other\.example\.net/);
+    assert.match(await refused("astray.example.com", "no-service"), /other\.example\.net/);
   });
 });
 

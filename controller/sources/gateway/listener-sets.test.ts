@@ -259,7 +259,7 @@ describe("a ListenerSet", () => {
     assert.deepEqual(code({ name: "gw", kind: "ListenerSet" }), ["set.com: no-gateway"]);
     assert.deepEqual(code({ name: "gw", kind: "Gateway", group: "networking.istio.io" }), ["set.com: no-gateway"]);
     assert.deepEqual(route(routeObject("web", [setRef("set")], ["set.com"])), ["set.com: no-gateway"]);
-    assert.deepEqual(route(routeObject("lost", [setRef("gone")], ["a.com"])), ["a.com: listener-set-not-found"]);
+    assert.deepEqual(route(routeObject("lost", [setRef("gone")], ["a.com"])), ["a.com: gateway-not-found"]);
   });
 });
 
@@ -275,7 +275,7 @@ describe("changes", () => {
     assert.deepEqual(outcome(own), ["*.com: listener-set-not-allowed"]);
     assert.deepEqual(outcome(web), ["a.com: listener-set-not-allowed"]);
     objects.delete(own);
-    assert.deepEqual([outcome(own), outcome(web)], [[], ["a.com: listener-set-not-found"]]);
+    assert.deepEqual([outcome(own), outcome(web)], [[], ["a.com: gateway-not-found"]]);
   });
 
   it("of route counts in a status change nothing that is kept", () => {

@@ -178,8 +178,10 @@ function attach(route: RouteView, parent: ParentView, owners: Owners, options: G
   const owner = owners.get(`${parent.kind} ${parent.key}`);
   const own = describe(parent);
   if (owner === undefined) {
-    const code = parent.kind === "Gateway" ? "gateway-not-found" : "listener-set-not-found";
-    return { stage: STAGES.parent, reason: { code, text: `its parent, the ${own}, does not exist` } };
+    return {
+      stage: STAGES.parent,
+      reason: { code: "gateway-not-found", text: `its parent, the ${own}, does not exist` },
+    };
   }
   const { hints, listeners: all } = owner;
   if ("code" in hints) {
