@@ -149,7 +149,9 @@ function put(kube: MemoryKube, { apiVersion, kind, metadata, ...rest }: Item): v
   const [group = "", version] = apiVersion.split("/");
   if (version !== undefined) kube.documents.set(`/apis/${group}`, { versions: [{ version }] });
   const { resources = [] } = (kube.documents.get(collection) ?? {}) as { resources?: object[] };
-  kube.documents.set(collection, { resources: [...resources, { name: resource, kind, verbs: ["list", "watch", "create"] }] });
+  kube.documents.set(collection, {
+    resources: [...resources, { name: resource, kind, verbs: ["list", "watch", "create"] }],
+  });
 }
 
 function sorted(entries: readonly (readonly [string, string])[]): Record<string, string> {

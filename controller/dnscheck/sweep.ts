@@ -50,8 +50,8 @@ const PER_NAMESPACE = 2;
 /** How much longer a look-up counts as running than it does, milliseconds. So at most 160 begin in a second. */
 const REST_MS = 50;
 /**
- * How much longer a look-up takes for each address that was left out of its answer, milliseconds. `node:dns` takes 5 µs of CPU for each address, so a tenant
- * with large answers gets a sixth of a core.
+ * How much longer a look-up takes for each address that was left out of its answer, milliseconds. `node:dns` takes
+ * 5 µs of CPU for each address, so a tenant with large answers gets a sixth of a core.
  */
 const REST_PER_ADDRESS_MS = 0.04;
 const TICK_MS = 100;

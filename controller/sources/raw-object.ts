@@ -79,7 +79,7 @@ export function originOf(kind: string, raw: Raw, { namespace = "" }: { namespace
 const MAX_TARGET_NAME = 64;
 
 /** The target that an object chooses. An empty text matches no target, and is reported like an unknown name. */
-export function chosenBy(annotations: Raw, { namespace }: ObjectRef): Pick<ObjectOrigin, "chosen"> {
+function chosenBy(annotations: Raw, { namespace }: ObjectRef): Pick<ObjectOrigin, "chosen"> {
   const text = annotations[TARGET_KEY];
   return typeof text === "string" ? { chosen: { target: copied(text, MAX_TARGET_NAME), namespace } } : {};
 }

@@ -15,7 +15,7 @@ export interface ConfiguredTarget extends TargetConfig {
  * A configured target. With `detect`, the annotations of its Service apply to ports of protocol `auto`. Without it,
  * such ports are v1.
  */
-export function configuredTarget(
+function configuredTarget(
   target: TargetConfig,
   { detect }: Pick<Config["discovery"], "detect">,
   service?: ServiceView,

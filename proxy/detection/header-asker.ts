@@ -37,7 +37,7 @@ function askedOf({ upstreamPort, speaks, name }: HeaderQuestion, host: string): 
 const OWN_MS = 1_000;
 /** Minimum interval between two contacts of all proxies together for one namespace: 20 a minute. */
 const NAMESPACE_MS = 3_000;
-/** A contact that is so long ago limits nothing any more, and counts in no turn. Multiplied by the number of proxies. */
+/** A contact so long ago limits nothing any more, and counts in no turn. Multiplied by the number of proxies. */
 const FORGET_MS = 60_000;
 
 /**
