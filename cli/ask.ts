@@ -15,12 +15,18 @@ export async function ask(question: string): Promise<boolean> {
 }
 
 /**
- * Returns once a person at a terminal has agreed, else throws `declined`. Piped input does not count: nobody meant it
- * as an answer to this question.
+ * Asks a yes/no question if there is a terminal; undefined without one. Piped input does not count: nobody meant it as
+ * an answer to this question.
  */
-export async function agree(question: string): Promise<void> {
+export async function askAtTerminal(question: string): Promise<boolean | undefined> {
   const atTerminal = process.stdin.isTTY === true && process.stderr.isTTY === true;
-  if (atTerminal && (await ask(question))) return;
-  const why = atTerminal ? "declined" : "there is no terminal to ask on";
+  return atTerminal ? await ask(question) : undefined;
+}
+
+/** Returns once a person at a terminal has agreed, else throws `declined`. */
+export async function agree(question: string): Promise<void> {
+  const answer = await askAtTerminal(question);
+  if (answer === true) return;
+  const why = answer === false ? "declined" : "there is no terminal to ask on";
   throw new SwitchbackError("declined", `${why}: nothing was changed. --yes answers the question in advance`);
 }

@@ -109,7 +109,7 @@ zpty -d shell
 
 const COMMANDS = createProgram(captured().context, () => {})
   .commands.map((command) => command.name())
-  .filter((name) => !["probe", "complete", "install-check"].includes(name))
+  .filter((name) => !["complete", "install-check"].includes(name))
   .concat("help")
   .sort()
   .join(" ");

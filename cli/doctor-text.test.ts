@@ -1,52 +1,60 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { findingsOf } from "#doctor/findings.ts";
+import { type Finding, findingsOf } from "#doctor/findings.ts";
 import { plain } from "#test/fakes/cli.ts";
 import { doctorText as painted } from "./doctor-text.ts";
 import { paint } from "./output.ts";
 
-const { ok, unknown, warning, broken } = findingsOf("x");
+const reach = findingsOf("reach");
+const { unknown, warning, broken } = findingsOf("x");
 const doctorText = (...args: Parameters<typeof painted>) => plain(painted(...args));
-const GOOD = ok("a Service", "fine", "it is fine");
+const GOOD = reach.ok("Service a/b", "pods-reach-it", "it answers");
+const linesOf = (findings: readonly Finding[]) => doctorText(findings, 80).split("\n").length - 1;
 
-test("renders a block per finding: status, subject, code, evidence and each cure; the totals come last", () => {
-  const others = [unknown("a node", "shy", "it hides"), warning("a Job", "late", "it is late", "wait")];
-  const text = doctorText([GOOD, broken("a pod", "sick", "it coughs", "rest", "tea"), ...others]);
+test("prints one headline, the evidence, each cure once, then what else is wrong", () => {
+  const cut = (subject: string) => reach.broken(subject, "pods-cut-off", "it was reset", "rest:\na: 1\n  b: 2", "tea");
+  const text = doctorText([
+    cut("Service a/b"),
+    cut("Service a/c"),
+    GOOD,
+    warning("a Job", "late", "it is late", "wait"),
+  ]);
   assert.equal(
     text,
-    `ok       a Service: fine
-         it is fine
-BROKEN   a pod: sick
-         it coughs
-         cure: rest
-         cure: tea
-unknown  a node: shy
-         it hides
-warning  a Job: late
-         it is late
-         cure: wait
-
-1 broken, 1 warning, 1 unknown, 1 ok
+    `Pods cannot reach 2 Services: the ingress controller demands a PROXY header.
+  Service a/b: it was reset
+  Service a/c: it was reset
+Cures, the best first:
+  1. rest:
+      a: 1
+        b: 2
+  2. tea
+Also:
+  warning: a Job: it is late; wait
 `,
   );
-  assert.equal(doctorText([]), "\n0 broken, 0 warning, 0 unknown, 0 ok: no problems found\n");
 });
 
-test("the summary says that no problems were found only if all findings are ok", () => {
-  assert.match(doctorText([GOOD]), /1 ok: no problems found\n$/);
-  const unsure = doctorText([GOOD, unknown("s", "c", "e")]);
-  assert.doesNotMatch(unsure, /no problems found\n/);
-  assert.match(unsure, /no problems found; some checks could not be completed/);
+test("of what only a probe shows, the only cure is the probe", () => {
+  const unseen = reach.unknown("Service a/b", "need-unseen", "pods bypass it", "switchback doctor --probe", "tea");
+  assert.match(doctorText([unseen]), /\nFind out:\n {2}switchback doctor --probe\n$/);
 });
 
-test("escapes control characters and line breaks in text from tenants", () => {
-  const text = doctorText([warning("\u001b[2Jpod", "c", "a\nok  b: fine \u202e x\u2028y")]);
-  assert.ok(text.includes(String.raw`\u001b[2Jpod`));
-  assert.ok(text.includes(String.raw`a\u000aok  b: fine \u202e x\u2028y`));
+test("a healthy cluster with many load balancers has four lines, and a broken one a limited number", () => {
+  const many = Array.from({ length: 20 }, (_, index) => index);
+  assert.equal(linesOf(many.map((index) => ({ ...GOOD, subject: `Service a/${index}` }))), 4);
+  const faults = many.map((index) => broken(`Pod a/${index}`, "x", "it is gone"));
+  assert.equal(linesOf([...faults, ...many.map((index) => unknown(`u${index}`, "y", "it hides"))]), 12);
 });
 
-test("colours only the status, nothing that comes from the cluster", () => {
-  const text = painted([broken("a \u001b[31mpod", "sick", "it coughs")], 40);
-  assert.equal(text.split("\n")[0], `${paint("bad", "BROKEN ")}  ${String.raw`a \u001b[31mpod`}: sick`);
+test("escapes control characters and line breaks in text from tenants, and breaks no command", () => {
+  const text = doctorText([broken("\u001b[2Jpod", "c", "a\nok \u202e x\u2028y", `kubectl ${"x ".repeat(60)}`)], 60);
+  assert.ok(text.includes(String.raw`\u001b[2Jpod: a\u000aok \u202e x\u2028y`), text);
+  assert.ok(text.includes(`  kubectl ${"x ".repeat(60)}\n`), text);
+});
+
+test("colours only the headline, nothing that comes from the cluster", () => {
+  const text = painted([broken("a \u001b[31mpod", "sick", "it coughs")], 80);
+  assert.equal(text.split("\n")[0], paint("bad", "Switchback has 1 fault."));
   assert.equal(text.split("\u001b").length, 3);
 });

@@ -1,46 +1,48 @@
-import { createReadStream } from "node:fs";
 import { examine } from "#doctor/checks.ts";
-import { type Fact, notKnown } from "#doctor/fact.ts";
+import type { Fact } from "#doctor/fact.ts";
 import type { ClusterFacts } from "#doctor/facts.ts";
 import type { Finding } from "#doctor/findings.ts";
 import { gather } from "#doctor/gather.ts";
-import { gatherCallers } from "#doctor/gather-callers.ts";
-import { readLog } from "#doctor/ingress-log.ts";
 import { planProbe } from "#doctor/probe/plan.ts";
-import type { ProbeImage } from "#doctor/probe/pod.ts";
-import type { ProbeResult } from "#doctor/probe/result.ts";
+import { PROBE_SECONDS, type ProbeImage } from "#doctor/probe/pod.ts";
+import type { ProbePlan, ProbeResult } from "#doctor/probe/result.ts";
 import { proxyDeployment } from "#doctor/proxy-deployment.ts";
 import { reportDocument } from "#doctor/report.ts";
-import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import type { CliContext, Output } from "#lib/process/context.ts";
+import { askAtTerminal } from "./ask.ts";
 import { doctorText } from "./doctor-text.ts";
 import { addedChecks } from "./extras.ts";
 import { type Format, type Report, render } from "./formats.ts";
 
 interface DoctorFlags extends ConnectFlags {
   readonly namespace: string;
+  /** Whether a pod may run. Undefined: ask, if there is a terminal and a probe would answer something. */
   readonly probe?: boolean;
   /** Whether the command also fails if something could not be read. */
   readonly strict?: boolean;
   readonly probeNamespace: string;
   readonly image?: string;
-  /** A log of the ingress controller, or `-` for standard input. */
-  readonly ingressLog?: string;
   /** A dump, or `-` for standard input, instead of a cluster. */
   readonly from?: string;
   readonly output: Format;
 }
 
+/** Used if nothing is installed: the probe needs Node and nothing else. */
+const PUBLIC_IMAGE = "docker.io/library/node:22-slim";
+
 /**
  * Diagnoses a cluster with the caller's own permissions and prints the findings. @returns the exit code: 1 if
  * anything is broken or, with `--strict`, if anything is unknown.
  */
-export async function doctor(flags: DoctorFlags, context: CliContext): Promise<number> {
+export async function doctor(
+  flags: DoctorFlags,
+  context: CliContext,
+  ask: typeof askAtTerminal = askAtTerminal,
+): Promise<number> {
   const { env, stdout, stderr, progress } = context;
   if (flags.from !== undefined) return await doctorFrom(flags.from, flags, context);
-  const ingressLog = flags.ingressLog === undefined ? undefined : await readIngressLog(flags.ingressLog);
   const client = await connect({ ...connectOptionsFrom(env, flags), userAgent: "switchback-doctor" });
   const log = stderr.line;
   try {
@@ -49,11 +51,11 @@ export async function doctor(flags: DoctorFlags, context: CliContext): Promise<n
     const facts = await progress.during("reading the cluster", () =>
       gather({ client, ...flags, now: Date.now, added }),
     );
-    const probed = flags.probe
-      ? await progress.during("running the probe pod", () => probe(client, facts, flags, log))
-      : undefined;
-    const callers = ingressLog === undefined ? undefined : await gatherCallers(client, ingressLog);
-    return await print(examine({ ...facts, probe: probed, callers }), flags, stdout);
+    const planned = plannedProbe(facts, flags, log);
+    const isWanted = planned !== undefined && (flags.probe ?? (await isAgreed(planned, facts, ask)));
+    if (!isWanted) return await print(examine(facts), flags, stdout);
+    const probed = await progress.during("running the probe pod", () => runPlanned(client, planned, log));
+    return await print(examine({ ...facts, probe: probed }), flags, stdout);
   } finally {
     client.close();
   }
@@ -63,22 +65,15 @@ export async function doctor(flags: DoctorFlags, context: CliContext): Promise<n
 async function doctorFrom(file: string, flags: DoctorFlags, context: CliContext): Promise<number> {
   const { stdout, stderr, progress } = context;
   const { readDump } = await import("./dump/read-dump.ts");
-  const { head, client, time, lookups, leftOut } = await progress.during(`reading ${file}`, () => readDump(file));
+  const { head, client, time, leftOut } = await progress.during(`reading ${file}`, () => readDump(file));
   for (const line of leftOut) stderr.line(line);
   const facts = await gather({ client, ...head, now: () => time, added: await addedChecks() });
-  return await print(examine({ ...facts, probe: undefined, lookups }), flags, stdout);
+  return await print(examine(facts), flags, stdout);
 }
 
 async function print(findings: readonly Finding[], flags: DoctorFlags, stdout: Output): Promise<number> {
   stdout.write((await render(flags.output, doctorReport(findings, stdout.columns))).text);
   return isFailure(findings, flags.strict === true) ? 1 : 0;
-}
-
-async function readIngressLog(file: string): Promise<string> {
-  const source = file === "-" ? process.stdin.setEncoding("utf8") : createReadStream(file, "utf8");
-  return await readLog(source).catch((cause: unknown) => {
-    throw new SwitchbackError("input-invalid", `--ingress-log: ${describeError(cause)}`);
-  });
 }
 
 function isFailure(findings: readonly Finding[], strict: boolean): boolean {
@@ -97,31 +92,41 @@ export function doctorReport(findings: readonly Finding[], columns: number | und
 
 type LogLine = (line: string) => void;
 
-/** On a signal, stops the probe and removes its pod; a second signal ends the process at once. */
-async function probe(
-  client: KubeClient,
-  facts: ClusterFacts,
-  flags: DoctorFlags,
-  log: LogLine,
-): Promise<Fact<ProbeResult>> {
-  const image = probeImage(facts, flags.image);
-  if (image === undefined) {
-    return notKnown(
-      "probe-without-image",
-      "no Deployment of Switchback to take the image from: set --image to any image with Node 18 or newer",
-    );
-  }
+interface PlannedProbe {
+  readonly namespace: string;
+  readonly image: ProbeImage;
+  readonly plan: ProbePlan;
+}
+
+/** Undefined if no load balancer was found that a probe could try. */
+function plannedProbe(facts: ClusterFacts, { image }: DoctorFlags, log: LogLine): PlannedProbe | undefined {
   const { plan, leftOut } = planProbe(facts);
-  // Without permission to list Services, the load balancers are unknown.
-  if (!facts.services.known) return facts.services;
-  if (plan.dials.length === 0) return notKnown("nothing-to-probe", "no load balancer with a web port was found");
+  if (plan.dials.length === 0) return undefined;
   if (leftOut.length > 0) log(`probe: too much for one probe, left out: ${leftOut.join(", ")}`);
+  return { namespace: facts.probeNamespace, image: probeImage(facts, image), plan };
+}
+
+/** Asks only if a probe would answer something that matters: whether pods are cut off. */
+async function isAgreed(
+  { namespace, image }: PlannedProbe,
+  facts: ClusterFacts,
+  ask: typeof askAtTerminal,
+): Promise<boolean> {
+  if (!examine(facts).some(({ code }) => code === "need-unseen")) return false;
+  const question =
+    "Pods may be cut off from the cluster's names. May I start one pod in the namespace " +
+    `${namespace} from ${image.image} for up to ${PROBE_SECONDS} s? [y/N] `;
+  return (await ask(question)) === true;
+}
+
+/** On a signal, stops the probe and removes its pod; a second signal ends the process at once. */
+async function runPlanned(client: KubeClient, planned: PlannedProbe, log: LogLine): Promise<Fact<ProbeResult>> {
   const abort = new AbortController();
   const stop = (signal: NodeJS.Signals): void => abort.abort(new Error(`${signal}: the probe was stopped`));
   for (const signal of SIGNALS) process.once(signal, stop);
   try {
     const { runProbe } = await import("#doctor/probe/run.ts");
-    return await runProbe({ client, namespace: facts.probeNamespace, image, plan, log, signal: abort.signal });
+    return await runProbe({ client, ...planned, log, signal: abort.signal });
   } finally {
     for (const signal of SIGNALS) process.off(signal, stop);
   }
@@ -129,9 +134,9 @@ async function probe(
 
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 
-/** The given image, which only needs Node, else the installed proxy's image, which nodes have already pulled. */
-function probeImage(facts: ClusterFacts, image: string | undefined): ProbeImage | undefined {
-  if (image !== undefined) return { image, pullPolicy: "IfNotPresent", plain: true };
+/** The given image, else the installed proxy's, which nodes have already pulled, else a public one. */
+function probeImage(facts: ClusterFacts, image: string | undefined): ProbeImage {
   const installed = proxyDeployment(facts);
-  return installed?.image === "" ? undefined : installed;
+  if (image === undefined && installed !== undefined && installed.image !== "") return installed;
+  return { image: image ?? PUBLIC_IMAGE, pullPolicy: "IfNotPresent" };
 }

@@ -59,16 +59,15 @@ const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
     "doctor [options]",
     ...CLUSTER,
     "--probe",
+    "--no-probe",
     "--probe-namespace <name> (default)",
     "--strict",
     "--image <image>",
-    "--ingress-log <file>",
     "--from <file>",
     "-o, --output <format> (text)",
     HELP,
   ],
   ["dump [options]", ...CLUSTER, "--probe-namespace <name> (default)", "--redact", HELP],
-  ["probe [options] <plan>", HELP],
   ["version [options]", ...CLUSTER, "--client", "-o, --output <format> (text)", HELP],
   ["completion [options] <shell>", HELP],
 ];
@@ -100,7 +99,7 @@ describe("help", { concurrency: 4 }, () => {
       ],
     );
     const all = createProgram(captured().context, () => {}).commands.map((command) => command.name());
-    const visible = all.filter((name) => !["probe", "complete", "install-check"].includes(name)).concat("help");
+    const visible = all.filter((name) => !["complete", "install-check"].includes(name)).concat("help");
     assert.deepEqual(names.flatMap(([, listed]) => listed).sort(), visible.sort());
   });
 
@@ -202,14 +201,6 @@ describe("a command gets its arguments and flags:", () => {
     assert.equal(code, 0);
     const { config } = JSON.parse(stdout);
     assert.deepEqual([config.namespace, config.log.level, config.map.vanishSeconds], ["ours", "debug", 7]);
-  });
-
-  it("probe", async () => {
-    const { code, stdout } = await switchback(["probe", '{"dials":[],"names":[]}']);
-    assert.deepEqual([code, stdout], [0, '{"dials":[],"lookups":[]}\n']);
-    const wrong = await switchback(["probe", "{}"]);
-    assert.equal(wrong.code, 2);
-    assert.match(wrong.stderr, /^switchback: the plan is not from `switchback doctor --probe`/);
   });
 
   it("status and doctor accept five output formats, and no others", async () => {

@@ -249,19 +249,16 @@ function addStatus(root: Command, context: CliContext, setExitCode: (code: numbe
 function addDoctor(root: Command, context: CliContext, setExitCode: (code: number) => void): void {
   addClusterCommand(root, "doctor", "look", ["doctor", "doctor --probe", "doctor --from dump.yaml"])
     .description("diagnose a cluster, with or without Switchback, and print findings with cures")
-    .option("--probe", "run a short-lived pod that tests connections and resolves names")
+    .option("--probe", "run a short-lived pod that tests connections and resolves names, without asking")
+    .option("--no-probe", "run no pod, and do not ask")
     .option("--probe-namespace <name>", "namespace for the probe pod and for the dry-run pod", namespaceName, "default")
     .option("--strict", "exit with 1 also if something could not be examined")
     .option(
       "--image <image>",
-      "image of the probe pod, any with Node 18 or newer (default: the installed proxy's image)",
+      "image of the probe pod, any with Node 18 or newer (default: the installed proxy's, else a public one)",
       imageReference,
     )
-    .option(
-      "--ingress-log <file>",
-      "log of the ingress controller, to see who calls public names; - for standard input",
-    )
-    .addOption(fromDump().conflicts([...OF_CLUSTERS, "probe", "probeNamespace", "image", "ingressLog"]))
+    .addOption(fromDump().conflicts([...OF_CLUSTERS, "probe", "probeNamespace", "image"]))
     .addOption(outputFormat())
     .action(async (flags) => {
       setExitCode(await (await import("./doctor.ts")).doctor(flags, context));
@@ -271,10 +268,6 @@ function addDoctor(root: Command, context: CliContext, setExitCode: (code: numbe
     .option("--probe-namespace <name>", "namespace for the dry-run pod", namespaceName, "default")
     .option("--timeout <time>", "how long to wait: seconds, or 90s, 5m, 1h", durationSeconds, 240)
     .action(async (flags) => (await import("./install-check.ts")).installCheck(flags, context));
-  root
-    .command("probe", { hidden: true })
-    .argument("<plan>", "JSON plan from `switchback doctor --probe`")
-    .action(async (plan) => (await import("./probe.ts")).probe(plan, context));
 }
 
 function addAboutItself(root: Command, context: CliContext): void {

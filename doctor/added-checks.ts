@@ -2,7 +2,7 @@ import type { Config } from "#lib/config/schema.ts";
 import type { Section } from "#lib/config/sections.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type Fact, known } from "./fact.ts";
-import type { Check, NodeUpdaters } from "./facts.ts";
+import type { Check, UpdaterInfo } from "./facts.ts";
 
 /** What extras add to the diagnosis. */
 export interface AddedChecks {
@@ -15,13 +15,8 @@ export interface AddedChecks {
 export interface AddedCheck {
   /** Reads these facts with the caller's permissions. Resolves to the check, a pure function of them and the others. */
   readonly prepare: (source: FactSource) => Promise<Check>;
-  /** More files of the cluster's DNS that the configuration names: `namespace/name` of their ConfigMaps. */
-  readonly dnsFiles?: (config: Config) => readonly string[];
-  /**
-   * Reads the state of the updaters, which update running pods without a restart. Called only if a pod has mode
-   * `live`.
-   */
-  readonly readUpdaters?: (source: FactSource) => Promise<Fact<NodeUpdaters>>;
+  /** Reads the state of the updaters, which update running pods without a restart. */
+  readonly readUpdaters?: (source: FactSource) => Promise<Fact<readonly UpdaterInfo[]>>;
 }
 
 export interface FactSource {
@@ -37,7 +32,10 @@ export interface FactSource {
 export const NOTHING_ADDED: AddedChecks = { sections: [], checks: [] };
 
 /** Reads the state of the updaters, which update running pods without a restart. */
-export async function readUpdaters(checks: readonly AddedCheck[], source: FactSource): Promise<Fact<NodeUpdaters>> {
+export async function readUpdaters(
+  checks: readonly AddedCheck[],
+  source: FactSource,
+): Promise<Fact<readonly UpdaterInfo[]>> {
   const read = checks.map(({ readUpdaters: ofExtra }) => ofExtra).find((ofExtra) => ofExtra !== undefined);
-  return read === undefined ? known({ all: [], of: () => undefined }) : await read(source);
+  return read === undefined ? known([]) : await read(source);
 }

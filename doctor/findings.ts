@@ -17,6 +17,8 @@ export interface Finding {
   readonly evidence: string;
   /** What to do, the most likely cure first; empty if nothing is wrong. */
   readonly cures: readonly string[];
+  /** The number of public names that it is about; absent if it is about something else. */
+  readonly names?: number;
 }
 
 type Report = (subject: string, code: string, evidence: string, ...cures: readonly string[]) => Finding;

@@ -1,31 +1,26 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
-import { OBJECTS } from "#test/published.ts";
 import type { AdmissionFacts } from "./facts.ts";
 import { gatherAdmission } from "./gather-admission.ts";
 
 const CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
-const SECRETS = "/api/v1/namespaces/ours/secrets";
 const PODS = "/api/v1/namespaces/probes/pods";
-const base64 = (text: string): string => Buffer.from(text).toString("base64");
 
 let server: MemoryServer;
 beforeEach(() => {
   server = new MemoryServer();
 });
 
-const gather = async (): Promise<AdmissionFacts> => await gatherAdmission(server.client, "ours", "probes");
+const gather = async (): Promise<AdmissionFacts> => await gatherAdmission(server.client, "probes");
 
 /** Answers the dry run with this status and body, and other requests as usual. */
 function answerDryRun(status: number, body: object): void {
   server.onCall = ({ method }) => (method === "POST" ? { status, body } : undefined);
 }
 
-test("without a configuration and a certificate, both are undefined", async () => {
-  const { configuration, servingCertificate } = await gather();
-  assert.deepEqual(configuration, { known: true, value: undefined });
-  assert.deepEqual(servingCertificate, { known: true, value: undefined });
+test("without a configuration, it is undefined", async () => {
+  assert.deepEqual((await gather()).configuration, { known: true, value: undefined });
 });
 
 test("the reason names each missing permission", async () => {
@@ -40,7 +35,6 @@ test("the reason names each missing permission", async () => {
   const configurations = "mutatingwebhookconfigurations.admissionregistration.k8s.io";
   assert.deepEqual(await gather(), {
     configuration: missing(`get ${configurations} switchback-webhook in all namespaces`),
-    servingCertificate: missing(`get secrets ${OBJECTS.serving} in the namespace ours`),
     dryRun: missing("create pods in the namespace probes"),
   });
 });
@@ -51,7 +45,7 @@ describe("the webhook configuration", () => {
     return (await gather()).configuration;
   };
 
-  test("keeps policy, timeout, CA, Service and the namespaces that are excluded by name", async () => {
+  test("keeps policy, the namespace of its Service, and the namespaces that are excluded by name", async () => {
     const byName = (operator: string, ...values: string[]) => ({
       key: "kubernetes.io/metadata.name",
       operator,
@@ -60,8 +54,7 @@ describe("the webhook configuration", () => {
     const found = await entries({
       name: "pod.switchback.dev",
       failurePolicy: "Ignore",
-      timeoutSeconds: 2,
-      clientConfig: { caBundle: base64("PEM"), service: { namespace: "ours", name: "w", port: 8443, path: "/mutate" } },
+      clientConfig: { caBundle: "UEVN", service: { namespace: "ours", name: "w", port: 8443, path: "/mutate" } },
       namespaceSelector: {
         matchExpressions: [
           byName("NotIn", "kube-system", "ours"),
@@ -78,9 +71,7 @@ describe("the webhook configuration", () => {
         {
           name: "pod.switchback.dev",
           failurePolicy: "Ignore",
-          timeoutSeconds: 2,
-          caBundle: "PEM",
-          service: { namespace: "ours", name: "w", port: 8443 },
+          serviceNamespace: "ours",
           excludedNamespaces: ["kube-system", "ours", "edge"],
           listedNamespaces: ["shop"],
         },
@@ -94,19 +85,13 @@ describe("the webhook configuration", () => {
       { name: "b", clientConfig: { service: { namespace: "n", name: "s" } }, namespaceSelector: {} },
       { name: "c", clientConfig: { url: "https://w" }, namespaceSelector: { matchExpressions: null } },
     );
-    const base = {
-      failurePolicy: "Fail",
-      timeoutSeconds: 10,
-      caBundle: "",
-      excludedNamespaces: [],
-      listedNamespaces: [],
-    };
+    const base = { failurePolicy: "Fail", excludedNamespaces: [], listedNamespaces: [] };
     assert.deepEqual(found, {
       known: true,
       value: [
-        { name: "a", ...base, service: undefined },
-        { name: "b", ...base, service: { namespace: "n", name: "s", port: 443 } },
-        { name: "c", ...base, service: undefined },
+        { name: "a", ...base, serviceNamespace: undefined },
+        { name: "b", ...base, serviceNamespace: "n" },
+        { name: "c", ...base, serviceNamespace: undefined },
       ],
     });
   });
@@ -115,19 +100,6 @@ describe("the webhook configuration", () => {
     server.add(CONFIGURATION, "switchback-webhook");
     assert.deepEqual((await gather()).configuration, { known: true, value: [] });
   });
-});
-
-describe("the serving certificate", () => {
-  for (const [what, fields, value] of [
-    ["is that of the Secret", { data: { "tls.crt": base64("PEM"), "tls.key": base64("KEY") } }, "PEM"],
-    ["is missing where the Secret has none", { data: { "tls.key": base64("KEY") } }, undefined],
-    ["is missing where the Secret is empty", {}, undefined],
-  ] as const) {
-    test(what, async () => {
-      server.add(SECRETS, OBJECTS.serving, fields);
-      assert.deepEqual((await gather()).servingCertificate, { known: true, value });
-    });
-  }
 });
 
 describe("the dry run", () => {

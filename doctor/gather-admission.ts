@@ -1,4 +1,4 @@
-import { TLS_SECRET, WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
+import { WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
 import { INJECT_KEY, REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import { describeError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -6,32 +6,20 @@ import { corePath, resourcePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 import { type Fact, known, mapFact, permissionMissing, readFact } from "./fact.ts";
 import type { AdmissionFacts, DryRun, WebhookEntry } from "./facts.ts";
-import { containerSecurity, podSecurity } from "./probe/security.ts";
+import { containerSecurity, podSecurity } from "./probe/pod.ts";
 
-// Facts about admission: the webhook configuration, the serving certificate, and the dry run of a pod's creation.
+// Facts about admission: the webhook configuration, and the dry run of a pod's creation.
 
-export async function gatherAdmission(
-  client: KubeClient,
-  namespace: string,
-  dryRunNamespace: string,
-): Promise<AdmissionFacts> {
-  const [configuration, servingCertificate, dryRun] = await Promise.all([
-    gatherConfiguration(client),
-    gatherCertificate(client, namespace),
-    dryRunPod(client, dryRunNamespace),
-  ]);
-  return { configuration, servingCertificate, dryRun };
+export async function gatherAdmission(client: KubeClient, dryRunNamespace: string): Promise<AdmissionFacts> {
+  const [configuration, dryRun] = await Promise.all([gatherConfiguration(client), dryRunPod(client, dryRunNamespace)]);
+  return { configuration, dryRun };
 }
 
 interface RawConfiguration {
   readonly webhooks?: readonly {
     readonly name: string;
     readonly failurePolicy?: string;
-    readonly timeoutSeconds?: number;
-    readonly clientConfig?: {
-      readonly caBundle?: string;
-      readonly service?: { readonly namespace: string; readonly name: string; readonly port?: number };
-    };
+    readonly clientConfig?: { readonly service?: { readonly namespace: string } };
     readonly namespaceSelector?: {
       readonly matchExpressions?: readonly { key: string; operator: string; values?: readonly string[] }[] | null;
     };
@@ -57,10 +45,9 @@ async function gatherConfiguration(client: KubeClient): Promise<AdmissionFacts["
   return mapFact(configuration, (value) => value && entriesOf(value));
 }
 
-/** Applies the defaults of admissionregistration.k8s.io/v1, in case the API server has not. */
+/** Applies the default of admissionregistration.k8s.io/v1, in case the API server has not. */
 function entriesOf({ webhooks = [] }: RawConfiguration): WebhookEntry[] {
-  return webhooks.map(({ name, failurePolicy = "Fail", timeoutSeconds = 10, clientConfig, namespaceSelector }) => {
-    const service = clientConfig?.service;
+  return webhooks.map(({ name, failurePolicy = "Fail", clientConfig, namespaceSelector }) => {
     const byName = (namespaceSelector?.matchExpressions ?? []).filter(
       ({ key }) => key === "kubernetes.io/metadata.name",
     );
@@ -69,25 +56,10 @@ function entriesOf({ webhooks = [] }: RawConfiguration): WebhookEntry[] {
     return {
       name,
       failurePolicy,
-      timeoutSeconds,
-      caBundle: Buffer.from(clientConfig?.caBundle ?? "", "base64").toString("utf8"),
-      service: service && { namespace: service.namespace, name: service.name, port: service.port ?? 443 },
+      serviceNamespace: clientConfig?.service?.namespace,
       excludedNamespaces: namesOf("NotIn"),
       listedNamespaces: namesOf("In"),
     };
-  });
-}
-
-async function gatherCertificate(client: KubeClient, namespace: string): Promise<Fact<string | undefined>> {
-  interface Secret {
-    readonly data?: Readonly<Record<string, string>>;
-  }
-  const permission = { verb: "get", resource: "secrets", namespace, name: TLS_SECRET };
-  const path = corePath("secrets", namespace, TLS_SECRET);
-  const secret = await readFact<Secret | undefined>(permission, () => client.get<Secret>(path), { value: undefined });
-  return mapFact(secret, (value) => {
-    const certificate = value?.data?.["tls.crt"];
-    return certificate === undefined ? undefined : Buffer.from(certificate, "base64").toString("utf8");
   });
 }
 

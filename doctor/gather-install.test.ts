@@ -15,7 +15,6 @@ const CONFIGMAPS = "/api/v1/namespaces/ours/configmaps";
 const SECRETS = "/api/v1/namespaces/ours/secrets";
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/ours/deployments";
 const STATUS = "/api/v1/namespaces/ours/services/switchback-controller:http/proxy/status";
-const READYZ = "/api/v1/namespaces/ours/services/switchback-proxy:metrics/proxy/readyz";
 
 /** The replicas' answers, in order; the last one repeats. */
 type Answers = readonly { readonly status?: number; readonly text: string }[];
@@ -26,10 +25,10 @@ let answers: Record<string, Answers>;
 beforeEach(() => {
   server = new MemoryServer();
   raw = [];
-  answers = { [STATUS]: [{ text: JSON.stringify(LEADING) }], [READYZ]: [{ text: "[+] started" }] };
+  answers = { [STATUS]: [{ text: JSON.stringify(LEADING) }] };
 });
 
-const LEADING = { leader: true, synced: true, sources: [], warnings: [], targets: [], names: [] };
+const LEADING = { leader: true, synced: true, sources: [], warnings: [], names: [] };
 
 async function gather(): Promise<InstallFacts> {
   const client: KubeClient = {
@@ -62,14 +61,11 @@ test("the reason names each missing permission", async () => {
   assert.deepEqual(map, missing(`get configmaps ${OBJECTS.map}`));
 });
 
-test("the reason names the missing permission for the Services' proxies", async () => {
+test("the reason names the missing permission for the controller's page", async () => {
   const client: KubeClient = { ...server.client, raw: (path) => server.client.get(path) };
   server.onCall = ({ path }) => (path.includes("/services/") ? refusal(403, "Forbidden") : undefined);
-  const { status, proxyReadyz } = await gatherInstall(client, "ours");
-  const missing = (name: string) =>
-    unknown("right-missing", `missing permission: get services/proxy ${name} in the namespace ours`);
-  assert.deepEqual(status, missing("switchback-controller:http"));
-  assert.deepEqual(proxyReadyz, missing("switchback-proxy:metrics"));
+  const text = "missing permission: get services/proxy switchback-controller:http in the namespace ours";
+  assert.deepEqual((await gatherInstall(client, "ours")).status, unknown("right-missing", text));
 });
 
 describe("the configuration", () => {
@@ -151,23 +147,16 @@ describe("the map", () => {
     return await gather();
   };
 
-  test("includes the addresses of the targets, also of those without a relay", async () => {
-    const plain = { name: "plain", upstream: "192.0.2.1", ports: [], clusterIPs: ["198.51.100.8"] };
-    server.add(CONFIGMAPS, OBJECTS.targets, targetsObject([RELAYED, plain]));
-    const { map, targets } = await read();
-    assert.ok(map.known && map.value !== undefined && "names" in map.value.map);
-    assert.deepEqual(
-      map.value.targets.map(({ name }) => name),
-      [RELAYED.name, "plain"],
-    );
-    assert.deepEqual([map.value.map.revision, map.value.map.names], [publishedIn(objects).revision, ["a.example.com"]]);
-    assert.deepEqual(targets.known && targets.value?.map(({ name }) => name), [RELAYED.name]);
+  test("is the published one, with its revision", async () => {
+    const { map } = await read();
+    assert.ok(map.known && map.value !== undefined && "names" in map.value);
+    assert.deepEqual([map.value.revision, map.value.names], [publishedIn(objects).revision, ["a.example.com"]]);
   });
 
   test("is a reason if somebody has edited it", async () => {
     const { map } = await read(edited("198.51.100.9 shop.example.com\n"));
-    assert.ok(map.known && map.value !== undefined && "code" in map.value.map);
-    assert.equal(map.value.map.code, EDITED);
+    assert.ok(map.known && map.value !== undefined && "code" in map.value);
+    assert.equal(map.value.code, EDITED);
   });
 
   test("is undefined if it is missing", async () => {
@@ -182,9 +171,8 @@ describe("the controller's status", () => {
     sources: [{ name: "ingress", synced: false }],
     hold: { names: 1, of: 2, until: 8.64e15 },
     warnings: [{ code: "c", text: "t" }],
-    targets: [{ name: "a", relayed: true, upstream: "b/c", ports: [{ port: 80 }] }],
     names: [{ name: "a.example.com", reason: { code: "c", text: "t" } }, { name: "b.example.com" }],
-    running: { workloads: [workload, { ...workload, mode: "live", modeFrom: "workload" }] },
+    running: { workloads: [workload] },
   };
   const asked = () => raw.filter(({ path }) => path === STATUS);
 
@@ -237,7 +225,7 @@ describe("the controller's status", () => {
     const { leader: _, ...headless } = LEADING;
     for (const body of [
       headless,
-      ...["synced", "sources", "warnings", "targets", "names"].map((key) => ({ ...full, [key]: undefined })),
+      ...["synced", "sources", "warnings", "names"].map((key) => ({ ...full, [key]: undefined })),
       { ...full, sources: [{ name: "a" }] },
       { ...full, sources: [{ synced: true }] },
       ...["names", "of", "until"].map((key) => ({ ...full, hold: { ...full.hold, [key]: "1" } })),
@@ -245,53 +233,15 @@ describe("the controller's status", () => {
       { ...full, hold: { ...full.hold, until: 8.65e15 } },
       { ...full, warnings: [{ code: "c" }] },
       { ...full, warnings: [{ text: "t" }] },
-      ...["name", "relayed", "upstream", "ports"].map((key) => ({
-        ...full,
-        targets: [{ ...full.targets[0], [key]: undefined }],
-      })),
-      { ...full, targets: [{ ...full.targets[0], ports: [{}] }] },
       { ...full, names: [{}] },
       { ...full, names: [{ name: "a", reason: {} }] },
       { ...full, running: {} },
       ...Object.keys(workload).map((key) => ({ ...full, running: { workloads: [{ ...workload, [key]: undefined }] } })),
-      ...["mode", "modeFrom"].map((key) => ({ ...full, running: { workloads: [{ ...workload, [key]: 1 }] } })),
     ]) {
       answers[STATUS] = [{ text: JSON.stringify(body) }];
       const { status } = await gather();
       assert.ok(!status.known, JSON.stringify(body));
       assert.equal(status.reason.code, "not-read");
     }
-  });
-});
-
-describe("a proxy's readiness", () => {
-  for (const [what, answer, expected] of [
-    ["is the text of a 200", { text: "anything" }, { known: true, value: "anything" }],
-    ["is the text of its own 503", { status: 503, text: "[-] x" }, { known: true, value: "[-] x" }],
-    [
-      "is not known by another's 503",
-      { status: 503, text: "no endpoints available" },
-      unknown("not-read", "the proxy's /readyz: 503 no endpoints available"),
-    ],
-    [
-      "is not known by another status, of which 200 characters are kept",
-      { status: 404, text: `[${"x".repeat(200)}` },
-      unknown("not-read", `the proxy's /readyz: 404 [${"x".repeat(199)}`),
-    ],
-  ] as const) {
-    test(what, async () => {
-      answers[READYZ] = [answer];
-      assert.deepEqual((await gather()).proxyReadyz, expected);
-      assert.deepEqual(
-        raw.filter(({ path }) => path === READYZ),
-        [{ path: READYZ, options: { anyStatus: true } }],
-      );
-    });
-  }
-
-  test("a status of RBAC's is a missing permission", async () => {
-    answers[READYZ] = [{ status: 403, text: "" }];
-    const { proxyReadyz } = await gather();
-    assert.equal(proxyReadyz.known ? "" : proxyReadyz.reason.code, "right-missing");
   });
 });

@@ -6,13 +6,13 @@ import { readMap } from "#lib/documents/map-reader.ts";
 import { readLeaderStatus, readStatusKey, STATUS_SECRET } from "#lib/documents/status-page.ts";
 import { TARGETS_NAME } from "#lib/documents/targets-format.ts";
 import { readTargets } from "#lib/documents/targets-reader.ts";
-import { hasCode, SwitchbackError } from "#lib/errors/errors.ts";
+import { hasCode } from "#lib/errors/errors.ts";
 import { parse } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { resourcePath, serviceProxyPath } from "#lib/kube/paths.ts";
+import { resourcePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
-import { type Fact, known, notKnown, readFact } from "./fact.ts";
-import type { DeploymentFacts, InstallFacts, MapFacts, StatusFacts } from "./facts.ts";
+import { type Fact, known, mapFact, notKnown, readFact } from "./fact.ts";
+import type { DeploymentFacts, InstallFacts, StatusFacts } from "./facts.ts";
 
 // Facts about the Switchback installation, from its own namespace.
 
@@ -21,19 +21,14 @@ export async function gatherInstall(
   namespace: string,
   sections: readonly Section[] = [],
 ): Promise<InstallFacts> {
-  const [config, all] = await Promise.all([
+  const [config, targets, deployments, map, status] = await Promise.all([
     gatherConfig(client, namespace, sections),
     gatherTargets(client, namespace),
-  ]);
-  // Nobody relays a target without ports.
-  const targets = all.known ? known(all.value?.filter(({ ports }) => ports.length > 0)) : all;
-  const [deployments, map, status, proxyReadyz] = await Promise.all([
     gatherDeployments(client, namespace),
-    gatherMap(client, namespace, (all.known && all.value) || []),
+    gatherMap(client, namespace),
     gatherStatus(client, namespace),
-    gatherReadyz(client, namespace),
   ]);
-  return { config, targets, deployments, map, status, proxyReadyz };
+  return { config, targets, deployments, map, status };
 }
 
 /** The installed configuration, with the sections of extras; undefined if it is missing. */
@@ -90,17 +85,10 @@ export async function gatherDeployments(
   });
 }
 
-async function gatherMap(
-  client: KubeClient,
-  namespace: string,
-  targets: MapFacts["targets"],
-): Promise<Fact<MapFacts | undefined>> {
+async function gatherMap(client: KubeClient, namespace: string): Promise<InstallFacts["map"]> {
   const permission = { verb: "get", resource: "configmaps", namespace, name: MAP_NAME };
-  const read = await readFact(permission, async () => await readMap(client, namespace));
-  if (!read.known) return read;
-  const map = read.value;
-  if ("code" in map && map.code === MAP_MISSING) return known(undefined);
-  return known({ targets, map });
+  const map = await readFact(permission, async () => await readMap(client, namespace));
+  return mapFact(map, (value) => ("code" in value && value.code === MAP_MISSING ? undefined : value));
 }
 
 /** Reads the leader's status, or a follower's if no leader answers. Earlier versions of the controller need no key. */
@@ -120,17 +108,4 @@ async function gatherStatus(client: KubeClient, namespace: string): Promise<Fact
     }),
   );
   return isRefused && !key.known ? key : status;
-}
-
-/** Reads /readyz of any proxy replica. A 503 counts as an answer if the proxy wrote its body. */
-async function gatherReadyz(client: KubeClient, namespace: string): Promise<Fact<string>> {
-  const service = { name: "switchback-proxy", port: "metrics" };
-  return await readFact(
-    { verb: "get", resource: "services/proxy", namespace, name: "switchback-proxy:metrics" },
-    async () => {
-      const { text, status } = await client.raw(serviceProxyPath(namespace, service, "/readyz"), { anyStatus: true });
-      if (status === 200 || (status === 503 && text.startsWith("["))) return text;
-      throw new SwitchbackError("kube-status", `the proxy's /readyz: ${status} ${text.slice(0, 200)}`, { status });
-    },
-  );
 }

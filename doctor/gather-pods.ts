@@ -1,11 +1,10 @@
-import { withoutManaged } from "#hostmap/managed-aliases.ts";
-import { INJECT_KEY, OWNED_KEY } from "#hostmap/metadata-keys.ts";
+import { INJECT_KEY } from "#hostmap/metadata-keys.ts";
 import { isNamespaceOptedIn, type OptInRules } from "#hostmap/opt-in.ts";
+import { listSome } from "#lib/errors/printable.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
-import { ownerOf } from "#lib/workloads/owners.ts";
-import { hostAliasesOf, NOT_ENDED, podFacts, type RawPod } from "#lib/workloads/pods.ts";
+import { NOT_ENDED, podFacts, type RawPod } from "#lib/workloads/pods.ts";
 import { type Fact, readFact } from "./fact.ts";
 import { objectKey, type PodInfo } from "./facts.ts";
 
@@ -29,14 +28,16 @@ export async function gatherPods(
 
 /** Empty for a pod that is being deleted: another pod usually replaces it. */
 function podInfo(pod: RawPod): PodInfo[] {
-  const facts = podFacts(pod);
-  if (facts.terminating) return [];
-  const { namespace, name } = facts;
-  const owner = ownerOf(facts).key;
+  const { namespace, name, terminating } = podFacts(pod);
+  if (terminating) return [];
   const { labels = {}, annotations = {} } = pod.metadata ?? {};
-  const aliases = hostAliasesOf(pod);
-  const aliasAddresses = aliases.map(({ ip }) => ip);
-  const ownNames = withoutManaged(aliases, annotations[OWNED_KEY]).flatMap(({ hostnames }) => hostnames);
-  const info = { namespace, name, owner, labels, annotations, node: pod.spec?.nodeName ?? "", aliasAddresses };
-  return [ownNames.length === 0 ? info : { ...info, ownNames }];
+  return [{ namespace, name, labels, annotations }];
+}
+
+/** Maximum number of pods in a finding. */
+const MAX_LISTED = 5;
+
+/** The names of the first pods, and the number of the others. */
+export function listPods(pods: readonly PodInfo[]): string {
+  return listSome(pods, MAX_LISTED, objectKey);
 }

@@ -1,17 +1,14 @@
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
-import { type AddedChecks, NOTHING_ADDED, readUpdaters } from "./added-checks.ts";
+import { type AddedChecks, NOTHING_ADDED } from "./added-checks.ts";
 import { type Fact, known, readFact } from "./fact.ts";
-import type { ClusterFacts, DnsFileFacts, InstallFacts } from "./facts.ts";
+import type { ClusterFacts, DnsFileFacts } from "./facts.ts";
 import { gatherAdmission } from "./gather-admission.ts";
-import { gatherGateways, gatherIngresses, gatherNamespaces, gatherServices } from "./gather-cluster.ts";
+import { gatherNamespaces, gatherSelfChecks, gatherServices } from "./gather-cluster.ts";
 import { gatherEndpoints } from "./gather-endpoints.ts";
 import { gatherInstall } from "./gather-install.ts";
-import { gatherHttpSolvers } from "./gather-issuers.ts";
-import { gatherNodeAddresses } from "./gather-nodes.ts";
+import { gatherNames } from "./gather-names.ts";
 import { gatherPods } from "./gather-pods.ts";
-import { isLive } from "./live.ts";
-import { routesWithoutService } from "./load-balancers.ts";
 import { optInRulesOf } from "./opt-in-rules.ts";
 import { targetsOf } from "./targets.ts";
 
@@ -32,66 +29,44 @@ export async function gather(options: GatherOptions): Promise<ClusterFacts> {
   const { client, namespace, probeNamespace, now, added = NOTHING_ADDED } = options;
   // Every user may read this. Without this first read, an unreachable API server would yield a dozen unknown facts.
   await client.get("/version");
-  const [services, ingresses, gateways, namespaces, httpSolvers, install, admission] = await Promise.all([
+  const [services, namespaces, selfChecks, install, admission, clusterDns] = await Promise.all([
     gatherServices(client),
-    gatherIngresses(client),
-    gatherGateways(client),
     gatherNamespaces(client),
-    gatherHttpSolvers(client),
+    gatherSelfChecks(client),
     gatherInstall(client, namespace, added.sections),
-    gatherAdmission(client, namespace, probeNamespace),
+    gatherAdmission(client, probeNamespace),
+    gatherClusterDns(client),
   ]);
-  const endpoints = known([]);
-  const pods = await gatherPods(client, namespaces, optInRulesOf({ admission, install, namespace }));
   const config = install.config.known ? install.config.value : undefined;
   const source = { client, namespace, config, now: now() };
-  const ownChecks = await Promise.all(added.checks.map((check) => check.prepare(source)));
-  const dnsFiles = config === undefined ? [] : added.checks.flatMap((check) => check.dnsFiles?.(config) ?? []);
-  const dns = { clusterDns: await gatherClusterDns(client, dnsFiles), now: source.now, added: ownChecks };
-  const pending = { endpoints, updaters: undefined, probe: undefined };
-  const ownFacts = { namespace, probeNamespace, install, admission, pods, ...dns, ...pending };
-  const facts = { ...ownFacts, services, ingresses, gateways, namespaces, httpSolvers };
-  const upstreams = targetsOf(facts).flatMap(({ upstream }) => (typeof upstream === "string" ? [] : upstream));
-  const live = pods.known && pods.value.some(isLive(facts));
-  return {
-    ...facts,
-    lookups: seenByController(install),
-    nodeAddresses: routesWithoutService(facts).length === 0 ? undefined : await gatherNodeAddresses(client),
-    endpoints: await gatherEndpoints(client, upstreams),
-    updaters: live ? await readUpdaters(added.checks, source) : undefined,
-  };
-}
-
-/** For each name, the addresses that the cluster's DNS returned to the controller. */
-function seenByController({ status }: InstallFacts): Map<string, readonly string[]> {
-  const names = status.known ? status.value.names : [];
-  return new Map(names.flatMap(({ name, resolved }) => (resolved === undefined ? [] : [[name, resolved] as const])));
+  const upstreams = targetsOf({ install }).flatMap(({ upstream }) => (typeof upstream === "string" ? [] : upstream));
+  const [names, pods, endpoints, checks] = await Promise.all([
+    gatherNames({ client, namespace, install }),
+    gatherPods(client, namespaces, optInRulesOf({ admission, install, namespace })),
+    gatherEndpoints(client, upstreams),
+    Promise.all(added.checks.map((check) => check.prepare(source))),
+  ]);
+  const own = { namespace, probeNamespace, now: source.now, probe: undefined, added: checks };
+  return { ...own, services, names, namespaces, selfChecks, install, admission, clusterDns, pods, endpoints };
 }
 
 interface RawConfigMap {
   readonly data?: Readonly<Record<string, string>>;
 }
 
-/** The usual place of the cluster DNS's files. */
-const USUAL = { namespace: "kube-system", names: ["coredns", "coredns-custom"] };
+/** The usual ConfigMaps of the cluster's CoreDNS. */
+const DNS_FILES = { namespace: "kube-system", names: ["coredns", "coredns-custom"] };
 
-/**
- * The files of the cluster's CoreDNS: those in the usual ConfigMaps, and those in the given ConfigMaps
- * (`namespace/name`).
- */
-async function gatherClusterDns(client: KubeClient, others: readonly string[]): Promise<Fact<readonly DnsFileFacts[]>> {
-  const places = new Set([...USUAL.names.map((name) => `${USUAL.namespace}/${name}`), ...others]);
+async function gatherClusterDns(client: KubeClient): Promise<Fact<readonly DnsFileFacts[]>> {
+  const { namespace, names } = DNS_FILES;
   const files: DnsFileFacts[] = [];
-  for (const place of places) {
-    const [namespace = "", name = ""] = place.split("/");
+  for (const name of names) {
     const permission = { verb: "get", resource: "configmaps", namespace, name };
-    const found = await readFact<RawConfigMap>(
-      permission,
-      () => client.get<RawConfigMap>(corePath("configmaps", namespace, name)),
-      { value: {} },
-    );
+    const read = () => client.get<RawConfigMap>(corePath("configmaps", namespace, name));
+    const found = await readFact<RawConfigMap>(permission, read, { value: {} });
     if (!found.known) return found;
-    for (const [key, text] of Object.entries(found.value.data ?? {})) files.push({ place, key, text });
+    const entries = Object.entries(found.value.data ?? {});
+    files.push(...entries.map(([key, text]) => ({ place: `${namespace}/${name}`, key, text })));
   }
-  return { known: true, value: files };
+  return known(files);
 }

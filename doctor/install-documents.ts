@@ -32,8 +32,6 @@ const workloadSchema = object({
   name: v.string(),
   stale: finite,
   standing: v.string(),
-  mode: v.optional(v.string()),
-  modeFrom: v.optional(v.string()),
   ...reasonSchema.entries,
 });
 /** The part of the controller's status that the checks use. */
@@ -49,16 +47,12 @@ export const statusSchema = object({
   ),
   hold: v.optional(object({ names: finite, of: finite, until: number(0, 8.64e15) })),
   warnings: v.array(reasonSchema),
-  targets: v.array(
+  names: v.array(
     object({
       name: v.string(),
-      relayed: v.boolean(),
-      upstream: v.string(),
-      ports: v.array(object({ port: finite })),
+      reason: v.optional(reasonSchema),
+      resolved: v.optional(v.array(v.string())),
     }),
-  ),
-  names: v.array(
-    object({ name: v.string(), reason: v.optional(reasonSchema), resolved: v.optional(v.array(v.string())) }),
   ),
   running: v.optional(object({ workloads: v.array(workloadSchema) })),
 });

@@ -3,8 +3,7 @@ import type { ClusterFacts, WebhookEntry } from "./facts.ts";
 
 /** Whether any part of Switchback is installed in its namespace; undefined if unknown. */
 export function isInstalled({ install, admission, namespace }: ClusterFacts): boolean | undefined {
-  const isInNamespace = ({ service }: WebhookEntry): boolean =>
-    service === undefined || service.namespace === namespace;
+  const isInNamespace = ({ serviceNamespace = namespace }: WebhookEntry): boolean => serviceNamespace === namespace;
   const signs = [
     install.config.known ? install.config.value !== undefined : undefined,
     install.deployments.known ? install.deployments.value.some(({ name }) => isComponent(name)) : undefined,

@@ -1,63 +1,41 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { publishedMapOf } from "#lib/documents/published-map.ts";
-import { install, services } from "#test/fakes/doctor-changes.ts";
+import { services } from "#test/fakes/doctor-changes.ts";
 import { BALANCER_IP, FORBIDDEN, HEALTHY, NAME, NGINX, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
 import { known } from "./fact.ts";
-import type { ClusterFacts, RouteFacts, ServiceFacts } from "./facts.ts";
+import type { ClusterFacts, ServiceFacts } from "./facts.ts";
 import { filteredBy, findLoadBalancers } from "./load-balancers.ts";
 
-const route: RouteFacts = {
-  kind: "Gateway",
-  namespace: "edge",
-  name: "public",
-  addresses: ["192.0.2.9"],
-  hosts: [],
-  className: undefined,
-};
-const port = (number: number) => ({ name: "", port: number, targetPort: "", appProtocol: "" });
+const port = (number: number) => ({ name: "", port: number, appProtocol: "" });
 /** A LoadBalancer Service that nothing else points to. */
 const PLAIN: ServiceFacts = { ...NGINX, name: "edge", ports: [port(5432)], entries: [{ ip: "192.0.2.9" }] };
 
-describe("a Service counts as a load balancer, for the first of these reasons:", () => {
-  const foundBy = (service: Partial<ServiceFacts>, change: Partial<ClusterFacts> = {}) => {
-    const facts = { ...NOT_INSTALLED, ...services({ ...PLAIN, ...service }), ...change };
-    return findLoadBalancers(facts).map((one) => one.foundBy);
-  };
+describe("a Service counts as a load balancer if", () => {
+  const found = (service: Partial<ServiceFacts>, change: Partial<ClusterFacts> = {}) =>
+    findLoadBalancers({ ...NOT_INSTALLED, ...services({ ...PLAIN, ...service }), ...change }).length;
   const labels = { app: "traefik" };
-  const gateways = known([route]);
+  const named = { names: known({ names: [{ name: NAME, service: "ingress-nginx/edge" }], unread: [] }) };
 
-  for (const [what, found, expected] of [
+  for (const [what, number] of [
     [
       "a target uses it, of any type",
-      foundBy({ ...NGINX, type: "ClusterIP" }, { install: HEALTHY.install }),
-      "target ingress-nginx uses it",
+      found({ ...NGINX, type: "ClusterIP", entries: [] }, { install: HEALTHY.install }),
     ],
-    [
-      "a status has its address",
-      foundBy({ labels, ports: [port(80)] }, { gateways }),
-      "the status of Gateway edge/public has its address",
-    ],
-    [
-      "a status has its address, in another spelling",
-      foundBy({ entries: [{ ip: "2001:db8:0::9" }] }, { gateways: known([{ ...route, addresses: ["2001:DB8::9"] }]) }),
-      "the status of Gateway edge/public has its address",
-    ],
-    ["its labels", foundBy({ labels, ports: [port(80)] }), "it has labels of Traefik"],
-    ["port 80", foundBy({ ports: [port(5432), port(80)] }), "it serves port 80"],
-    ["port 443", foundBy({ ports: [port(443)] }), "it serves port 443"],
+    ["a name leads to it", found({}, named)],
+    ["its labels are those of an ingress controller", found({ labels })],
+    ["it serves port 80", found({ ports: [port(5432), port(80)] })],
+    ["it serves port 443", found({ ports: [port(443)] })],
   ] as const) {
-    test(what, () => assert.deepEqual(found, [expected]));
+    test(what, () => assert.equal(number, 1));
   }
 
   test("other Services do not count", () => {
-    assert.deepEqual(foundBy({}), []);
-    assert.deepEqual(foundBy({}, { gateways: known([{ ...route, addresses: ["192.0.2.8"] }]) }), []);
-    assert.deepEqual(foundBy({ type: "ClusterIP", entries: [], labels, ports: [port(80)] }, { gateways }), []);
-    assert.deepEqual(foundBy({ ports: [port(81), port(442)] }), []);
-    assert.deepEqual(foundBy({ labels, ports: [] }, { gateways }), [], "one with UDP ports alone");
+    assert.equal(found({}), 0);
+    assert.equal(found({ type: "ClusterIP", entries: [], labels, ports: [port(80)] }, named), 0);
+    assert.equal(found({ ports: [port(81), port(442)] }), 0);
+    assert.equal(found({ labels, ports: [] }, named), 0, "one with UDP ports alone");
     const foreign = { "service.kubernetes.io/service-proxy-name": "other", ...labels };
-    assert.deepEqual(foundBy({ entries: [], labels: foreign, ports: [port(80)] }), []);
+    assert.equal(found({ entries: [], labels: foreign, ports: [port(80)] }), 0);
     assert.deepEqual(findLoadBalancers({ ...NOT_INSTALLED, services: FORBIDDEN }), []);
   });
 });
@@ -97,60 +75,11 @@ test("load balancers are sorted by namespace and name", () => {
   );
 });
 
-describe("the names of a load balancer", () => {
-  const names = (change: Partial<ClusterFacts>) => findLoadBalancers({ ...HEALTHY, ...change })[0]?.names;
-  const mapped = (
-    clusterIPs: string[],
-    map = publishedMapOf(
-      "r",
-      new Map([
-        [NAME, ["198.51.100.9"]],
-        ["b.example.com", ["198.51.100.8", "198.51.100.7"]],
-      ]),
-    ),
-  ) => {
-    const targets = [
-      { name: "other", clusterIPs: ["198.51.100.9"] },
-      { name: "ingress-nginx", clusterIPs },
-    ];
-    return install({ map: known({ targets, map }) });
-  };
-  const none = { ingresses: known([]) };
-
-  test("are the hosts of the routes with its address: each once, in lower case, sorted, without wildcards", () => {
-    const hosts = ["B.example.com", "b.example.com", "*.example.com", "", "a.example.com"];
-    const routes = [
-      { ...route, addresses: [BALANCER_IP], hosts },
-      { ...route, hosts: ["other.example.com"] },
-    ];
-    const noMap = install({ map: known(undefined) });
-    assert.deepEqual(names({ gateways: known(routes), ...none, ...noMap }), ["a.example.com", "b.example.com"]);
-    assert.deepEqual(names({ gateways: FORBIDDEN, ingresses: known(routes), ...noMap }), [
-      "a.example.com",
-      "b.example.com",
-    ]);
-  });
-
-  test("include those mapped to an address of its target", () => {
-    assert.deepEqual(names({ ...none, ...mapped(["198.51.100.7"]) }), ["b.example.com"]);
-    assert.deepEqual(names({ ...none, ...mapped(["198.51.100.9", "198.51.100.8"]) }), ["b.example.com", NAME]);
-    assert.deepEqual(names({ ...none, ...mapped([]) }), []);
-  });
-
-  test("are empty if the map cannot be read", () => {
-    assert.deepEqual(names({ ...none, ...install({ map: FORBIDDEN }) }), []);
-    const broken = { targets: [], map: { code: "shard-missing", text: "t" } };
-    assert.deepEqual(names({ ...none, ...install({ map: known(broken) }) }), []);
-    assert.deepEqual(
-      names({
-        ...none,
-        ...install({ map: known({ ...broken, map: publishedMapOf("r", new Map([[NAME, ["198.51.100.9"]]])) }) }),
-      }),
-      [],
-    );
-  });
-
-  test("do not come from the map if no target uses the load balancer", () => {
-    assert.deepEqual(findLoadBalancers({ ...HEALTHY, ...none, ...services({ ...NGINX, name: "edge" }) })[0]?.names, []);
-  });
+test("its names are those that lead to it: each once, in lower case, sorted, without wildcards", () => {
+  const service = `${NGINX.namespace}/${NGINX.name}`;
+  const all = ["B.example.com", "b.example.com", "*.example.com", "a.example.com"].map((name) => ({ name, service }));
+  const others = [{ name: "c.example.com", service: undefined }];
+  const names = known({ names: [...all, ...others], unread: [] });
+  assert.deepEqual(findLoadBalancers({ ...HEALTHY, names })[0]?.names, ["a.example.com", "b.example.com"]);
+  assert.deepEqual(findLoadBalancers({ ...HEALTHY, names: FORBIDDEN })[0]?.names, []);
 });

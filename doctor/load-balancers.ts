@@ -1,8 +1,7 @@
 import { isIP } from "node:net";
-import { canonicalAddress } from "#controller/targets/address-table.ts";
 import { type IngressSoftware, softwareOf } from "#controller/targets/known-software.ts";
-import { canonicalIp, hasFamilyOf, isForeign, literalsOf } from "#controller/targets/service-view.ts";
-import { type ClusterFacts, objectKey, type RouteFacts, type ServiceFacts } from "./facts.ts";
+import { canonicalIp, hasFamilyOf, isForeign } from "#controller/targets/service-view.ts";
+import { type ClusterFacts, objectKey, type ServiceFacts } from "./facts.ts";
 import { answered, dialOf, type ProxyProtocolSupport, proxyProtocolSupportOf } from "./probe/proxy-protocol-support.ts";
 import type { DialResult } from "./probe/result.ts";
 import { type Target, targetBehind, targetsOf } from "./targets.ts";
@@ -10,8 +9,6 @@ import { type Target, targetBehind, targetsOf } from "./targets.ts";
 /** A Service that public names resolve to: of type LoadBalancer, with `externalIPs`, or one that a target uses. */
 export interface LoadBalancer {
   readonly service: ServiceFacts;
-  /** Why it counts as a load balancer. */
-  readonly foundBy: string;
   /** IP addresses and hostnames in its status, and its `externalIPs`. */
   readonly addresses: readonly string[];
   /** Hosts that it serves, in lower case, without wildcards. */
@@ -44,29 +41,13 @@ function loadBalancerOf(
   if (target === undefined && !isOurs) return undefined;
   // DNS answers with normalized addresses.
   const addresses = service.entries.flatMap(({ ip, hostname }) => [ip ?? [], hostname ?? []].flat()).map(canonicalIp);
-  const own = new Set(addresses.map(canonicalAddress));
-  const matching = routesOf(facts).filter((route) =>
-    route.addresses.some((address) => own.has(canonicalAddress(address))),
-  );
+  const names = namesOf(service, facts);
   const software = softwareOf(service);
-  const foundBy = reasonFor(service, { routes: matching, target, software });
-  if (foundBy === undefined) return undefined;
-  return { service, foundBy, addresses, names: namesOf(matching, target, facts), target, software };
-}
-
-function routesOf({ ingresses, gateways }: Pick<ClusterFacts, "ingresses" | "gateways">): RouteFacts[] {
-  return [ingresses, gateways].flatMap((list) => (list.known ? list.value : []));
-}
-
-/** The Ingresses and Gateways that have an IP in their status, but no address that a Service has. */
-export function routesWithoutService(facts: Pick<ClusterFacts, "services" | "ingresses" | "gateways">): RouteFacts[] {
-  if (!facts.services.known) return [];
-  const entries = facts.services.value.flatMap((service) => service.entries);
-  const taken = new Set(entries.flatMap(({ ip, hostname }) => [ip ?? [], hostname ?? []].flat().map(canonicalAddress)));
-  return routesOf(facts).filter(
-    ({ addresses }) =>
-      literalsOf(addresses).length > 0 && !addresses.some((address) => taken.has(canonicalAddress(address))),
-  );
+  const isBalancer =
+    service.entries.length > 0 || (service.type === "LoadBalancer" && !isForeign({ metadata: service }));
+  const isWeb = service.ports.some(({ port }) => WEB_PORTS.includes(port));
+  const isFound = target !== undefined || (isBalancer && (names.length > 0 || software !== undefined || isWeb));
+  return isFound ? { service, addresses, names, target, software } : undefined;
 }
 
 /**
@@ -104,79 +85,68 @@ export function filteredBy({ service }: LoadBalancer): readonly string[] {
 }
 
 /** What the probe saw of a port. Undefined: it did not try that. */
-interface ProbedPort {
-  /** The dial without a header to the load balancer's own address. */
-  readonly direct: DialResult | undefined;
+export interface ProbedPort {
+  readonly port: number;
   /** From the dials to the ClusterIP. */
-  readonly support: ProxyProtocolSupport | undefined;
+  readonly support: ProxyProtocolSupport;
+  /** Without a header, at the load balancer's own address. */
+  readonly direct: DialResult | undefined;
+  /** The same with v1. */
+  readonly directWithHeader: DialResult | undefined;
+  /** At the front Service, through a proxy. On this route the ingress controller sees the proxies' addresses. */
+  readonly front: DialResult | undefined;
 }
 
-function probedPorts({ service }: LoadBalancer, { probe }: ClusterFacts): ProbedPort[] {
+/** The ports that the probe tried; empty without a probe. */
+export function probedPorts({ service }: LoadBalancer, { probe }: Pick<ClusterFacts, "probe">): ProbedPort[] {
   if (!probe?.known) return [];
-  return service.ports.map(({ port }) => {
+  return service.ports.flatMap(({ port }) => {
     const portRef = { service: objectKey(service), servicePort: port };
-    return {
-      direct: dialOf(probe.value, portRef, "balancer"),
-      support: proxyProtocolSupportOf(probe.value, portRef),
-    };
+    const support = proxyProtocolSupportOf(probe.value, portRef);
+    if (support === undefined) return [];
+    const at = (via: "balancer" | "front", header: "none" | "v1") => dialOf(probe.value, portRef, via, header);
+    return [
+      {
+        port,
+        support,
+        direct: at("balancer", "none"),
+        directWithHeader: at("balancer", "v1"),
+        front: at("front", "none"),
+      },
+    ];
   });
 }
 
 /** Whether the probe pod got no connection in time on any port of the load balancer, as if something drops packets. */
-export function isDropped(loadBalancer: LoadBalancer, facts: ClusterFacts): boolean {
-  const dials = probedPorts(loadBalancer, facts).flatMap(({ direct }) => direct ?? []);
+export function isDropped(ports: readonly ProbedPort[]): boolean {
+  const dials = ports.flatMap(({ direct }) => direct ?? []);
   return dials.length > 0 && dials.every(({ outcome }) => outcome.kind === "timeout");
 }
 
-/** Whether the probe saw a port that refuses headers. Discovery maps such a load balancer only on request. */
-export function refusesHeaders(loadBalancer: LoadBalancer, facts: ClusterFacts): boolean {
-  return probedPorts(loadBalancer, facts).some(({ support }) => support?.kind === "refuses");
-}
-
-/** With these kinds, the backend works. If pods get no answer, the route to it is broken. */
-const WORKING: readonly string[] = ["accepts", "demands", "refuses"];
-
 /**
- * Whether pods get an answer at the load balancer's own address; undefined if not tested. False if a port with a
- * working backend does not answer there.
+ * Whether the ingress controller demands a header from a list of addresses and refuses one from all others, as
+ * HAProxy's `expect-proxy layer4 if { src -f LIST }` does (haproxytech/kubernetes-ingress, pkg/haproxy/rules). The
+ * list has the nodes, not the pods: kube-proxy masquerades pods that call an external address (pkg/proxy/iptables,
+ * `KUBE-EXT`). To proxies that are not in the list, such a port looks as if the PROXY protocol were off.
  */
-export function reachedByPods(loadBalancer: LoadBalancer, facts: ClusterFacts): boolean | undefined {
-  const answers = probedPorts(loadBalancer, facts).flatMap(({ direct, support }) => {
-    if (direct === undefined || support === undefined) return [];
-    return answered(direct) || (WORKING.includes(support.kind) ? false : []);
+export function dependsOnAddress({ support, direct, directWithHeader }: ProbedPort): boolean {
+  const isRefused = direct !== undefined && !answered(direct);
+  return support.kind === "refuses" && isRefused && directWithHeader !== undefined && answered(directWithHeader);
+}
+
+/** What the probe pod saw of these ports. Ports with the same outcomes share a text. */
+export function describePorts(ports: readonly ProbedPort[]): string {
+  const groups = Map.groupBy(ports, ({ support, direct }) => {
+    return support.detail + (direct === undefined ? "" : `; at its load balancer's address: ${direct.outcome.detail}`);
   });
-  return answers.includes(false) ? false : answers[0];
+  return [...groups]
+    .map(([text, same]) => `from a pod, port ${same.map(({ port }) => port).join(" and ")}: ${text}`)
+    .join("; ");
 }
 
-interface Matches {
-  /** The routes whose status has an address of the Service. */
-  readonly routes: readonly RouteFacts[];
-  readonly target: Target | undefined;
-  readonly software: IngressSoftware | undefined;
-}
-
-function reasonFor(service: ServiceFacts, { routes, target, software }: Matches): string | undefined {
-  const [first] = routes;
-  if (target !== undefined) return `target ${target.name} uses it`;
-  if ((service.type !== "LoadBalancer" || isForeign({ metadata: service })) && service.entries.length === 0)
-    return undefined;
-  if (first !== undefined) return `the status of ${first.kind} ${objectKey(first)} has its address`;
-  if (software !== undefined) return `it has labels of ${software.title}`;
-  const web = service.ports.find(({ port }) => WEB_PORTS.includes(port));
-  return web === undefined ? undefined : `it serves port ${web.port}`;
-}
-
-/** Hosts of the routes that have its address, and names mapped to its target. */
-function namesOf(routes: readonly RouteFacts[], target: Target | undefined, facts: ClusterFacts): string[] {
-  const hosts = routes.flatMap((route) => route.hosts);
-  const all = [...hosts, ...mappedNames(target, facts)].map((host) => host.toLowerCase());
-  return [...new Set(all)].filter((host) => !host.startsWith("*.") && host !== "").sort();
-}
-
-function mappedNames(target: Target | undefined, { install }: ClusterFacts): readonly string[] {
-  const published = install.map.known ? install.map.value : undefined;
-  if (target === undefined || published === undefined || "code" in published.map) return [];
-  const { targets, map } = published;
-  const addresses = targets.find(({ name }) => name === target.name)?.clusterIPs ?? [];
-  return map.names.filter((name) => map.addressesOf(name)?.some((address) => addresses.includes(address)));
+/** Its names, in lower case, without wildcards. */
+function namesOf(service: ServiceFacts, { names }: ClusterFacts): string[] {
+  const own = names.known ? names.value.names.filter((each) => each.service === objectKey(service)) : [];
+  const all = own.map(({ name }) => name.toLowerCase()).filter((name) => !name.startsWith("*."));
+  return [...new Set(all)].sort();
 }

@@ -3,13 +3,17 @@ import type { ServiceFacts } from "./facts.ts";
 /** A provider's own fix for the short circuit. */
 interface Provider {
   readonly title: string;
-  readonly cure: string;
+  /** What makes the annotation needless. */
+  readonly update?: string;
+  /** The annotation that it reads, `KEY=VALUE`. */
+  readonly set: string;
   /** Prefixes of its annotations on Services. */
   readonly annotations: readonly string[];
 }
 
-const set = (annotation: string, value: string): string => `annotate the Service with \`${annotation}: ${value}\``;
-const HOSTNAME = "<hostname that resolves to the load balancer>";
+/** A name that resolves to the load balancer: the reader chooses it. */
+const HOSTNAME = "HOSTNAME";
+const UPDATE = "update its cloud controller, which then sets ipMode: Proxy, or";
 
 /** Annotations as the providers' cloud controllers read them (their documentation and sources). */
 export const PROVIDERS: readonly Provider[] = [
@@ -17,40 +21,34 @@ export const PROVIDERS: readonly Provider[] = [
     title: "Hetzner Cloud",
     annotations: ["load-balancer.hetzner.cloud/"],
     // The provider's cloud controller supports this since v1.21.
-    cure:
-      "update its cloud controller (it sets ipMode: Proxy by itself with the PROXY protocol on), " +
-      `or ${set("load-balancer.hetzner.cloud/hostname", HOSTNAME)}`,
+    update: UPDATE,
+    set: `load-balancer.hetzner.cloud/hostname=${HOSTNAME}`,
   },
   {
     title: "DigitalOcean",
     annotations: ["service.beta.kubernetes.io/do-"],
-    cure: set("service.beta.kubernetes.io/do-loadbalancer-hostname", HOSTNAME),
+    set: `service.beta.kubernetes.io/do-loadbalancer-hostname=${HOSTNAME}`,
   },
   {
     title: "Scaleway",
     annotations: ["service.beta.kubernetes.io/scw-"],
-    // Source of the second annotation: scaleway/scaleway-cloud-controller-manager,
-    // scaleway/loadbalancers_annotations.go.
-    cure:
-      `${set("service.beta.kubernetes.io/scw-loadbalancer-use-hostname", '"true"')}, ` +
-      "or with `service.beta.kubernetes.io/scw-loadbalancer-ip-mode: Proxy`",
+    // scaleway/scaleway-cloud-controller-manager, scaleway/loadbalancers_annotations.go.
+    set: "service.beta.kubernetes.io/scw-loadbalancer-ip-mode=Proxy",
   },
   {
     title: "Linode",
     annotations: ["service.beta.kubernetes.io/linode-"],
-    cure: set("service.beta.kubernetes.io/linode-loadbalancer-hostname-only-ingress", '"true"'),
+    set: "service.beta.kubernetes.io/linode-loadbalancer-hostname-only-ingress=true",
   },
   {
     title: "Vultr",
     annotations: ["service.beta.kubernetes.io/vultr-"],
-    cure: set("service.beta.kubernetes.io/vultr-loadbalancer-hostname", HOSTNAME),
+    set: `service.beta.kubernetes.io/vultr-loadbalancer-hostname=${HOSTNAME}`,
   },
   {
     title: "cloudscale",
     annotations: ["k8s.cloudscale.ch/"],
-    cure:
-      `${set("k8s.cloudscale.ch/loadbalancer-ip-mode", "Proxy")}, ` +
-      `or with \`k8s.cloudscale.ch/loadbalancer-force-hostname: ${HOSTNAME}\``,
+    set: "k8s.cloudscale.ch/loadbalancer-ip-mode=Proxy",
   },
   {
     title: "Oracle Cloud",
@@ -59,41 +57,38 @@ export const PROVIDERS: readonly Provider[] = [
       "oci-network-load-balancer.oraclecloud.com/",
       "service.beta.kubernetes.io/oci-",
     ],
-    cure: set("oci.oraclecloud.com/ingress-ip-mode", "Proxy"),
+    set: "oci.oraclecloud.com/ingress-ip-mode=Proxy",
   },
   {
     title: "CloudStack",
     annotations: ["service.beta.kubernetes.io/cloudstack-"],
-    cure: set("service.beta.kubernetes.io/cloudstack-load-balancer-hostname", HOSTNAME),
+    set: `service.beta.kubernetes.io/cloudstack-load-balancer-hostname=${HOSTNAME}`,
   },
   {
     title: "OpenStack",
     // The second is OVHcloud's, which runs OpenStack.
     annotations: ["loadbalancer.openstack.org/", "service.beta.kubernetes.io/ovh-"],
-    cure:
-      "update its cloud controller (it sets ipMode: Proxy by itself with the PROXY protocol on), " +
-      `or ${set("loadbalancer.openstack.org/hostname", HOSTNAME)}`,
+    update: UPDATE,
+    set: `loadbalancer.openstack.org/hostname=${HOSTNAME}`,
   },
   {
     title: "STACKIT",
     annotations: ["lb.stackit.cloud/"],
     // stackitcloud/cloud-provider-stackit, docs/load-balancer.md.
-    cure: set("lb.stackit.cloud/ip-mode-proxy", '"true"'),
+    set: "lb.stackit.cloud/ip-mode-proxy=true",
   },
   {
     title: "Outscale",
     annotations: ["service.beta.kubernetes.io/osc-"],
     // outscale/cloud-provider-osc, docs/annotations.md.
-    cure: set("service.beta.kubernetes.io/osc-load-balancer-ingress-ipmode", "Proxy"),
+    set: "service.beta.kubernetes.io/osc-load-balancer-ingress-ipmode=Proxy",
   },
   {
     title: "AWS",
     annotations: ["service.beta.kubernetes.io/aws-load-balancer-"],
     // A network load balancer may send a connection back to the node that it came from, which drops it
     // (cloud-provider-aws 1160).
-    cure:
-      "turn off the preservation of client addresses: " +
-      set("service.beta.kubernetes.io/aws-load-balancer-target-group-attributes", "preserve_client_ip.enabled=false"),
+    set: "service.beta.kubernetes.io/aws-load-balancer-target-group-attributes=preserve_client_ip.enabled=false",
   },
 ];
 
@@ -110,7 +105,16 @@ export function providerCures(service: ServiceFacts): string[] {
   const provider = PROVIDERS.find(({ annotations }) =>
     annotations.some((start) => keys.some((key) => key.startsWith(start))),
   );
-  return provider === undefined ? [] : [`${provider.title}: ${provider.cure}`];
+  if (provider === undefined) return [];
+  const { title, update, set } = provider;
+  const command = annotateCommand(service, set);
+  const note = set.endsWith(HOSTNAME) ? "   # a name that resolves to the load balancer" : "";
+  return [`${title}: ${update === undefined ? "" : `${update} `}${command}${note}`];
+}
+
+/** The command that sets an annotation of a Service. */
+export function annotateCommand({ namespace, name }: ServiceFacts, annotation: string): string {
+  return `kubectl -n ${namespace} annotate service ${name} ${annotation}`;
 }
 
 /**

@@ -1,6 +1,10 @@
-import { SMALL_DEPLOYMENT } from "#lib/documents/installed-config.ts";
 import type { ClusterFacts, DeploymentFacts } from "./facts.ts";
 
+/**
+ * The single Deployment of the chart's profile `small`. It replaces those of the controller, the webhook and the
+ * proxy.
+ */
+export const SMALL_DEPLOYMENT = "switchback-all";
 export const PROXY_DEPLOYMENT = "switchback-proxy";
 
 /** The Deployment that relays; undefined if it is missing or Deployments cannot be read. */

@@ -1,34 +1,91 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { type Finding, findingsOf, worstOf } from "./findings.ts";
-import { reportDocument } from "./report.ts";
+import { describe, test } from "node:test";
+import { type Finding, findingsOf } from "./findings.ts";
+import { reportDocument, verdictOf } from "./report.ts";
 
-const { ok, unknown, warning, broken } = findingsOf("x");
-const GOOD = ok("a Service", "fine", "it is fine");
+const reach = findingsOf("reach");
+const { ok, warning, broken, unknown } = findingsOf("install");
+const A = "Service edge/a";
+const B = "Service edge/b";
+const named = (finding: Finding, names: number): Finding => ({ ...finding, names });
+const cutOff = (subject: string, ...cures: string[]) => reach.broken(subject, "pods-cut-off", "e", ...cures);
+const GOOD = reach.ok(A, "pods-reach-it", "e");
+const ABSENT = ok("namespace", "not-installed", "e");
 
-test("the report has the worst status of its findings; without findings it is ok", () => {
-  const all: readonly [Finding[], string][] = [
-    [[], "ok"],
-    [[GOOD], "ok"],
-    [[unknown("s", "c", "e"), GOOD], "unknown"],
-    [[warning("s", "c", "e"), unknown("s", "c", "e")], "warning"],
-    [[GOOD, broken("s", "c", "e"), warning("s", "c", "e")], "broken"],
-  ];
-  for (const [findings, status] of all) assert.equal(worstOf(findings), status);
+test("the document counts the findings and has their worst status", () => {
+  const findings = [GOOD, unknown("u", "u", "e"), warning("w", "w", "e", "c"), ABSENT];
+  const counts = { ok: 2, unknown: 1, warning: 1, broken: 0 };
+  const headline = "Pods reach the cluster's names, with 1 warning";
+  assert.deepEqual(reportDocument(findings), { headline, status: "warning", counts, findings });
 });
 
-test("the document has a count for every status", () => {
-  const { status, counts, findings } = reportDocument([GOOD, GOOD, warning("s", "c", "e", "cure")]);
-  assert.deepEqual([status, counts], ["warning", { ok: 2, unknown: 0, warning: 1, broken: 0 }]);
-  const all = [broken, unknown, unknown, broken, broken].map((report) => report("s", "c", "e"));
-  assert.deepEqual(reportDocument(all).counts, { ok: 0, unknown: 2, warning: 0, broken: 3 });
-  assert.deepEqual(reportDocument(all).findings, all);
-  assert.deepEqual(findings[2], {
-    check: "x",
-    subject: "s",
-    status: "warning",
-    code: "c",
-    evidence: "e",
-    cures: ["cure"],
-  });
+/** Findings, the headline, and how many findings it is about. */
+const HEADLINES: readonly [what: string, findings: Finding[], headline: string, about: number][] = [
+  [
+    "pods that are cut off come before faults of the installation",
+    [broken("d", "deployment-missing", "e"), named(cutOff(A), 3)],
+    "Pods cannot reach 3 names: the ingress controller demands a PROXY header",
+    1,
+  ],
+  [
+    "the names of several ports of a Service count once, those of several Services add up",
+    [
+      named(reach.broken(`${A} port 80`, "header-refused", "e"), 1),
+      named(reach.broken(`${A} port 443`, "header-refused", "e"), 1),
+      named(cutOff(B), 1),
+    ],
+    "Pods cannot reach 2 names: the ingress controller refuses the PROXY header",
+    3,
+  ],
+  [
+    "without names, it is about the Service",
+    [cutOff(A)],
+    `Pods cannot reach ${A}: the ingress controller demands a PROXY header`,
+    1,
+  ],
+  [
+    "without names, several Services are counted",
+    [cutOff(A), cutOff(B)],
+    "Pods cannot reach 2 Services: the ingress controller demands a PROXY header",
+    2,
+  ],
+  ["faults of the installation", [GOOD, broken("a", "x", "e"), broken("b", "y", "e")], "Switchback has 2 faults", 2],
+  [
+    "what only a probe shows",
+    [named(reach.unknown(A, "need-unseen", "e"), 1), unknown("d", "not-read", "e")],
+    "Pods may be cut off from 1 name: they bypass the load balancer",
+    1,
+  ],
+  [
+    "nothing could be read",
+    [reach.unknown("load balancers", "right-missing", "e")],
+    "It is not known whether pods reach the cluster's names",
+    1,
+  ],
+  ["a warning", [GOOD, warning("a", "x", "e")], "Pods reach the cluster's names, with 1 warning", 1],
+  ["all is well, without Switchback", [GOOD, ABSENT], "This cluster needs no mapping", 1],
+  ["all is well, with Switchback", [GOOD], "Switchback works: pods reach the cluster's names", 1],
+];
+
+describe("the headline:", () => {
+  for (const [what, findings, headline, about] of HEADLINES) {
+    test(what, () => {
+      const verdict = verdictOf(findings);
+      assert.deepEqual([verdict.headline, verdict.about.length], [headline, about]);
+    });
+  }
+});
+
+test("each cure comes once; the last resort of the first finding comes last", () => {
+  const findings = [cutOff(A, "wait", "provider a", "install"), cutOff(B, "wait", "provider b", "install")];
+  assert.deepEqual(verdictOf(findings).cures, ["wait", "provider a", "provider b", "install"]);
+  assert.deepEqual(verdictOf([GOOD]).cures, []);
+});
+
+test("the other findings that are not ok follow, the worst first", () => {
+  const others = [unknown("u", "u", "e"), warning("w", "w", "e"), broken("b", "b", "e")];
+  assert.deepEqual(
+    verdictOf([cutOff(A), ABSENT, ...others]).others.map(({ subject }) => subject),
+    ["b", "w", "u"],
+  );
 });

@@ -1,17 +1,108 @@
-import { type Finding, type FindingStatus, worstOf } from "./findings.ts";
+import { FINDING_STATUSES, type Finding, type FindingStatus, worstOf } from "./findings.ts";
 
-/** The report for programs (`-o json`, `-o yaml`). */
+/** The report: for people the headline and what belongs to it, for programs all findings as well. */
 export interface ReportDocument {
+  /** The answer in one sentence. */
+  readonly headline: string;
   readonly status: FindingStatus;
   readonly counts: Readonly<Record<FindingStatus, number>>;
   readonly findings: readonly Finding[];
 }
 
+/** What the headline is about. */
+export interface Verdict {
+  readonly headline: string;
+  readonly status: FindingStatus;
+  /** The findings that the headline sums up, with their evidence. */
+  readonly about: readonly Finding[];
+  /** Their cures, each once, the best first. */
+  readonly cures: readonly string[];
+  /** The other findings that are not ok, the worst first. */
+  readonly others: readonly Finding[];
+}
+
+/** Why pods do not reach a load balancer, by the code of the finding. */
+const CAUSES: Readonly<Record<string, string>> = {
+  "source-ranges": "loadBalancerSourceRanges leave the pods out",
+  "ip-mode-ignored": "the network plugin ignores ipMode: Proxy",
+  "pods-cut-off": "the ingress controller demands a PROXY header",
+  "header-by-address": "the ingress controller demands a PROXY header, but only from listed addresses",
+  "no-way-to-balancer": "nothing answers them at the load balancer's address",
+  "backend-unreachable": "the ingress controller does not answer",
+  "backend-mute": "the ingress controller does not answer",
+  "header-demanded": "the ingress controller demands a PROXY header, and its target sends none",
+  "header-refused": "the ingress controller refuses the PROXY header",
+  "header-version-wrong": "the ingress controller takes another version of the PROXY header",
+  "relay-unreachable": "no connection to the proxies succeeds",
+  "relay-refused": "the ingress controller refuses the proxies",
+};
+
 export function reportDocument(findings: readonly Finding[]): ReportDocument {
   const count = (of: FindingStatus): number => findings.filter(({ status }) => status === of).length;
   return {
+    headline: verdictOf(findings).headline,
     status: worstOf(findings),
     counts: { ok: count("ok"), unknown: count("unknown"), warning: count("warning"), broken: count("broken") },
     findings,
   };
+}
+
+/** Sums up the findings: whether pods reach the cluster's names counts first, then whether Switchback works. */
+export function verdictOf(findings: readonly Finding[]): Verdict {
+  const reach = findings.filter(({ check }) => check === "reach");
+  const broken = reach.filter(({ status }) => status === "broken");
+  const [first] = broken;
+  if (first !== undefined) {
+    const headline = `Pods cannot reach ${namesOf(broken)}: ${CAUSES[first.code] ?? first.code}`;
+    return about(headline, broken, findings);
+  }
+  const faulty = findings.filter(({ status }) => status === "broken");
+  if (faulty.length > 0) return about(`Switchback has ${counted(faulty.length, "fault")}`, faulty, findings);
+  const unseen = reach.filter(({ code }) => code === "need-unseen");
+  if (unseen.length > 0)
+    return about(`Pods may be cut off from ${namesOf(unseen)}: they bypass the load balancer`, unseen, findings);
+  const good = reach.filter(({ status }) => status === "ok");
+  const unread = reach.filter(({ status }) => status === "unknown");
+  if (good.length === 0) return about("It is not known whether pods reach the cluster's names", unread, findings);
+  const warnings = findings.filter(({ status }) => status === "warning");
+  if (warnings.length > 0)
+    return about(`Pods reach the cluster's names, with ${counted(warnings.length, "warning")}`, warnings, findings);
+  const isAbsent = findings.some(({ code }) => code === "not-installed");
+  const well = isAbsent ? "This cluster needs no mapping" : "Switchback works: pods reach the cluster's names";
+  return about(well, good, findings);
+}
+
+function about(headline: string, chosen: readonly Finding[], findings: readonly Finding[]): Verdict {
+  const others = findings.filter((finding) => finding.status !== "ok" && !chosen.includes(finding));
+  const status = chosen[0]?.status ?? "ok";
+  return { headline, status, about: chosen, cures: curesOf(chosen), others: others.toSorted(worstFirst) };
+}
+
+function worstFirst(one: Finding, other: Finding): number {
+  return FINDING_STATUSES.indexOf(other.status) - FINDING_STATUSES.indexOf(one.status);
+}
+
+/** Each cure once. The last cure of the first finding is the last resort, also where others have their own. */
+function curesOf(findings: readonly Finding[]): string[] {
+  const last = findings[0]?.cures.at(-1);
+  const all = findings.flatMap(({ cures }) => cures).filter((cure) => cure !== last);
+  return [...new Set([...all, ...(last === undefined ? [] : [last])])];
+}
+
+/** How many names the findings are about; without any, the Services. */
+function namesOf(findings: readonly Finding[]): string {
+  const bySubject = new Map(findings.map(({ subject, names = 0 }) => [serviceOf(subject), names]));
+  const names = [...bySubject.values()].reduce((sum, each) => sum + each, 0);
+  if (names > 0) return counted(names, "name");
+  const [first = ""] = bySubject.keys();
+  return bySubject.size === 1 ? first : `${bySubject.size} Services`;
+}
+
+/** The Service of a subject that may name a port too. */
+function serviceOf(subject: string): string {
+  return subject.replace(/ port \d+$/, "");
+}
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? "" : "s"}`;
 }

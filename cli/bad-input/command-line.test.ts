@@ -94,7 +94,6 @@ walk("the command line is refused:", [
   { what: "an unknown format", args: ["version", "--client", "-o", "xml"], says: /Allowed choices are text, / },
   { what: "no shell", args: ["completion"], says: /missing required argument 'shell'/ },
   { what: "an unknown shell", args: ["completion", "csh"], says: /Allowed choices are bash, zsh, fish\./ },
-  { what: "no plan", args: ["probe", "{}"], says: /^switchback: the plan is not from `switchback doctor --probe`/ },
   { what: "a directory that is not there", args: ["demo", "/nonexistent"], says: /\/nonexistent is not a readable/ },
 ]);
 

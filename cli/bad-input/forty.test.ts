@@ -47,7 +47,7 @@ const FORTY: readonly [args: string, cause: RegExp][] = [
   ],
   ["doctor --context y", /^switchback: kubeconfig \S+: no context "y"; available: x$/],
   ["doctor --image one,two", /is invalid\. Expected an image, such as registry\.example\.com\/switchback:0\.1\.0\.$/],
-  ["doctor --ingress-log DIR/absent", /^switchback: --ingress-log: ENOENT/],
+  ["doctor --from x --no-probe", /option '--from <file>' cannot be used with option '--no-probe'$/],
   ["restart", /^switchback: missing required argument 'namespace.*'; see `switchback restart --help`$/],
   ["restart Shop", /^switchback: "Shop": expected NAMESPACE, NAMESPACE\/NAME or NAMESPACE\/KIND\/NAME/],
   ["restart shop --timeout 5d", /'5d' is invalid\. Expected a number of seconds, or a time such as 90s, 5m or 1h/],

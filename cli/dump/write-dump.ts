@@ -62,7 +62,7 @@ export async function recordCluster(
   const { names } = await observe(config, { client: recorded, clusterDomain, identity: "dump", ...PATIENCE });
   await withoutComments(recording.objects);
   await unzipped(recording.objects);
-  const lookups = new Map(facts.lookups);
+  const lookups = new Map(seenByController(facts));
   if (lookup !== undefined) {
     const missing = [...names.map(({ name }) => name), ...balancerNames(facts)].filter((name) => !lookups.has(name));
     const ask = lookup(config.policy.dnsServers);
@@ -76,6 +76,12 @@ export async function recordCluster(
     sections: added.sections,
     head: { time: new Date(now).toISOString(), namespace, probeNamespace, clusterDomain, resources },
   };
+}
+
+/** For each name, the addresses that the cluster's DNS returned to the installed controller. */
+function seenByController({ install }: ClusterFacts): (readonly [string, readonly string[]])[] {
+  const names = install.status.known ? install.status.value.names : [];
+  return names.flatMap(({ name, resolved }) => (resolved === undefined ? [] : [[name, resolved] as const]));
 }
 
 /** Writes the configuration as JSON, which has no comments, and whose fields are redacted one by one. */

@@ -90,7 +90,6 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
     names: /^traefik$/,
     trust: "add the proxy pods' addresses to `entryPoints.<name>.proxyProtocol.trustedIPs`",
     accept: "set `entryPoints.<name>.proxyProtocol.trustedIPs` to the addresses that send headers",
-    optional: "it accepts connections with and without a header, so pods reach it without a change",
     source: "https://doc.traefik.io/traefik/routing/entrypoints/#proxyprotocol",
   },
   {

@@ -1,8 +1,8 @@
-import { SMALL_DEPLOYMENT } from "#lib/documents/installed-config.ts";
 import { describePermission } from "../fact.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { isInstalled } from "../is-installed.ts";
+import { SMALL_DEPLOYMENT } from "../proxy-deployment.ts";
 
 const { ok, broken, unknown } = findingsOf("admission");
 

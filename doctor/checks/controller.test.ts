@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { install, rowsOf, status, workload } from "#test/fakes/doctor-changes.ts";
-import { FORBIDDEN, HEALTHY, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
+import { install, status, subjectsOf, workload } from "#test/fakes/doctor-changes.ts";
+import { FORBIDDEN, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "../facts.ts";
 
 const conflict = (text: string) => ({ name: text, reason: { code: "conflict", text } });
@@ -9,25 +9,10 @@ const wildcard = { name: "*.example.com", reason: { code: "wildcard", text: "t" 
 
 /** A change to the facts of a healthy installation, and all findings of the check after it. */
 const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: string[]][] = [
-  [
-    "all is well",
-    status({ names: [{ name: "a" }, { name: "b" }, wildcard] }),
-    ["ok controller-settled | controller | all sources are synced, 3 name(s) are claimed, none is refused"],
-  ],
+  ["all is well", status({ names: [{ name: "a" }, { name: "b" }, wildcard] }), []],
   ["Switchback is not installed", NOT_INSTALLED, []],
-  [
-    "it cannot be read",
-    install({ status: FORBIDDEN }),
-    ["unknown right-missing | controller | missing permission: get that"],
-  ],
-  [
-    "nobody leads",
-    status({ leader: false }),
-    [
-      "broken no-leader | controller | no replica that answered is the leader: nothing is published, " +
-        "and no certificate is renewed | run again in a minute; then check the controller's logs and Lease",
-    ],
-  ],
+  ["it cannot be read", install({ status: FORBIDDEN }), ["unknown right-missing | controller"]],
+  ["nobody leads", status({ leader: false }), ["broken no-leader | controller"]],
   [
     "two sources are not synced",
     status({
@@ -37,10 +22,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
         { name: "files", synced: true },
       ],
     }),
-    [
-      "broken source-not-synced | controller | not synced: ingress, " +
-        "gateway | check the controller's log for requests that the API server refuses",
-    ],
+    ["broken source-not-synced | controller"],
   ],
   [
     "objects are not taken as they are, by the code of the first",
@@ -57,27 +39,13 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
         { name: "files", synced: true, problems: [{ place: "a.yaml", code: "yaml-invalid", text: "t" }] },
       ],
     }),
-    [
-      "warning source-problems | controller | 3 object(s) are refused in whole or in part: " +
-        "annotation-invalid (2: Service edge/lb: v1 and v2); yaml-invalid (1: a.yaml: t) " +
-        "| see docs/codes.md for what to do about each code",
-    ],
+    ["warning source-problems | controller"],
   ],
-  [
-    "the controller itself is not synced",
-    status({ synced: false }),
-    [
-      "broken source-not-synced | controller | not synced: its own objects | check the controller's log for " +
-        "requests that the API server refuses",
-    ],
-  ],
+  ["the controller itself is not synced", status({ synced: false }), ["broken source-not-synced | controller"]],
   [
     "a removal is held",
     status({ hold: { names: 6, of: 10, until: Date.UTC(2026, 0, 1) } }),
-    [
-      "warning removal-held | controller | 6 of 10 names are held in the map until 2026-01-01T00:00:00.000Z " +
-        "| check the sources: the names leave at that time",
-    ],
+    ["warning removal-held | controller"],
   ],
   [
     "names are refused, by the reason of the first",
@@ -90,10 +58,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
         { name: "z" },
       ],
     }),
-    [
-      "warning names-refused | controller | 3 claim(s) are refused: conflict (2: held by a/b); " +
-        "over-quota (1: more than 5) | `switchback status --refused` has each reason",
-    ],
+    ["warning names-refused | controller"],
   ],
   [
     "it has warnings",
@@ -103,19 +68,12 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
         { code: "other", text: "second" },
       ],
     }),
-    [
-      "warning over-cap | controller | first | `switchback status` has the details",
-      "warning other | controller | second | `switchback status` has the details",
-    ],
+    ["warning over-cap | controller", "warning other | controller"],
   ],
   [
     "what was seen at a port contradicts an annotation, or what another proxy saw",
     status({ warnings: [{ code: "header-contradicted", text: "first" }] }),
-    [
-      "warning header-contradicted | controller | first | if the ingress controller should expect the detected " +
-        "header, correct the annotation | otherwise correct its setting, or make it trust all proxies " +
-        "(docs/trust/README.md)",
-    ],
+    ["warning header-contradicted | controller"],
   ],
   [
     "a workload is stuck, another waits, and a third has caught up",
@@ -128,16 +86,12 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
         ],
       },
     }),
-    [
-      "warning workload-stuck | Deployment shop/web | 2 pod(s) lack the current names and are not restarted: " +
-        "restart-not-permitted: t | run `switchback restart NAMESPACE/WORKLOAD`; " +
-        "docs/codes.md has each reason",
-    ],
+    ["warning workload-stuck | Deployment shop/web"],
   ],
 ];
 
 describe("the controller check reads the leader's status:", () => {
   for (const [what, change, findings] of CASES) {
-    test(what, () => assert.deepEqual(rowsOf("controller", { ...HEALTHY, ...change }), findings));
+    test(what, () => assert.deepEqual(subjectsOf("controller", change), findings));
   }
 });

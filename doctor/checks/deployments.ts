@@ -1,7 +1,6 @@
-import { SMALL_DEPLOYMENT } from "#lib/documents/installed-config.ts";
 import type { DeploymentFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { PROXY_DEPLOYMENT } from "../proxy-deployment.ts";
+import { PROXY_DEPLOYMENT, SMALL_DEPLOYMENT } from "../proxy-deployment.ts";
 
 const { ok, warning, broken } = findingsOf("install");
 

@@ -1,52 +1,45 @@
-import type { ClusterFacts } from "../facts.ts";
+import type { ClusterFacts, InstallFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { isInstalled } from "../is-installed.ts";
 import { checkComponents } from "./deployments.ts";
-import { checkNeed } from "./need-for-mapping.ts";
 
-const { ok, warning, unknown } = findingsOf("install");
+const { ok, warning, broken, unknown } = findingsOf("install");
 
-/** Whether Switchback is installed, and its Deployments are ready. */
+/** Whether Switchback is installed, its Deployments are ready, and a map is published. */
 export function checkInstall(facts: ClusterFacts): Finding[] {
-  const installed = isInstalled(facts);
-  const elsewhere = checkNamespace(facts);
-  if (installed === false) return elsewhere.length > 0 ? elsewhere : [checkAbsence(facts)];
-  const { deployments } = facts.install;
-  if (!deployments.known)
-    return [...elsewhere, unknown("Deployments", deployments.reason.code, deployments.reason.text)];
-  return [...elsewhere, ...checkComponents(deployments.value, (name) => `Deployment ${facts.namespace}/${name}`)];
-}
-
-function checkAbsence(facts: ClusterFacts): Finding {
-  const subject = `namespace ${facts.namespace}`;
-  const [need] = checkNeed(facts) as [Finding];
-  const absent = "Switchback is not installed";
-  switch (need.code) {
-    case "mapping-needed": {
-      const cure = "install Switchback, or apply one of the cures above";
-      return warning(subject, "not-installed", `${absent}, and pods do not get through a load balancer`, cure);
-    }
-    case "need-unseen": {
-      const hint = facts.probe?.known ? "" : " (check with --probe)";
-      const cure =
-        `if an ingress controller requires a PROXY header${hint}, ` +
-        "install Switchback or apply one of the cures above";
-      return warning(subject, "not-installed", `${absent}, and pods bypass a load balancer`, cure);
-    }
-    default:
-      return need.status === "ok" || need.code === "need-pending"
-        ? ok(subject, "not-needed", `${absent}, and no load balancer needs a mapping`)
-        : unknown(subject, need.code, `${absent}; ${need.evidence}`);
-  }
-}
-
-/** The webhook configuration is cluster-scoped: it shows which namespace Switchback is installed in. */
-function checkNamespace({ admission, namespace }: ClusterFacts): Finding[] {
+  const { namespace, install, admission } = facts;
   const entries = admission.configuration.known ? (admission.configuration.value ?? []) : [];
-  const other = entries
-    .map(({ service }) => service?.namespace)
-    .find((name) => name !== undefined && name !== namespace);
-  if (other === undefined) return [];
+  // The webhook configuration is cluster-scoped: it shows which namespace Switchback is installed in.
+  const other = entries.find(({ serviceNamespace = namespace }) => serviceNamespace !== namespace)?.serviceNamespace;
   const evidence = `the webhook configuration points to namespace ${other}`;
-  return [warning(`namespace ${namespace}`, "installed-elsewhere", evidence, `run with --namespace ${other}`)];
+  const elsewhere =
+    other === undefined
+      ? []
+      : [warning(`namespace ${namespace}`, "installed-elsewhere", evidence, `run with --namespace ${other}`)];
+  if (isInstalled(facts) === false) {
+    const absent = ok(`namespace ${namespace}`, "not-installed", "Switchback is not installed");
+    return elsewhere.length > 0 ? elsewhere : [absent];
+  }
+  const { config, deployments } = install;
+  return [
+    ...elsewhere,
+    ...(config.known ? [] : [unknown("configuration", config.reason.code, config.reason.text)]),
+    ...(config.known && config.value === undefined ? [noConfig(namespace)] : []),
+    ...(deployments.known
+      ? checkComponents(deployments.value, (name) => `Deployment ${namespace}/${name}`)
+      : [unknown("Deployments", deployments.reason.code, deployments.reason.text)]),
+    ...checkMap(install.map),
+  ];
+}
+
+function checkMap(map: InstallFacts["map"]): Finding[] {
+  if (!map.known) return [unknown("map", map.reason.code, map.reason.text)];
+  if (map.value === undefined)
+    return [broken("map", "map-missing", "there is no published map", "check that a controller leads, and its log")];
+  return "code" in map.value ? [unknown("map", map.value.code, map.value.text)] : [];
+}
+
+function noConfig(namespace: string): Finding {
+  const evidence = "there is no configuration: new pods of Switchback do not start";
+  return broken(`namespace ${namespace}`, "config-missing", evidence, "reapply the chart");
 }

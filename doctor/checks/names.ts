@@ -1,8 +1,7 @@
-import { isIP } from "node:net";
 import { canonicalIp } from "#controller/targets/service-view.ts";
 import { MAP_KEY } from "#hostmap/metadata-keys.ts";
 import { listSome } from "#lib/errors/printable.ts";
-import { type ClusterFacts, objectKey, type ServiceFacts } from "../facts.ts";
+import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { findLoadBalancers, type LoadBalancer } from "../load-balancers.ts";
 import type { ProbeLookup, ProbeOutcome } from "../probe/result.ts";
@@ -17,61 +16,41 @@ const MAX_LISTED = 5;
 const ANSWERS: readonly ProbeOutcome["kind"][] = ["answered", "misread"];
 
 type Lookups = ReadonlyMap<string, ProbeLookup>;
-type Owners = ReadonlyMap<string, ServiceFacts>;
 
 /** Whether public names resolve, in the cluster's DNS, to the load balancer that serves them. */
 export function checkNames(facts: ClusterFacts): Finding[] {
   const { probe } = facts;
-  const asked = probe?.known ? probe.value.lookups : seenLookups(facts);
-  if (asked === undefined) return [];
-  const lookups = new Map(asked.map((lookup) => [lookup.name, lookup]));
-  const owners = ownersOfAddresses(facts, lookups);
-  const isKnown = (address: string) => isIP(address) !== 0 || lookups.has(address);
-  return findLoadBalancers(facts)
-    .filter(({ addresses }) => probe?.known || addresses.every(isKnown))
-    .flatMap((loadBalancer) => {
-      const isAlways = isMappedAlways(loadBalancer.service, facts);
-      return checkNamesOf(loadBalancer, { lookups, owners, isAlways });
-    });
+  if (!probe?.known) return [];
+  const lookups = new Map(probe.value.lookups.map((lookup) => [lookup.name, lookup]));
+  const inside = addressesOfServices(facts, lookups);
+  return findLoadBalancers(facts).flatMap((loadBalancer) => {
+    const isAlways = isMappedAlways(loadBalancer.service, facts);
+    return checkNamesOf(loadBalancer, { lookups, inside, isAlways });
+  });
 }
 
-/** The look-ups of the controller or of a dump. */
-function seenLookups({ lookups }: ClusterFacts): ProbeLookup[] | undefined {
-  return (
-    lookups &&
-    [...lookups].map(([name, addresses]) => ({
-      name,
-      addresses: [...addresses],
-      ...(addresses.length === 0 && { failure: "no address" }),
-    }))
-  );
-}
-
-/** The Services by their ClusterIPs, their `externalIPs`, and the addresses of their load balancers. */
-function ownersOfAddresses({ services }: ClusterFacts, lookups: Lookups): Owners {
+/** The ClusterIPs and `externalIPs` of all Services, and the addresses of their load balancers. */
+function addressesOfServices({ services }: ClusterFacts, lookups: Lookups): ReadonlySet<string> {
   const all = services.known ? services.value : [];
-  return new Map(
-    all.flatMap((service) => {
-      const addresses = service.entries.flatMap(({ ip, hostname = "" }) => [
-        ...(ip === undefined ? [] : [canonicalIp(ip)]),
-        ...(lookups.get(hostname)?.addresses ?? []),
-      ]);
-      return [...service.clusterIPs.map(canonicalIp), ...addresses].map((address) => [address, service] as const);
-    }),
-  );
+  const entries = all.flatMap((service) => service.entries);
+  return new Set([
+    ...[...all.flatMap(({ clusterIPs }) => clusterIPs), ...entries.flatMap(({ ip }) => ip ?? [])].map(canonicalIp),
+    ...entries.flatMap(({ hostname = "" }) => lookups.get(hostname)?.addresses ?? []),
+  ]);
 }
 
 interface NamesContext {
   readonly lookups: Lookups;
-  readonly owners: Owners;
+  /** The addresses of all Services of the cluster. */
+  readonly inside: ReadonlySet<string>;
   /** Whether its names are mapped wherever DNS leads them. */
   readonly isAlways: boolean;
 }
 
-function checkNamesOf(loadBalancer: LoadBalancer, { lookups, owners, isAlways }: NamesContext): Finding[] {
+function checkNamesOf(loadBalancer: LoadBalancer, { lookups, inside, isAlways }: NamesContext): Finding[] {
   const subject = `names at Service ${objectKey(loadBalancer.service)}`;
   const resolved = loadBalancer.names.flatMap((name) => lookups.get(name) ?? []);
-  // The short-circuit check reports a load balancer without an address.
+  // Another check reports a load balancer without an address.
   if (resolved.length === 0 || loadBalancer.addresses.length === 0) return [];
   const own = new Set(
     loadBalancer.addresses.flatMap((address) => [address, ...(lookups.get(address)?.addresses ?? [])]),
@@ -81,12 +60,7 @@ function checkNamesOf(loadBalancer: LoadBalancer, { lookups, owners, isAlways }:
     ({ failure, addresses }) => failure === undefined && !addresses.some((ip) => own.has(ip)),
   );
   // A record that leads to another Service of this cluster is right: DNS decides which of the two gets the name.
-  const ownerOf = ({ addresses }: ProbeLookup) => owners.get(addresses.find((address) => owners.has(address)) ?? "");
-  const outside = away.filter((lookup) => ownerOf(lookup) === undefined);
-  const inside = away.flatMap((lookup) => {
-    const owner = ownerOf(lookup);
-    return owner === undefined ? [] : [`${lookup.name} to Service ${objectKey(owner)}`];
-  });
+  const outside = away.filter(({ addresses }) => !addresses.some((address) => inside.has(address)));
   const unreachable = outside.filter(({ outcome }) => outcome !== undefined && !ANSWERS.includes(outcome.kind));
   const elsewhere = outside.filter((lookup) => !unreachable.includes(lookup)).map(shown);
   const good = resolved.length - unresolved.length - away.length;
@@ -115,8 +89,6 @@ function checkNamesOf(loadBalancer: LoadBalancer, { lookups, owners, isAlways }:
       'exclude the Ingress with the annotation `switchback.dev/ignore: "true"`';
     findings.push(warning(subject, "name-elsewhere", evidence, cure));
   }
-  if (inside.length > 0)
-    findings.push(ok(subject, "name-at-another-service", `the cluster's DNS leads ${list(inside)}`));
   if (good > 0) {
     const left = rest > 0 ? ` (${rest} more were not probed)` : "";
     findings.push(ok(subject, "names-lead-to-it", `${good} name(s) resolve to it${left}`));

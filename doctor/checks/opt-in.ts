@@ -27,8 +27,7 @@ export function checkOptIn(facts: ClusterFacts): Finding[] {
     return [unknown("namespaces", code, `no namespace has opted in; it is unknown whether a pod has: ${text}`)];
   }
   const pods = facts.pods.value.filter(({ labels }) => labels[INJECT_KEY] === "enabled");
-  if (pods.length > 0)
-    return [ok("namespaces", "pods-opted-in", `no namespace opted in, but ${pods.length} pod(s) did`)];
+  if (pods.length > 0) return [ok("namespaces", "opted-in", `no namespace opted in, but ${pods.length} pod(s) did`)];
   const cure = `kubectl label namespace NAMESPACE ${INJECT_KEY}=enabled, then restart its workloads`;
   return [warning("namespaces", "nobody-opted-in", "no namespace or pod has opted in: nothing is injected", cure)];
 }

@@ -3,7 +3,7 @@ import { isStuck } from "#lib/workloads/workload-words.ts";
 import type { StatusFacts, WorkloadInfo } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 
-const { ok, warning, broken } = findingsOf("controller");
+const { warning, broken } = findingsOf("controller");
 
 /** Reasons that describe a name and are not a problem. */
 const HARMLESS: ReadonlySet<string> = new Set(["wildcard"]);
@@ -59,10 +59,7 @@ export function checkStatus(status: StatusFacts): Finding[] {
     findings.push(warning(subject, "source-problems", evidence, "see docs/codes.md for what to do about each code"));
   }
   findings.push(...checkWorkloads(running?.workloads ?? []));
-  if (findings.length > 0) return findings;
-  return [
-    ok(subject, "controller-settled", `all sources are synced, ${names.length} name(s) are claimed, none is refused`),
-  ];
+  return findings;
 }
 
 function curesOf(code: string): string[] {

@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { isDeepStrictEqual } from "node:util";
-import { front, install, nginx, services } from "#test/fakes/doctor-changes.ts";
+import { install, nginx, relayed, services } from "#test/fakes/doctor-changes.ts";
 import {
   BALANCER_IP,
   FORBIDDEN,
-  FRONT,
   FRONT_IP,
   HEALTHY,
   NAME,
@@ -21,13 +20,12 @@ const SERVICE = "ingress-nginx/ingress-nginx-controller";
 const UNSERVED = "switchback-doctor.invalid";
 const plan = (change: Partial<ClusterFacts>) => planProbe({ ...HEALTHY, ...change }).plan;
 const port = (number: number, name = "", appProtocol = ""): ServicePort => {
-  return { name, port: number, targetPort: "", appProtocol };
+  return { name, port: number, appProtocol };
 };
-/** Ingresses with these hosts and the load balancer's address, and no map. */
-const served = (hosts: readonly string[]): Partial<ClusterFacts> => {
-  const route = { kind: "Ingress", namespace: "shop", name: "shop", className: undefined } as const;
-  return { ingresses: known([{ ...route, addresses: [BALANCER_IP], hosts }]), ...install({ map: known(undefined) }) };
-};
+/** These names lead to the load balancer. */
+const served = (names: readonly string[]): Partial<ClusterFacts> => ({
+  names: known({ names: names.map((name) => ({ name, service: SERVICE })), unread: [] }),
+});
 
 test("each port is dialled with and without a header at Service and load balancer, and through the proxy", () => {
   const of = (servicePort: number, speaks: "http" | "tls", name: string) => {
@@ -67,17 +65,12 @@ describe("a dial is left out", () => {
     assert.deepEqual(routes({}), all);
     assert.deepEqual(routes(nginx({ clusterIPs: [] })), ["balancer", "front"]);
     assert.deepEqual(routes(nginx({ entries: [] })), ["service", "front"]);
-    assert.deepEqual(routes(front({ clusterIPs: [] })), noFront);
-    assert.deepEqual(routes(front({ namespace: "other" })), noFront);
+    assert.deepEqual(routes(relayed({ clusterIPs: [] })), noFront);
   });
 
-  test("through the proxy, if the target, relay or front Service is missing", () => {
+  test("through the proxy, if no target is relayed", () => {
     assert.deepEqual(routes(NOT_INSTALLED), noFront);
-    assert.deepEqual(routes(install({ targets: known([]) })), noFront);
-    const { config } = HEALTHY.install;
-    assert.ok(config.known && config.value !== undefined);
-    const targets = config.value.targets.map((target) => ({ ...target, clusterIPs: [FRONT_IP] }));
-    assert.deepEqual(routes(install({ config: known({ ...config.value, targets }) })), noFront);
+    assert.deepEqual(routes(relayed({ ports: [] })), noFront);
   });
 
   test("on every route, if Services cannot be read", () => {
@@ -96,7 +89,7 @@ test("the front Service is dialled at its own port", () => {
       },
     ]),
   });
-  const { dials } = plan({ ...targets, ...services(NGINX, FRONT) });
+  const { dials } = plan(targets);
   assert.deepEqual(
     dials.filter(({ via }) => via === "front").map((dial) => [dial.servicePort, dial.address, dial.port]),
     [[80, FRONT_IP, 8000]],
@@ -145,7 +138,8 @@ describe("the names to look up", () => {
       return { ...NGINX, name: `edge-${String(index).padStart(2, "0")}`, entries };
     });
     const { names } = planProbe({ ...NOT_INSTALLED, ...served(hosts), ...services(...many, NGINX) }).plan;
-    assert.deepEqual(names, [...hosts.slice(0, 20), ...many.map((_, index) => `lb-${index}.example.com`)]);
+    const hostnames = many.map((_, index) => `lb-${index}.example.com`);
+    assert.deepEqual(names.toSorted(), [...hosts.slice(0, 20), ...hostnames].toSorted());
     const entries = [{ ip: BALANCER_IP }, ...Array.from({ length: 199 }, (_, index) => ({ hostname: `h${index}` }))];
     const [first] = hosts;
     const crowded = { ...NOT_INSTALLED, ...served(hosts.slice(0, 2)), ...services({ ...NGINX, entries }) };
@@ -180,7 +174,7 @@ describe("an excess", () => {
     [50, 200],
   ] as const) {
     test(`of ${count} Services with ${each} ports does not keep others out, and the argument fits`, () => {
-      const { plan: all, leftOut } = planProbe({ ...HEALTHY, ...services(...hostile(count, each), NGINX, FRONT) });
+      const { plan: all, leftOut } = planProbe({ ...HEALTHY, ...services(...hostile(count, each), NGINX) });
       assert.ok(Buffer.byteLength(JSON.stringify(all)) < MAX_ARGUMENT - 1, `${JSON.stringify(all).length} bytes`);
       assert.ok(all.dials.length <= 240, `${all.dials.length} dials`);
       const usual = plan({});

@@ -1,4 +1,3 @@
-import { frontName } from "#lib/documents/listeners.ts";
 import { type ClusterFacts, objectKey, type ServicePort } from "../facts.ts";
 import { findLoadBalancers, type LoadBalancer, shortCircuited } from "../load-balancers.ts";
 import { entryFor } from "../targets.ts";
@@ -42,7 +41,7 @@ export function planProbe(facts: ClusterFacts): PlannedProbe {
   const share = <T>(itemsOf: (loadBalancer: LoadBalancer) => readonly T[], limit: Limit): Share<T> =>
     takeFirst(inTurns(namespaces.map((own) => inTurns(own.map(itemsOf)))), limit);
   const ports = share(({ service, ...rest }) => {
-    const dials = service.ports.map((port) => dialsAt({ service, ...rest }, port, facts));
+    const dials = service.ports.map((port) => dialsAt({ service, ...rest }, port));
     return dials.filter((each) => each.length > 0);
   }, LIMITS.ports);
   const names = share(
@@ -83,7 +82,7 @@ function takeFirst<T>(items: readonly T[], { count, bytes }: Limit): Share<T> {
   return { taken, left: unique.size - taken.length };
 }
 
-function dialsAt(loadBalancer: LoadBalancer, port: ServicePort, facts: ClusterFacts): ProbeDial[] {
+function dialsAt(loadBalancer: LoadBalancer, port: ServicePort): ProbeDial[] {
   const speaks = protocolOf(port);
   if (speaks === undefined) return [];
   const { service, names, addresses } = loadBalancer;
@@ -97,7 +96,7 @@ function dialsAt(loadBalancer: LoadBalancer, port: ServicePort, facts: ClusterFa
     header: ProbeDial["header"],
     dialPort = port.port,
   ): ProbeDial[] => (address === undefined ? [] : [{ ...common, via, address, port: dialPort, header }]);
-  const front = frontOf(loadBalancer, port, facts);
+  const front = frontOf(loadBalancer, port);
   // If the load balancer has both families, kube-proxy may short-circuit only one of them.
   const [balancer = addresses[0]] = shortCircuited(loadBalancer);
   return [
@@ -113,14 +112,9 @@ function dialsAt(loadBalancer: LoadBalancer, port: ServicePort, facts: ClusterFa
 function frontOf(
   { target }: LoadBalancer,
   { port }: ServicePort,
-  facts: ClusterFacts,
 ): { address: string | undefined; port: number } | undefined {
   const entry = entryFor(target, port);
-  if (target === undefined || entry?.listenPort === undefined || !target.fronted || !facts.services.known)
-    return undefined;
-  const key = `${facts.namespace}/${frontName(target.name)}`;
-  const address = facts.services.value.find((service) => objectKey(service) === key)?.clusterIPs[0];
-  return { address, port: entry.port };
+  return entry && { address: target?.clusterIPs[0], port: entry.port };
 }
 
 /** Infers a port's protocol from its number, name or appProtocol; undefined if the port is not probed. */

@@ -1,7 +1,6 @@
 import { INJECT_KEY } from "#hostmap/metadata-keys.ts";
 import { PROBE_PROGRAM } from "./program.ts";
 import type { ProbePlan } from "./result.ts";
-import { containerSecurity, podSecurity } from "./security.ts";
 
 /** The API server ends the pod after this time, even if the CLI has exited. */
 export const PROBE_SECONDS = 60;
@@ -9,11 +8,20 @@ export const PROBE_SECONDS = 60;
 /** This label finds probe pods that were left behind, for example after a lost connection. */
 const PROBE_LABELS = { "app.kubernetes.io/name": "switchback-doctor", [INJECT_KEY]: "disabled" };
 
+/** Meets the restricted Pod Security Standard. */
+export const podSecurity = { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } } as const;
+
+/** The same for a container, plus a read-only root filesystem. */
+export const containerSecurity = {
+  allowPrivilegeEscalation: false,
+  readOnlyRootFilesystem: true,
+  capabilities: { drop: ["ALL"] },
+} as const;
+
+/** An image that has Node as `node`. */
 export interface ProbeImage {
   readonly image: string;
   readonly pullPolicy: string;
-  /** Whether the image may have nothing but Node. If so, the pod brings the program and sets a user. */
-  readonly plain?: boolean;
 }
 
 /** The user of Switchback's image. Node images use root or a user without a number; `runAsNonRoot` refuses both. */
@@ -25,11 +33,10 @@ const PLAIN_USER = { runAsUser: 65532, runAsGroup: 65532 };
  */
 export function probePod(
   name: string,
-  { image, pullPolicy, plain }: ProbeImage,
+  { image, pullPolicy }: ProbeImage,
   plan: ProbePlan,
   user: object = PLAIN_USER,
 ): object {
-  const text = JSON.stringify(plan);
   return {
     apiVersion: "v1",
     kind: "Pod",
@@ -44,13 +51,13 @@ export function probePod(
       terminationGracePeriodSeconds: 1,
       automountServiceAccountToken: false,
       enableServiceLinks: false,
-      securityContext: plain ? { ...podSecurity, ...user } : podSecurity,
+      securityContext: { ...podSecurity, ...user },
       containers: [
         {
           name: "probe",
           image,
           imagePullPolicy: pullPolicy,
-          ...(plain ? { command: ["node", "-e", PROBE_PROGRAM, text] } : { args: ["probe", text] }),
+          command: ["node", "-e", PROBE_PROGRAM, JSON.stringify(plan)],
           securityContext: containerSecurity,
           resources: { requests: { cpu: "50m", memory: "64Mi" }, limits: { cpu: "1", memory: "192Mi" } },
         },

@@ -24,15 +24,15 @@ const dialSchema = strictObject({
   name: v.string(),
 });
 
-export const planSchema = strictObject({
-  dials: v.array(dialSchema),
+export interface ProbePlan {
+  readonly dials: readonly ProbeDial[];
   /** Names to resolve in the cluster's DNS. */
-  names: v.array(v.string()),
+  readonly names: readonly string[];
   /**
    * Addresses of the cluster's load balancers. If a name resolves only to other addresses, the probe connects there.
    */
-  own: v.optional(v.array(v.string())),
-});
+  readonly own?: readonly string[] | undefined;
+}
 
 const outcomeSchema = strictObject({
   kind: v.picklist(OUTCOME_KINDS),
@@ -56,7 +56,6 @@ export const resultSchema = strictObject({
 });
 
 export type ProbeDial = v.InferOutput<typeof dialSchema>;
-export type ProbePlan = v.InferOutput<typeof planSchema>;
 export type ProbeOutcome = v.InferOutput<typeof outcomeSchema>;
 export type DialResult = v.InferOutput<typeof resultSchema>["dials"][number];
 export type ProbeLookup = v.InferOutput<typeof resultSchema>["lookups"][number];

@@ -5,7 +5,7 @@ import { type Finding, findingsOf } from "#doctor/findings.ts";
 import { createSelector } from "#hostmap/pod-selection.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { nodeHostsSettings } from "./config.ts";
-import { type AgentInfo, readAgents, readUpdaters } from "./read-agents.ts";
+import { type AgentInfo, readAgents } from "./read-agents.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("node-hosts");
 
@@ -23,7 +23,7 @@ export const AGENT_CHECK: AddedCheck = {
     const agents = await readAgents(source);
     return ({ install }) => nodeHostsFindings(install, agents, config);
   },
-  readUpdaters,
+  readUpdaters: readAgents,
 };
 
 export function nodeHostsFindings(
@@ -55,7 +55,7 @@ export function nodeHostsFindings(
 
 /** Revision of the names that every node should have. Undefined if the map is not known. */
 function wantedRevision(install: Pick<ClusterFacts["install"], "map">, config: Config): string | undefined {
-  const map = install.map.known ? install.map.value?.map : undefined;
+  const map = install.map.known ? install.map.value : undefined;
   if (map === undefined || "code" in map) return undefined;
   return createSelector(map, config.inject.maxNames)(nodeHostsSettings(config).names.join(",")).revision;
 }

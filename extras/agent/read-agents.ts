@@ -1,9 +1,9 @@
 import type { FactSource } from "#doctor/added-checks.ts";
-import { type Fact, known, readFact } from "#doctor/fact.ts";
-import type { NodeUpdaters, UpdaterInfo } from "#doctor/facts.ts";
+import { type Fact, readFact } from "#doctor/fact.ts";
+import type { UpdaterInfo } from "#doctor/facts.ts";
 import { DEFAULT_AGENT_SILENCE_SECONDS } from "#lib/config/defaults.ts";
 import type { Config } from "#lib/config/schema.ts";
-import { type AgentLease, agentLeaseName, listAgentLeases } from "./agent-lease-format.ts";
+import { type AgentLease, listAgentLeases } from "./agent-lease-format.ts";
 import { agentSettings } from "./config.ts";
 
 /** A node's agent, as its Lease shows it. */
@@ -20,22 +20,6 @@ export async function readAgents({ client, config, now }: FactSource): Promise<F
       return { name, mapRevision, podRevisions, silentMs, alive, ...(nodeHosts !== undefined && { nodeHosts }) };
     });
   });
-}
-
-/** Reads which revisions the agents have applied to running pods. */
-export async function readUpdaters(source: FactSource): Promise<Fact<NodeUpdaters>> {
-  const agents = await readAgents(source);
-  return agents.known ? known(updatersOf(agents.value)) : agents;
-}
-
-function updatersOf(all: readonly AgentInfo[]): NodeUpdaters {
-  const byName = new Map(all.map((agent) => [agent.name, agent]));
-  return {
-    all,
-    of(node) {
-      return byName.get(agentLeaseName(node));
-    },
-  };
 }
 
 /** Maximum silence of an agent that works, in milliseconds. */

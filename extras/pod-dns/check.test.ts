@@ -4,8 +4,8 @@ import { examine } from "#doctor/checks.ts";
 import { known } from "#doctor/fact.ts";
 import type { ClusterFacts } from "#doctor/facts.ts";
 import { parseConfig } from "#lib/config/parse.ts";
-import { install, pod, services } from "#test/fakes/doctor-changes.ts";
-import { FRONT, HEALTHY, NGINX } from "#test/fakes/doctor-facts.ts";
+import { install, services } from "#test/fakes/doctor-changes.ts";
+import { HEALTHY, NAMESPACE, NGINX } from "#test/fakes/doctor-facts.ts";
 import { checkResolvers } from "./check.ts";
 import { POD_DNS_SECTION } from "./config.ts";
 
@@ -29,7 +29,10 @@ function podDns({
   held = Object.values(RESOLVERS).join(" "),
 }: PodDnsChange): Partial<ClusterFacts> {
   const service = (name: string) => ({
-    ...FRONT,
+    ...NGINX,
+    type: "ClusterIP",
+    entries: [],
+    namespace: NAMESPACE,
     name: `switchback-dns-${name}`,
     clusterIPs: [RESOLVERS[name] ?? ""],
   });
@@ -40,12 +43,12 @@ function podDns({
   const dns = enabled ? [resolver("a"), { ...resolver("b"), ready }] : [];
   return {
     added: [checkResolvers],
-    ...services(NGINX, FRONT, ...there.map(service)),
+    ...services(NGINX, ...there.map(service)),
     ...install({
       deployments: known([...all, ...dns]),
       config: known(parseConfig({ podDns: { enabled } }, [POD_DNS_SECTION])),
     }),
-    ...pod({ annotations: { "switchback.dev/revision": "dns", "switchback.dev/resolvers": held }, aliasAddresses: [] }),
+    pods: known([{ namespace: "shop", name: "web", labels: {}, annotations: { "switchback.dev/resolvers": held } }]),
   };
 }
 

@@ -1,8 +1,8 @@
 import type { AddedCheck } from "#doctor/added-checks.ts";
 import { checkDeployment } from "#doctor/checks/deployments.ts";
-import { listPods } from "#doctor/checks/pods.ts";
 import type { ClusterFacts, PodInfo, ServiceFacts } from "#doctor/facts.ts";
 import { type Finding, findingsOf } from "#doctor/findings.ts";
+import { listPods } from "#doctor/gather-pods.ts";
 import { isInstalled } from "#doctor/is-installed.ts";
 import { RESOLVERS_KEY } from "#hostmap/metadata-keys.ts";
 import { settingsOf } from "#lib/config/sections.ts";

@@ -27,15 +27,6 @@ export const PUBLISHERS_CHECK: AddedCheck = {
     const settings = config && settingsOf(config, PUBLISHERS_SECTION);
     return () => publisherFindings({ publishers: states, settings, now });
   },
-  dnsFiles(config) {
-    const { coredns, corednsImport } = settingsOf(config, PUBLISHERS_SECTION);
-    const { namespace } = corednsImport;
-    return [
-      `${coredns.namespace}/${coredns.configMap}`,
-      `${namespace}/${corednsImport.configMap}`,
-      `${namespace}/${corednsImport.corefile.configMap}`,
-    ];
-  },
 };
 
 interface PublisherFacts {

@@ -3,11 +3,6 @@ import { readConfigMap } from "./config-map.ts";
 
 /** The ConfigMap with the configuration of an install, in its namespace and in that of the agents. */
 export const CONFIG_NAME = "switchback-config";
-/**
- * The single Deployment of the chart's profile `small`. It replaces those of the controller, the webhook and the
- * proxy.
- */
-export const SMALL_DEPLOYMENT = "switchback-all";
 
 /**
  * Returns the text of the installed configuration, or "" if the ConfigMap has none. Rejects if the API server refuses,

@@ -113,11 +113,15 @@ async function doctor(cluster: Cluster, ...flags: string[]): Promise<readonly Fi
   return (JSON.parse(stdout) as ReportDocument).findings;
 }
 
-/** The doctor's finding with this code for a Service if Switchback is not installed. */
-export async function foundWithoutUs(cluster: Cluster, code: string, balancer: PublishedService): Promise<Finding> {
+/** The doctor's finding for a Service if Switchback is not installed: with this code, or any. */
+export async function foundWithoutUs(
+  cluster: Cluster,
+  code: string | undefined,
+  balancer: PublishedService,
+): Promise<Finding> {
   const findings = await doctor(cluster, "--namespace", "not-installed", "--image", IMAGE_NAME);
   const ofService = findings.filter(({ subject }) => subject.includes(`${balancer.namespace}/${balancer.service}`));
-  const finding = ofService.find((one) => one.code === code);
+  const finding = ofService.find((one) => code === undefined || one.code === code);
   assert.ok(finding, JSON.stringify(ofService));
   return finding;
 }

@@ -3,36 +3,30 @@ import { examine } from "#doctor/checks.ts";
 import { known } from "#doctor/fact.ts";
 import type { ClusterFacts, ServiceFacts } from "#doctor/facts.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
-import { CONFIG, entry, FRONT, HEALTHY, NGINX, probed, RELAYED, reachable, type Ways } from "./doctor-facts.ts";
+import { entry, HEALTHY, NGINX, probed, RELAYED, type Ways } from "./doctor-facts.ts";
 
 // Changes to the facts of a healthy installation. Use them as `{ ...HEALTHY, ...change }`.
 
-const [TARGET] = CONFIG.targets;
-assert.ok(TARGET);
-
 /** HEALTHY with only these Services. */
 export const services = (...all: ServiceFacts[]): Partial<ClusterFacts> => ({ services: known(all) });
-export const nginx = (change: Partial<ServiceFacts>): Partial<ClusterFacts> => services({ ...NGINX, ...change }, FRONT);
-export const front = (change: Partial<ServiceFacts>): Partial<ClusterFacts> => services(NGINX, { ...FRONT, ...change });
+export const nginx = (change: Partial<ServiceFacts>): Partial<ClusterFacts> => services({ ...NGINX, ...change });
 export const install = (change: Partial<ClusterFacts["install"]>): Partial<ClusterFacts> => ({
   install: { ...HEALTHY.install, ...change },
 });
 export const admission = (change: Partial<ClusterFacts["admission"]>): Partial<ClusterFacts> => {
   return { admission: { ...HEALTHY.admission, ...change } };
 };
-/** Replaces the webhook entries for pods. The entry that is not about pods stays healthy. */
+/** Replaces the webhook entries. */
 export const entries = (...all: Parameters<typeof entry>[]): Partial<ClusterFacts> => {
-  return admission({ configuration: known([...all.map((args) => entry(...args)), reachable()]) });
+  return admission({ configuration: known(all.map((args) => entry(...args))) });
 };
 export const relayed = (change: Partial<PublishedTarget>): Partial<ClusterFacts> => {
   return install({ targets: known([{ ...RELAYED, ...change }]) });
 };
-/** The target has protocol `none` on each port, so that no proxy relays to it. */
-export const direct = (): Partial<ClusterFacts> => {
-  const ports = [80, 443].map((port) => ({ port, protocol: "none" as const }));
-  const config = { ...CONFIG, targets: [{ ...TARGET, classes: ["nginx"], ports }] };
-  return install({ config: known(config), targets: known([]) });
-};
+/** No proxy relays to the target: its names lead to its Service. */
+export const direct = (): Partial<ClusterFacts> => relayed({ ports: [], clusterIPs: NGINX.clusterIPs });
+/** Switchback is installed, and no name of the Service is mapped. */
+export const unmapped = (): Partial<ClusterFacts> => install({ targets: known([]) });
 export const probe = (ways: Ways): Partial<ClusterFacts> => ({ probe: known(probed(ways)) });
 export const deployments = (name: string, ready: number, desired = 2): Partial<ClusterFacts> => {
   const all = HEALTHY.install.deployments.known ? HEALTHY.install.deployments.value : [];
@@ -47,11 +41,9 @@ export const workload = (change: object) => {
   const base = { namespace: "shop", kind: "Deployment", name: "web", stale: 1, standing: "stuck" };
   return { ...base, code: "restart-not-permitted", text: "t", ...change };
 };
-export const pod = (change: object): Partial<ClusterFacts> => {
-  assert.ok(HEALTHY.pods.known);
-  return { pods: known(HEALTHY.pods.value.map((one) => ({ ...one, ...change }))) };
-};
-
+export const pods = (labels: Readonly<Record<string, string>>): Partial<ClusterFacts> => ({
+  pods: known([{ namespace: "shop", name: "web", labels, annotations: {} }]),
+});
 export const namespaces = (...all: [name: string, inject: string | undefined][]): Partial<ClusterFacts> => ({
   namespaces: known(new Map(all.map(([name, inject]) => [name, { inject, onChange: undefined }]))),
 });
@@ -60,11 +52,16 @@ export const ANSWERED = { kind: "answered", detail: "HTTP 404" } as const;
 export const REFUSED = { kind: "refused", detail: "ECONNREFUSED" } as const;
 export const TIMEOUT = { kind: "timeout", detail: "no connection" } as const;
 
-/** All findings of one check, one line each: `status code | subject | evidence | cure | ...`. */
-export function rowsOf(check: string, facts: ClusterFacts): string[] {
-  return examine(facts)
+/** `status code` of each finding of one check. */
+export function codesOf(check: string, change: Partial<ClusterFacts>): string[] {
+  return examine({ ...HEALTHY, ...change })
     .filter((finding) => finding.check === check)
-    .map(({ status, code, subject, evidence, cures }) =>
-      [`${status} ${code}`, subject, evidence, ...cures].join(" | "),
-    );
+    .map(({ status, code }) => `${status} ${code}`);
+}
+
+/** `status code | subject` of each finding of one check. */
+export function subjectsOf(check: string, change: Partial<ClusterFacts>): string[] {
+  return examine({ ...HEALTHY, ...change })
+    .filter((finding) => finding.check === check)
+    .map(({ status, code, subject }) => `${status} ${code} | ${subject}`);
 }

@@ -1,12 +1,10 @@
 import { type Fact, known, notKnown } from "#doctor/fact.ts";
 import type { ClusterFacts, ServiceFacts, WebhookEntry } from "#doctor/facts.ts";
 import type { DialResult, ProbeOutcome, ProbeResult } from "#doctor/probe/result.ts";
-import { createSelector } from "#hostmap/pod-selection.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { listenersOf } from "#lib/documents/listeners.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
-import { createTestCa } from "../cluster/pki.ts";
 
 // The facts of a healthy installation: one ingress-nginx behind a short-circuited load balancer, one name, one opted-in
 // pod. Each test changes one of them.
@@ -19,11 +17,6 @@ export const NAMESPACE = "switchback-system";
 
 export const CONFIG = parseConfig({});
 export const MAP = publishedMapOf("r1", new Map([[NAME, [FRONT_IP]]]));
-const REVISION = createSelector(MAP, CONFIG.inject.maxNames)(undefined).revision;
-
-const ca = createTestCa("test");
-const serving = ca.serving(["switchback-webhook.switchback-system.svc"]);
-export const OTHER_CA = createTestCa("other").cert;
 
 const ANSWERED: ProbeOutcome = { kind: "answered", detail: "HTTP 404" };
 export const CLOSED: ProbeOutcome = { kind: "closed", detail: "the connection was reset" };
@@ -32,9 +25,7 @@ export const CLOSED: ProbeOutcome = { kind: "closed", detail: "the connection wa
 export const FORBIDDEN: Fact<never> = notKnown("right-missing", "missing permission: get that");
 
 const blank = { labels: {}, annotations: {}, selector: {}, entries: [], sourceRanges: [], conditions: [] };
-const port = (number: number, targetPort = String(number)) => {
-  return { name: `p${number}`, port: number, targetPort, appProtocol: "" };
-};
+const port = (number: number) => ({ name: `p${number}`, port: number, appProtocol: "" });
 
 export const NGINX: ServiceFacts = {
   ...blank,
@@ -44,16 +35,6 @@ export const NGINX: ServiceFacts = {
   clusterIPs: [UPSTREAM_IP],
   ports: [port(80), port(443)],
   entries: [{ ip: BALANCER_IP, ipMode: "VIP" }],
-};
-
-export const FRONT: ServiceFacts = {
-  ...blank,
-  namespace: NAMESPACE,
-  name: "switchback-ingress-nginx",
-  type: "ClusterIP",
-  selector: CONFIG.proxy.selector,
-  clusterIPs: [FRONT_IP],
-  ports: listenersOf(CONFIG.targets).map(({ port: number, listenPort }) => port(number, String(listenPort))),
 };
 
 /** The target, as published to the proxies. */
@@ -67,93 +48,53 @@ export const RELAYED: PublishedTarget = {
 };
 
 export function entry(name: string, change: Partial<WebhookEntry> = {}): WebhookEntry {
-  const service = { namespace: NAMESPACE, name: "switchback-webhook", port: 443 };
   const excludedNamespaces = [...CONFIG.pods.excludedNamespaces, NAMESPACE];
-  const base = {
-    failurePolicy: "Ignore",
-    timeoutSeconds: 2,
-    caBundle: ca.cert,
-    service,
-    excludedNamespaces,
-    listedNamespaces: [],
-  };
+  const base = { failurePolicy: "Ignore", serviceNamespace: NAMESPACE, excludedNamespaces, listedNamespaces: [] };
   return { name: `${name}.switchback.dev`, ...base, ...change };
 }
 
 /** The webhook entry that is not about pods. */
-export function reachable(change: Partial<WebhookEntry> = {}): WebhookEntry {
-  return entry("reachable", {
-    failurePolicy: "Fail",
-    excludedNamespaces: [],
-    listedNamespaces: [NAMESPACE],
-    ...change,
-  });
-}
+const REACHABLE = entry("reachable", {
+  failurePolicy: "Fail",
+  excludedNamespaces: [],
+  listedNamespaces: [NAMESPACE],
+});
 
 const deployment = (name: string) => ({ name, desired: 2, ready: 2, image: "example.com/s:1", pullPolicy: "Always" });
 
 export const HEALTHY: ClusterFacts = {
   namespace: NAMESPACE,
   probeNamespace: "default",
-  services: known([NGINX, FRONT]),
-  ingresses: known([
-    {
-      kind: "Ingress",
-      namespace: "shop",
-      name: "shop",
-      addresses: [BALANCER_IP],
-      hosts: [NAME],
-      className: "nginx",
-    },
-  ]),
-  gateways: known([]),
+  services: known([NGINX]),
+  names: known({ names: [{ name: NAME, service: "ingress-nginx/ingress-nginx-controller" }], unread: [] }),
   namespaces: known(
     new Map([
       ["default", { inject: undefined, onChange: undefined }],
       ["shop", { inject: "enabled", onChange: undefined }],
     ]),
   ),
-  httpSolvers: known(undefined),
+  selfChecks: known(false),
   clusterDns: known([]),
   now: 1_700_000_000_000,
   install: {
     config: known(CONFIG),
     targets: known([RELAYED]),
     deployments: known(["controller", "webhook", "proxy"].map((name) => deployment(`switchback-${name}`))),
-    map: known({
-      targets: [{ name: "ingress-nginx", clusterIPs: [FRONT_IP] }],
-      map: MAP,
-    }),
+    map: known(MAP),
     status: known({
       leader: true,
       synced: true,
       sources: [{ name: "ingress", synced: true }],
       warnings: [],
-      targets: [],
       names: [{ name: NAME }],
     }),
-    proxyReadyz: known(
-      "[+] started\n[i] upstream ingress-nginx:80: ok since 2026-01-01T00:00:00.000Z, h: 198.51.100.80",
-    ),
   },
-  updaters: undefined,
   endpoints: known([{ namespace: NGINX.namespace, name: NGINX.name, ready: 1 }]),
   admission: {
-    configuration: known([entry("namespace"), entry("pod"), reachable()]),
-    servingCertificate: known(serving.cert),
+    configuration: known([entry("namespace"), entry("pod"), REACHABLE]),
     dryRun: known({ outcome: "injected" }),
   },
-  pods: known([
-    {
-      namespace: "shop",
-      name: "web",
-      owner: "shop/Deployment/web",
-      labels: {},
-      annotations: { "switchback.dev/revision": REVISION, "switchback.dev/owned": `${FRONT_IP} x1 (0123456789ab)` },
-      node: "node-1",
-      aliasAddresses: [FRONT_IP],
-    },
-  ]),
+  pods: known([{ namespace: "shop", name: "web", labels: {}, annotations: {} }]),
   probe: known(probed({})),
 };
 
@@ -198,21 +139,15 @@ export function probed(ways: Ways): ProbeResult {
 /** Switchback is not installed. */
 export const NOT_INSTALLED: ClusterFacts = {
   ...HEALTHY,
-  services: known([NGINX]),
   install: {
     config: known(undefined),
     targets: known(undefined),
     deployments: known([]),
     map: known(undefined),
     status: notKnown("not-read", "404"),
-    proxyReadyz: notKnown("not-read", "404"),
   },
   endpoints: known([]),
-  admission: {
-    configuration: known(undefined),
-    servingCertificate: known(undefined),
-    dryRun: known({ outcome: "untouched" }),
-  },
+  admission: { configuration: known(undefined), dryRun: known({ outcome: "untouched" }) },
   pods: known([]),
   probe: undefined,
 };

@@ -86,7 +86,9 @@ export class MemoryServer {
 
   #answer({ method, path, query, body }: MemoryCall): Answer {
     const parsed = parseObjectPath(path);
-    // What is neither an object nor a collection is an empty list, such as API discovery, except subresources.
+    // No group of optional kinds is served, as in a cluster without them.
+    if (/^\/apis\/[^/]+$/.test(path)) return refusal(404, "NotFound");
+    // What else is neither an object nor a collection is an empty list, except subresources.
     const isList = parsed === undefined ? !path.includes("/namespaces/") : parsed.name === undefined;
     if (isList) return { status: 200, body: this.#list(path, query) };
     const object = this.objects.get(path);

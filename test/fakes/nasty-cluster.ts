@@ -112,12 +112,13 @@ export async function nastyCluster(
         proxy: { selector: { ${make.word()}: ${make.word()} } }`,
     },
   );
-  const target = { name: make.word(), upstream: make.word(), clusterIPs: [make.ipv4(10)] };
+  const upstream = `${service.name}.${service.namespace}.svc`;
+  const target = { name: make.word(), upstream, clusterIPs: [make.ipv4(10)] };
   const port = { port: 443, listenPort: 15_000, upstreamPort: 443, protocol: "v1" as const };
   const question = { ...target, target: target.name, port: 443, speaks: "tls" as const, upstreamPort: 443 };
   const asked = { ...question, namespace: make.word() };
   const map = mapObjects({ [`${make.word()}.com`]: [make.ipv4(10)] }, { targets: [target] });
-  for (const { metadata, data: content } of [targetsObject([{ ...target, ports: [port] }], [asked]), ...map]) {
+  for (const { metadata, data: content } of [...map, targetsObject([{ ...target, ports: [port] }], [asked])]) {
     ours(metadata.name, metadata.labels, content);
   }
   const state = {

@@ -3,11 +3,8 @@ import { cpSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlink
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { leftoverFindings } from "#doctor/checks/dns-of-other-tools.ts";
-import { known } from "#doctor/fact.ts";
 import { binary } from "../cluster/binaries.ts";
 import { runTool, SWITCHBACK, type ToolResult } from "../cluster/tools.ts";
-import { HEALTHY } from "../fakes/doctor-facts.ts";
 import { ingress, namespaceYaml, workload } from "./objects.ts";
 import { NAMESPACE, type System, startSystem } from "./system.ts";
 
@@ -207,30 +204,4 @@ describe("the commands of the pages", () => {
       assert.doesNotMatch(stderr, REFUSED, command);
     });
   }
-});
-
-describe("the doctor's commands that remove what other tools left in the cluster's DNS", () => {
-  it("remove that, and nothing else", async () => {
-    await system.apply(LEFT);
-    const data = async (name: string) =>
-      (await system.json<{ data: Record<string, string> }>("-n", "kube-system", "get", "configmap", name)).data;
-    const corefile = (await data("coredns")).Corefile ?? "";
-    const custom = await data("coredns-custom");
-    const files = [
-      { place: "kube-system/coredns", key: "Corefile", text: corefile },
-      ...Object.entries(custom).map(([key, text]) => ({ place: "kube-system/coredns-custom", key, text })),
-    ];
-    const findings = leftoverFindings({ ...HEALTHY, clusterDns: known(files) });
-    assert.deepEqual(
-      findings.map(({ code }) => code),
-      ["dns-leftover", "dns-leftover"],
-    );
-    for (const { cures } of findings) {
-      const [, command = ""] = /`(.*)`/.exec(cures[0] ?? "") ?? [];
-      const { code, stderr } = await type(command);
-      assert.equal(code, 0, `${command}: ${stderr}`);
-    }
-    assert.equal((await data("coredns")).Corefile, ".:53 {\n    errors\n}\n");
-    assert.deepEqual(await data("coredns-custom"), { "mine.server": "# mine" });
-  });
 });

@@ -19,7 +19,7 @@ import { valuesSchema } from "./schemas.ts";
 const PROBE_ENTRY = `import { executePlan } from "./doctor/probe/ask.ts";
 executePlan(JSON.parse(process.argv[1])).then((result) => console.log(JSON.stringify(result)));`;
 
-/** doctor/probe/program.ts: the probe as one text, for an image that has Node but not Switchback. */
+/** doctor/probe/program.ts: the probe as one text, for any image that has Node. */
 const probeProgram: Generator = {
   name: "probe-program",
   file: "doctor/probe/program.ts",

@@ -178,12 +178,10 @@ describe("what the doctor found", () => {
 
   test("decides the level, which is not good before the doctor has run", () => {
     assert.equal(levelOf(healthy, noticesOf(healthy, NOW)), "unknown");
-    assert.equal(levelAfter(finding("ok", "webhook", "webhook-whole")), "good");
-    assert.equal(levelAfter(finding("warning", "pods", "pod-stale")), "warn");
+    assert.equal(levelAfter(finding("ok", "webhook", "webhook-answers")), "good");
+    assert.equal(levelAfter(finding("warning", "names", "name-elsewhere")), "warn");
     assert.equal(levelAfter(finding("broken", "admission", "webhook-blocks")), "bad");
     assert.equal(levelAfter(finding("unknown", "pods", "right-missing")), "warn");
-    // Proxies test connections all the time, so the page needs no probe.
-    assert.equal(levelAfter(finding("unknown", "headers", "not-probed")), "good");
   });
 
   test("is not repeated if the page itself reads it more often", () => {
@@ -193,9 +191,9 @@ describe("what the doctor found", () => {
 
   test("comes with its cure, and everything that was not checked is one notice", () => {
     const unknown = [finding("unknown", "pods", "right-missing"), finding("unknown", "names", "right-missing")];
-    const view = { ...healthy, examined: examined(finding("warning", "pods", "pod-stale"), ...unknown) };
+    const view = { ...healthy, examined: examined(finding("warning", "names", "name-elsewhere"), ...unknown) };
     assert.deepEqual(noticesOf(view, NOW), [
-      { urgent: false, what: { code: "pod-stale", text: "s: e" }, cures: ["c"] },
+      { urgent: false, what: { code: "name-elsewhere", text: "s: e" }, cures: ["c"] },
       {
         urgent: false,
         what: { code: "right-missing", text: "not checked: s: e; and 1 more: the view Doctor has each" },

@@ -113,7 +113,7 @@ function haveComponent(deployments: ReadonlyArray<{ readonly name: string }>): b
 function ofDoctor(view: View): Notice[] {
   if (!view.examined?.report.known) return [];
   const { findings } = view.examined.report.value;
-  const unchecked = findings.filter(({ status, code }) => status === "unknown" && !isTestedOtherwise(code, view));
+  const unchecked = findings.filter(({ status }) => status === "unknown");
   const [first, ...others] = unchecked.filter((finding) => !isSeenHere(finding, view));
   return [
     ...findings.filter((finding) => isBad(finding) && !isSeenHere(finding, view)).map(noticeOf),
@@ -134,13 +134,6 @@ function isSeenHere({ check, code }: Finding, { components, summary, trouble, me
   if (check === "install") return code.startsWith("deployment-") && components !== undefined && isInstalled(components);
   if (check === "controller") return summary !== undefined || trouble !== undefined;
   return code === "dial-failing" && measured?.known === true;
-}
-
-/**
- * Whether the proxies already test this: they connect to the ingress controllers all the time, and report failures.
- */
-function isTestedOtherwise(code: string, { components }: View): boolean {
-  return code === "not-probed" && components !== undefined && isInstalled(components);
 }
 
 /** Parts that cannot be read, where problems may stay hidden: one notice for each reason. */
@@ -166,7 +159,7 @@ function ofUnknown({ components, measured, examined, trouble, at }: View): Notic
 /** Whether the doctor says that nothing is installed. Then there is no controller with a status. */
 function isAbsent(report: NonNullable<View["examined"]>["report"] | undefined): boolean {
   const codes = report?.known ? report.value.findings.map(({ check, code }) => `${check}/${code}`) : [];
-  return codes.some((code) => code === "install/not-needed" || code === "install/not-installed");
+  return codes.includes("install/not-installed");
 }
 
 function ofMeasured({ upstreams, certificates, rotation, rotationFails }: MeasuredState, now: number): Notice[] {

@@ -30,13 +30,12 @@ export async function readComponents(
 ): Promise<Components> {
   const read = await gatherConfig(client, namespace, sections);
   const config = read.known ? read.value : undefined;
-  const [deployments, updaters, upstreams, publishers] = await Promise.all([
+  const [deployments, agents, upstreams, publishers] = await Promise.all([
     gatherDeployments(client, namespace),
     readUpdaters(checks, { client, namespace, config, now: Date.now() }),
     gatherEndpoints(client, servicesOf(status)),
     readPublishers(client, namespace),
   ]);
-  const agents = updaters.known ? known(updaters.value.all) : updaters;
   return { deployments, agents, upstreams, publishers };
 }
 

@@ -9,7 +9,8 @@ import type { FeedMessage } from "./messages.ts";
 import { type RunningDashboard, startDashboard } from "./server.ts";
 
 const HOSTILE = "</script><script>alert(1)</script>\n\ndata: {}\u2028\u202e";
-const REPORT = { status: "ok", counts: { ok: 0, unknown: 0, warning: 0, broken: 0 }, findings: [] } as const;
+const COUNTS = { ok: 0, unknown: 0, warning: 0, broken: 0 };
+const REPORT = { headline: "h", status: "ok", counts: COUNTS, findings: [] } as const;
 
 let dashboard: RunningDashboard;
 let examined: PromiseWithResolvers<typeof REPORT>;

@@ -56,6 +56,7 @@ export const BROKEN = fullStatus(
   },
 );
 export const REPORT: ReportDocument = {
+  headline: "Switchback has 1 fault",
   status: "broken",
   counts: { ok: 1, unknown: 1, warning: 0, broken: 1 },
   findings: [
@@ -87,6 +88,7 @@ export const REPORT: ReportDocument = {
 };
 
 export const HEALTHY_REPORT: ReportDocument = {
+  headline: "Switchback works: pods reach the cluster's names",
   status: "ok",
   counts: { ok: 1, unknown: 0, warning: 0, broken: 0 },
   findings: REPORT.findings.filter(({ status }) => status === "ok"),
