@@ -116,14 +116,23 @@ function assignListenPorts(
     assigned.set(key, port);
   }
   for (const key of open.filter((each) => !assigned.has(each)).sort()) {
-    // Targets that were removed from the config count beside the limits of config and discovery.
-    if (taken.size >= PORT_SPAN) break;
-    let port = FIRST_PORT + (fnv1a(key) % PORT_SPAN);
-    while (taken.has(port)) port = FIRST_PORT + ((port - FIRST_PORT + 1) % PORT_SPAN);
+    const port = freePort(key, taken);
+    if (port === undefined) break;
     taken.add(port);
     assigned.set(key, port);
   }
   return assigned;
+}
+
+/**
+ * Undefined: all ports are taken. Targets that were removed from the config count beside the limits of config and
+ * discovery.
+ */
+function freePort(key: string, taken: ReadonlySet<number>): number | undefined {
+  if (taken.size >= PORT_SPAN) return undefined;
+  let port = FIRST_PORT + (fnv1a(key) % PORT_SPAN);
+  while (taken.has(port)) port = FIRST_PORT + ((port - FIRST_PORT + 1) % PORT_SPAN);
+  return port;
 }
 
 /** Returns the key by which a target's port is remembered. */
