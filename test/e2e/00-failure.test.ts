@@ -97,7 +97,7 @@ test("cert-manager's self-check fails in the same way, and the Challenge stays p
   assert.equal((await diagnosed("--no-probe")).code, "need-unseen");
   // The cluster has no other image with Node. The image's own program does not run.
   const { headline, code, cures } = await diagnosed("--probe", "--image", IMAGE_NAME);
-  assert.match(headline, /^Pods cannot reach \d+ names?: the ingress controller demands a PROXY header$/);
+  assert.match(headline, /^Pods cannot reach \d+ (names?|Services?): the ingress controller demands a PROXY header$/);
   assert.equal(code, "pods-cut-off");
   assert.match(cures[0] ?? "", /waitInsteadOfSelfCheck: 60s$/);
 });
