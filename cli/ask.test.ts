@@ -35,9 +35,12 @@ test("stops reading after the answer, so the process can exit", async (t) => {
   assert.ok(stdin.isPaused());
 });
 
-test("only a yes at the terminal agrees", async (t) => {
+test("a yes at the terminal agrees", async (t) => {
   atTerminal(t, "y\n");
   await agree("go on? ");
+});
+
+test("a no at the terminal declines", async (t) => {
   atTerminal(t, "n\n");
   await assert.rejects(agree("go on? "), {
     code: "declined",
