@@ -1,4 +1,4 @@
-import { gunzipSync } from "node:zlib";
+import { gunzipSync, gzipSync } from "node:zlib";
 import { CA_SECRET, TLS_SECRET } from "#certs/objects.ts";
 import { STATE_KEY } from "#extras/publishers/publisher-state.ts";
 import { shortHash } from "#hostmap/hash.ts";
@@ -9,7 +9,6 @@ import type { TargetAddress } from "#hostmap/types.ts";
 import { GZIP_KEY, MAP_NAME, type MapObject, mapAnnotations, TEXT_KEY } from "#lib/documents/map-format.ts";
 import { STATUS_SECRET } from "#lib/documents/status-page.ts";
 import * as format from "#lib/documents/targets-format.ts";
-import { TARGETS_KEY, TARGETS_NAME } from "#lib/documents/targets-format.ts";
 
 // What the tests know of the objects in which the product keeps its state: their names, keys and formats. If a format
 // changes, the tests that read or write it stay as they are. Functions that read take all ConfigMaps of Switchback's
@@ -20,8 +19,8 @@ export const OBJECTS = {
   /** The ConfigMap that Events about the map name. */
   map: MAP_NAME,
   /** The ConfigMap with whose dry run the controller checks that the API server calls the webhook. */
-  reachable: TARGETS_NAME,
-  targets: TARGETS_NAME,
+  reachable: format.TARGETS_NAME,
+  targets: format.TARGETS_NAME,
   ca: CA_SECRET,
   serving: TLS_SECRET,
   statusKey: STATUS_SECRET,
@@ -31,7 +30,7 @@ export const OBJECTS = {
 } as const;
 
 /** The ConfigMaps that the controller writes, in the order of its Role. It deletes none. */
-export const WRITTEN: readonly string[] = [MAP_NAME, TARGETS_NAME];
+export const WRITTEN: readonly string[] = [MAP_NAME, format.TARGETS_NAME];
 
 /**
  * Reads the map: the addresses and the namespace of each name, the removal that is held, and when the map was lost.
@@ -64,6 +63,7 @@ export function hostsText(configMaps: readonly object[]): string {
 /**
  * Returns the ConfigMaps of a map: the addresses of each name, in the order of their first publication, the addresses
  * of the targets, the text that says what is held, the namespaces that hold the names, and the time of publication.
+ * `zipped`: as a large map is written.
  */
 export function mapObjects(
   hosts: Readonly<Record<string, readonly string[]>>,
@@ -72,25 +72,24 @@ export function mapObjects(
     hold,
     holders = {},
     time = "2026-01-01T00:00:00.000Z",
+    zipped = false,
   }: {
     readonly targets?: readonly TargetAddress[];
     readonly hold?: string | undefined;
     readonly holders?: Readonly<Record<string, string>>;
     readonly time?: string;
+    readonly zipped?: boolean;
   } = {},
 ) {
   const lines = Object.entries(hosts).map(([name, addresses]) => ({ name, addresses, holder: holders[name] }));
   const text = renderHosts(lines);
   const annotations = mapAnnotations(shortHash(text), {}, time);
-  const relayed = targets.map((target, at) => ({ ...target, upstream: "192.0.2.1", ports: [portAt(at)] }));
-  return [
-    configMap(MAP_NAME, { [TEXT_KEY]: text }, { ...annotations, ...(hold === undefined ? {} : { [HOLD_KEY]: hold }) }),
-    ...(targets.length === 0 ? [] : [targetsObject(relayed)]),
-  ];
-}
-
-function portAt(index: number) {
-  return { port: 443, listenPort: 15_000 + index, upstreamPort: 443, protocol: "v1" as const };
+  const port = { port: 443, upstreamPort: 443, protocol: "v1" as const };
+  const ports = (at: number) => [{ ...port, listenPort: 15_000 + at }];
+  const relayed = targets.map((target, at) => ({ ...target, upstream: "192.0.2.1", ports: ports(at) }));
+  const map = configMap(MAP_NAME, { [TEXT_KEY]: text }, { ...annotations, ...(hold && { [HOLD_KEY]: hold }) });
+  const binaryData = { [GZIP_KEY]: gzipSync(text).toString("base64") };
+  return [zipped ? { ...map, data: {}, binaryData } : map, ...(targets.length === 0 ? [] : [targetsObject(relayed)])];
 }
 
 /** The map after an edit by hand. Without a text, all data goes. Readers refuse the result as `EDITED`. */
@@ -111,7 +110,7 @@ export function strays(text: string) {
 
 /** Reads what the proxies relay. Throws if it is missing or broken. */
 export function targetsIn(configMaps: readonly object[]): format.PublishedTargets {
-  const parsed = format.parseTargets(dataIn(configMaps, TARGETS_NAME)[TARGETS_KEY] ?? "");
+  const parsed = format.parseTargets(dataIn(configMaps, format.TARGETS_NAME)[format.TARGETS_KEY] ?? "");
   if ("code" in parsed) throw new Error(parsed.text);
   return parsed;
 }
@@ -121,7 +120,7 @@ export type HeaderQuestion = format.HeaderQuestion;
 
 /** Reads what the proxies ask, with the answers that decide. */
 export function questionsIn(configMaps: readonly object[]): readonly HeaderQuestion[] {
-  const parsed = format.parseTargets(dataIn(configMaps, TARGETS_NAME)[TARGETS_KEY] ?? "");
+  const parsed = format.parseTargets(dataIn(configMaps, format.TARGETS_NAME)[format.TARGETS_KEY] ?? "");
   return "code" in parsed ? [] : format.questionsOfPublished(parsed);
 }
 
@@ -134,7 +133,7 @@ export function targetsObject(targets: readonly format.PublishedTarget[], questi
     const added = { name, upstream, ...(upstreamIPs && { upstreamIPs }), ports: [], clusterIPs: [] };
     all.set(name, { ...(all.get(name) ?? added), ...(namespace && { namespace }), ask });
   }
-  return configMap(TARGETS_NAME, { [TARGETS_KEY]: format.renderTargets([...all.values()]).text });
+  return configMap(format.TARGETS_NAME, { [format.TARGETS_KEY]: format.renderTargets([...all.values()]).text });
 }
 
 function mapIn(configMaps: readonly object[]): MapObject | undefined {
