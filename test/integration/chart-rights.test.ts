@@ -235,7 +235,7 @@ describe("RBAC names the objects that the program writes", () => {
         .map(({ verbs }) => `${kind} ${metadata.name}: ${verbs.join()}`),
     );
     assert.deepEqual(granted.sort(), [
-      "Role switchback-controller: list,watch,create,patch",
+      "Role switchback-controller: get,create,patch",
       "Role switchback-doctor: get",
       "Role switchback-operator: get",
       "Role switchback-remains: delete",

@@ -157,14 +157,14 @@ describe("a tenant with a kind that checks nothing", () => {
     await leadsTo("good.example.com", "edge");
     const codes = (await reasons("hostile")).map(([, code]) => code).sort();
     assert.deepEqual(codes, [
+      "name-invalid",
+      "name-invalid",
+      "name-invalid",
+      "name-invalid",
+      "name-invalid",
+      "name-invalid",
       "name-protected",
       "name-protected",
-      "name-invalid",
-      "name-invalid",
-      "name-invalid",
-      "name-invalid",
-      "name-invalid",
-      "name-invalid",
       "syntax-invalid",
       undefined,
     ]);
