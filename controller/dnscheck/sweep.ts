@@ -55,6 +55,8 @@ const REST_MS = 50;
  */
 const REST_PER_ADDRESS_MS = 0.04;
 const TICK_MS = 100;
+/** So many names beyond their quotas are looked at in a tick, in turns. */
+const BEYOND_PER_TICK = 100;
 /** How long a new name waits for its first answer while DNS answers nothing, milliseconds. */
 const FIRST_ANSWER_MS = 2_000;
 
@@ -82,6 +84,8 @@ export class DnsSweep {
   /** Names to look up, by namespace: new names, and those of the current sweep. */
   readonly #new = new Map<string, Set<string>>();
   readonly #rest = new Map<string, Set<string>>();
+  /** Names without an answer that are beyond the quotas of their namespaces. */
+  readonly #beyond = new Set<string>();
   /** Names that wait for their first look-up, and since when. */
   readonly #waiting = new Map<string, number>();
   /** Running look-ups by namespace. */
@@ -184,17 +188,27 @@ export class DnsSweep {
     return answer;
   }
 
-  /** A name beyond the quotas of its namespaces is not queued. The next sweep tries again. */
+  /** A name beyond the quotas of its namespaces waits until one of them has room. */
   #queue(name: string, answer: NameAnswer): void {
     const namespace = this.#namespaceOf(name);
+    if (namespace === undefined && !answer.tried) this.#beyond.add(name);
     if (namespace === undefined || this.#waiting.has(name)) return;
     if (!answer.tried) this.#waiting.set(name, this.#deps.now());
     getOrAdd(answer.tried ? this.#rest : this.#new, namespace, () => new Set<string>()).add(name);
   }
 
+  /** Puts a name at the end of those beyond the quotas, or into the queue. */
+  #queueAgain(name: string): void {
+    this.#beyond.delete(name);
+    this.#waiting.delete(name);
+    const answer = this.#names.get(name);
+    if (answer !== undefined && !answer.tried) this.#queue(name, answer);
+  }
+
   #tick(): void {
     const now = this.#deps.now();
     if (now >= this.#nextSweepAt && this.#rest.size === 0) void this.#beginSweep(now);
+    for (const name of this.#beyond.values().take(BEYOND_PER_TICK).toArray()) this.#queueAgain(name);
     this.#lookUpDue();
     this.#endWaits(now);
   }
@@ -203,7 +217,7 @@ export class DnsSweep {
   #endWaits(now: number): void {
     for (const [name, since] of this.#waiting) {
       if (now - Math.max(since, this.#answeredAt) < FIRST_ANSWER_MS) continue;
-      if (this.#namespaceOf(name) === undefined) this.#waiting.delete(name);
+      if (this.#namespaceOf(name) === undefined) this.#queueAgain(name);
       else this.#endWait(name, this.#names.get(name));
     }
   }
@@ -251,7 +265,7 @@ export class DnsSweep {
       const answer = this.#names.get(name);
       // The quota may be used up since the name was queued.
       const namespace = this.#namespaceOf(name);
-      if (namespace === undefined) this.#waiting.delete(name);
+      if (namespace === undefined) this.#queueAgain(name);
       if (answer === undefined || answer.asking || namespace === undefined) continue;
       running += 1;
       this.#running.set(namespace, runningOf(namespace) + 1);
