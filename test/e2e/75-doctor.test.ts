@@ -9,13 +9,21 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { OBJECTS, questionsIn, targetsIn, targetsObject } from "../published.ts";
 import { optIn } from "./opted-in.ts";
-import { openShop } from "./shop.ts";
-import { configMaps, installSwitchback, leaderStatus, restartAllOfCertManager, SYSTEM } from "./switchback.ts";
+import { ingress, openShop } from "./shop.ts";
+import {
+  configMaps,
+  installSwitchback,
+  leaderStatus,
+  publishedMap,
+  restartAllOfCertManager,
+  SYSTEM,
+} from "./switchback.ts";
 
 // The doctor reports each planted fault with its code. Without a fault, it says that all is well.
 
 export const needs: string[] = [];
 
+const AT_PLAIN = "plain.example.com";
 const CONFIGURATION = "mutatingwebhookconfiguration/switchback-webhook";
 
 let cluster: Cluster;
@@ -24,6 +32,13 @@ before(async () => {
   cluster = await withCluster();
   await openShop(cluster);
   await installSwitchback(cluster);
+  // The address of this load balancer does not answer to pods. Only a mapped name can be reached.
+  await cluster.apply(ingress("at-plain", AT_PLAIN, "plain"));
+  await cluster.until(
+    "the name is published",
+    30,
+    async () => (await publishedMap(cluster)).includes(AT_PLAIN) || undefined,
+  );
   await mapAtRest();
   await optIn(cluster);
   await cluster.kubectl("label", "namespace", CERT_MANAGER, "switchback.dev/inject=enabled", "--overwrite");
