@@ -68,7 +68,7 @@ describe("the npm package", () => {
     { args: ["doctor", "--help"], stdout: /^Usage: switchback doctor [\s\S]*--probe/ },
     {
       args: ["inject", "-f", "pod.yaml", "--hosts", "hosts"],
-      stdout: /"hostAliases": \[\{"ip": "203\.0\.113\.5", "hostnames": \["shop\.example\.com"\]\}\]/,
+      stdout: /hostAliases: \[ \{ ip: "203\.0\.113\.5", hostnames: \[ "shop\.example\.com" \] \} \]/,
       stderr: /^Pod web: injected: 1 names\n$/,
     },
     { args: ["demo"], stdout: /\n {2}through the relay: 200 Ingress shop\/added; client / },
