@@ -38,11 +38,18 @@ function asTarget({ name, upstream, ports, clusterIPs, ask = [], unusedSince }: 
   };
 }
 
-/** The target that has this Service as its ingress controller. One in use takes precedence. */
-export function targetBehind(targets: readonly Target[], service: ObjectName): Target | undefined {
-  const matching = targets.filter(
-    ({ upstream }) => typeof upstream !== "string" && objectKey(upstream) === objectKey(service),
-  );
+/**
+ * The target that has this Service as its ingress controller, or whose names lead to its ClusterIP. One in use takes
+ * precedence.
+ */
+export function targetBehind(
+  targets: readonly Target[],
+  service: ObjectName & { readonly clusterIPs?: readonly string[] },
+): Target | undefined {
+  const isDirect = ({ ports, clusterIPs }: Target) =>
+    ports.length === 0 && clusterIPs.some((address) => service.clusterIPs?.includes(address));
+  const isBehind = ({ upstream }: Target) => typeof upstream !== "string" && objectKey(upstream) === objectKey(service);
+  const matching = targets.filter((target) => isBehind(target) || isDirect(target));
   return matching.find(isMapped) ?? matching[0];
 }
 
