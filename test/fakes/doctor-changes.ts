@@ -23,8 +23,9 @@ export const entries = (...all: Parameters<typeof entry>[]): Partial<ClusterFact
 export const relayed = (change: Partial<PublishedTarget>): Partial<ClusterFacts> => {
   return install({ targets: known([{ ...RELAYED, ...change }]) });
 };
-/** No proxy relays to the target: its names lead to its Service. */
-export const direct = (): Partial<ClusterFacts> => relayed({ ports: [], clusterIPs: NGINX.clusterIPs });
+/** No proxy relays to the target: its names lead to its Service's ClusterIP, which is the upstream in the document. */
+export const direct = (): Partial<ClusterFacts> =>
+  relayed({ ports: [], clusterIPs: NGINX.clusterIPs, upstream: NGINX.clusterIPs.join() });
 /** Switchback is installed, and no name of the Service is mapped. */
 export const unmapped = (): Partial<ClusterFacts> => install({ targets: known([]) });
 export const probe = (ways: Ways): Partial<ClusterFacts> => ({ probe: known(probed(ways)) });
