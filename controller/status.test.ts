@@ -176,7 +176,6 @@ test("of mapped names that resolve elsewhere, five are listed and the others cou
       ...names.slice(0, count).map((name) => [name, away] as const),
     ]);
     const verifier = {
-      mismatches: () => mismatches,
       answersOf: (name: string) => (mismatches.has(name) ? Array(20).fill("203.0.113.1") : undefined),
       decisions: () => [...Array(7 - count).fill("verified"), ...mismatches.values().take(count)],
       warningOf: (name: string) => mismatches.get(name),

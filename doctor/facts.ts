@@ -134,7 +134,7 @@ export interface InstallFacts {
   /** The targets in the controller's document; undefined if none were published yet. */
   readonly targets: Fact<readonly PublishedTarget[] | undefined>;
   readonly deployments: Fact<readonly DeploymentFacts[]>;
-  /** The published map, or a reason if it cannot be read; undefined if there is none. */
+  /** The published map, or a reason if it cannot be read. Undefined if it is missing. */
   readonly map: Fact<PublishedMap | Reason | undefined>;
   /** The controller's /status. */
   readonly status: Fact<StatusFacts>;

@@ -103,10 +103,8 @@ export function forged(text: string): ReturnType<typeof edited> {
   return { ...edited(text), annotations: { [MAP_REVISION_KEY]: shortHash(text) } };
 }
 
-/** Returns ConfigMaps that look like the map's, and that the leader leaves alone. */
-export function strays(text: string) {
-  return ["stranger", `${MAP_NAME}-0`].map((name) => configMap(name, { [TEXT_KEY]: text }));
-}
+/** Names of ConfigMaps that nobody of us may write, although one looks like the map's. */
+export const STRAYS: readonly string[] = ["stranger", `${MAP_NAME}-0`];
 
 /** Reads what the proxies relay. Throws if it is missing or broken. */
 export function targetsIn(configMaps: readonly object[]): format.PublishedTargets {

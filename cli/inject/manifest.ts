@@ -52,11 +52,19 @@ export interface ManifestOptions extends InjectOptions {
 export interface ManifestDocument {
   readonly text: string;
   readonly placeAt: (offset: number) => string;
-  /** Undefined if `fault` says why the text cannot be read. */
-  readonly document: Document.Parsed | undefined;
-  /** The document as plain objects. */
-  readonly value: unknown;
-  readonly fault?: { readonly text: string; readonly offset: number };
+  readonly parsed: Parsed | Fault;
+}
+
+interface Parsed {
+  readonly document: Document.Parsed;
+  /** See `objectsOf`. An empty document has none. */
+  readonly objects: readonly (ManifestObject | Path)[];
+}
+
+/** Why a text cannot be read, and where. */
+interface Fault {
+  readonly fault: string;
+  readonly offset: number;
 }
 
 /**
@@ -79,32 +87,27 @@ export function readManifest({ name, text }: TextFile): ManifestDocument[] {
     const start = before;
     before += part.split("\n").length - 1;
     const placeAt = (offset: number) => `${name}:${start + lines.linePos(offset).line}: document ${index + 1}`;
-    return { text: part, placeAt, ...parsePart(part, lines) };
+    return { text: part, placeAt, parsed: parsePart(part, lines) };
   });
 }
 
-function parsePart(text: string, lineCounter: LineCounter): Omit<ManifestDocument, "text" | "placeAt"> {
+function parsePart(text: string, lineCounter: LineCounter): Parsed | Fault {
   const options = { customTags: keepNumbers, lineCounter, strict: false, logLevel: "error" } as const;
   const document = parseDocument<ParsedNode>(text, options);
-  const unread = (reason: string, offset: number) => ({
-    document: undefined,
-    value: undefined,
-    fault: { text: reason, offset },
-  });
   const [error] = document.errors;
   // The line number in the message is removed, because the place is printed before it.
   if (error !== undefined)
-    return unread(error.message.replace(/(?: at line \d+, column \d+)?:?\n[\s\S]*/, ""), error.pos[0]);
+    return { fault: error.message.replace(/(?: at line \d+, column \d+)?:?\n[\s\S]*/, ""), offset: error.pos[0] };
   const key = findCollectionKey(document);
   // What YAML reads of `{{ .Values.x }}` is such a key. Printed again, it would be no template any more.
-  if (key !== undefined) return unread("a key of a map is a map or a list", key.range?.[0] ?? 0);
+  if (key !== undefined) return { fault: "a key of a map is a map or a list", offset: key.range?.[0] ?? 0 };
   try {
     const value: unknown = document.toJS({ maxAliasCount: MAX_ALIASES });
     // This throws for a value that contains itself, or that is too deep to visit.
     JSON.stringify(value);
-    return { document, value };
+    return { document, objects: value === null || value === undefined ? [] : objectsOf(value) };
   } catch (invalid) {
-    return unread(describeError(invalid).split("\n")[0] ?? "", document.contents?.range[0] ?? 0);
+    return { fault: describeError(invalid).split("\n")[0] ?? "", offset: document.contents?.range[0] ?? 0 };
   }
 }
 
@@ -122,7 +125,7 @@ function findCollectionKey(document: Document): Node | undefined {
 
 /** The labels of the Namespace objects of all documents, by name. */
 export function namespaceLabelsIn(documents: readonly ManifestDocument[]): Map<string, Record<string, string>> {
-  const objects = documents.flatMap(({ value }) => objectsOf(value));
+  const objects = documents.flatMap(({ parsed }) => ("fault" in parsed ? [] : parsed.objects));
   return new Map(
     objects.flatMap((object) => {
       if (!("kind" in object) || object.kind !== "Namespace") return [];
@@ -137,21 +140,19 @@ export function namespaceLabelsIn(documents: readonly ManifestDocument[]): Map<s
  * nothing changed. A document that cannot be read is one that is overlooked.
  */
 export function injectDocument(
-  read: ManifestDocument,
+  { text, placeAt, parsed }: ManifestDocument,
   namespaceLabels: ReadonlyMap<string, Record<string, string>>,
   options: ManifestOptions,
 ): { readonly output: string; readonly outcomes: readonly Outcome[] } {
-  const { document, value, fault, text, placeAt } = read;
-  if (document === undefined || fault !== undefined) {
+  if ("fault" in parsed) {
     const hint = /\{\{/.test(text) ? "; a template of Helm has to be rendered first, by `helm template`" : "";
-    const reason = { code: "yaml-invalid", text: `${fault?.text}${hint}` };
-    return {
-      output: text,
-      outcomes: [{ place: placeAt(fault?.offset ?? 0), title: undefined, result: "overlooked", reason }],
-    };
+    const reason = { code: "yaml-invalid", text: `${parsed.fault}${hint}` };
+    const outcome: Outcome = { place: placeAt(parsed.offset), title: undefined, result: "overlooked", reason };
+    return { output: text, outcomes: [outcome] };
   }
-  if (value === null || value === undefined) return { output: text, outcomes: [] };
-  const outcomes = objectsOf(value).flatMap((object): Outcome[] => {
+  const { document, objects } = parsed;
+  if (objects.length === 0) return { output: text, outcomes: [] };
+  const outcomes = objects.flatMap((object): Outcome[] => {
     const place = (at: Path) => placeAt(offsetOf(document, at));
     if ("kind" in object) return injectObject(document, object, place, namespaceLabels, options);
     const reason = { code: "not-an-object", text: "this is not a Kubernetes object: it has no kind" };

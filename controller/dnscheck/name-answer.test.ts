@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { DnsDecision, ExpectedClaim } from "./dns-decision.ts";
 import { type Decide, NameAnswer } from "./name-answer.ts";
 
-// An answer of these tests is one letter, which stands for the decision on it.
+// An answer of these tests is one letter: the decision on it.
 const DECISIONS: Readonly<Record<string, DnsDecision>> = {
   v: "verified",
   n: "nowhere",

@@ -61,7 +61,7 @@ const BEYOND_PER_TICK = 100;
 const FIRST_ANSWER_MS = 2_000;
 
 /** What DNS says about names, for the status. */
-export type NameDecisions = Pick<DnsSweep, "answersOf" | "warningOf" | "hasPublicIpv6" | "mismatches" | "decisions">;
+export type NameDecisions = Pick<DnsSweep, "answersOf" | "warningOf" | "hasPublicIpv6" | "decisions">;
 
 /** The DNS evidence about a claim. */
 export interface Testimony {
@@ -155,14 +155,6 @@ export class DnsSweep {
   /** Whether the name has a public IPv6 address. */
   hasPublicIpv6(name: string): boolean {
     return (this.answersOf(name) ?? []).some((address) => isIP(address) === 6 && !this.#isOwn(address));
-  }
-
-  /** Each name that resolves to unexpected addresses, or to none. */
-  *mismatches(): Iterable<readonly [name: string, reason: Reason]> {
-    for (const name of this.#names.keys()) {
-      const reason = this.warningOf(name);
-      if (reason !== undefined) yield [name, reason];
-    }
   }
 
   /** The decision on each name. Leaves out names without a target that DNS does not lead to one. */

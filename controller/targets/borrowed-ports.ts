@@ -17,7 +17,7 @@ export function withBorrowedPorts(target: FoundTarget, view: ServiceView, table:
   });
   if (borrowed.length === 0) return target;
   const ports = [...target.ports, ...borrowed].slice(0, MAX_TARGET_PORTS);
-  // Relay the target whatever the protocol is, because the ClusterIPs of its own Service lack these ports.
+  // Relay the target with any protocol, because the ClusterIPs of its own Service lack these ports.
   return { ...target, ports, clusterIPs: [] };
 }
 

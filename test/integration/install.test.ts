@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { parseAllDocuments } from "yaml";
 import { CONFIG_NAME } from "#lib/documents/installed-config.ts";
-import { OBJECTS, strays, WRITTEN } from "../published.ts";
+import { OBJECTS, STRAYS, WRITTEN } from "../published.ts";
 import {
   applyAs,
   bundles,
@@ -117,7 +117,6 @@ describe("rights", () => {
 
   const TARGETS = each("list watch", { resource: "configmaps", name: OBJECTS.targets });
   const MAP = each("list watch", { resource: "configmaps", name: OBJECTS.map });
-  const FOREIGN = strays("").map(({ metadata }) => metadata.name);
 
   const ALLOWED: Record<string, Question[]> = {
     controller: [
@@ -162,7 +161,7 @@ describe("rights", () => {
     ...WRITTEN.flatMap((name) => each("delete", { resource: "configmaps", name })),
     ...each("update", { resource: "configmaps", name: OBJECTS.targets }),
     ...each("create patch update delete", { resource: "configmaps", name: CONFIG_NAME }),
-    ...FOREIGN.flatMap((name) => each("create patch delete", { resource: "configmaps", name })),
+    ...STRAYS.flatMap((name) => each("create patch delete", { resource: "configmaps", name })),
     ...each("update", { resource: "services" }),
     ...each("create patch update delete", { resource: "services", namespace: "" }),
     ...each("get", { resource: "services", name: "kubernetes", namespace: "default" }),
@@ -228,7 +227,7 @@ describe("rights", () => {
     };
     const cases: [string, string, number][] = [
       ...WRITTEN.map((name): [string, string, number] => ["configmaps", name, 201]),
-      ...FOREIGN.map((name): [string, string, number] => ["configmaps", name, 403]),
+      ...STRAYS.map((name): [string, string, number] => ["configmaps", name, 403]),
       ["secrets", OBJECTS.ca, 201],
       ["secrets", "switchback-mine", 403],
       ["services", "switchback-ingress-nginx", 201],
