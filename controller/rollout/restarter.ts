@@ -12,16 +12,16 @@
 
 import { compareNames } from "#hostmap/hostnames.ts";
 import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
-import { TARGETS_NAME } from "#lib/documents/targets-format.ts";
 import { describeError, ifFound, statusOf } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
-import { corePath, resourcePath } from "#lib/kube/paths.ts";
+import { corePath } from "#lib/kube/paths.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
 import type { Owner } from "#lib/workloads/owners.ts";
 import type { RawPod } from "#lib/workloads/pods.ts";
 import { restartWorkload, waitForRestart } from "#lib/workloads/restart.ts";
 import { type WorkloadKind, workloadPath } from "#lib/workloads/workload-kinds.ts";
 import { type RawWorkload, type WorkloadState, workloadState } from "#lib/workloads/workload-state.ts";
+import { webhookProblem } from "../webhook-reachable.ts";
 import {
   checkDebounce,
   checkNeed,
@@ -47,12 +47,6 @@ interface Sent {
 
 /** Field manager of the restarts. `kubectl get -o yaml --show-managed-fields` shows it. */
 const FIELD_MANAGER = "switchback-restart";
-const CONFIGURATION = resourcePath({
-  group: "admissionregistration.k8s.io",
-  version: "v1",
-  resource: "mutatingwebhookconfigurations",
-  name: "switchback-webhook",
-});
 /** Changes that arrive together are evaluated together. */
 const SETTLE_MS = 100;
 const POLL_MS = 1_000;
@@ -189,7 +183,7 @@ export class Restarter {
     const by = checkNeed(subject, difference);
     if (isDecision(by)) return by;
     if (config.restart.dryRun) return { ...ITS_TURN, text: "would be restarted; restart.dryRun is on" };
-    const problem = await this.#webhookProblem();
+    const problem = await webhookProblem(this.#deps.client, this.#deps.config.namespace, this.#signal);
     if (problem !== undefined) return waiting("webhook-unreachable", problem, now() + AGAIN_MS);
     // Its namespace may have opted out meanwhile.
     await this.#pods.refresh();
@@ -295,23 +289,6 @@ export class Restarter {
       found.push({ pod, selected: this.#pods.select(pod.metadata?.annotations?.[HOSTS_KEY]) });
     }
     return found.length === 0 || map === undefined ? undefined : differenceOf(found, map);
-  }
-
-  /**
-   * Why a new pod would not be injected. For a dry run, which changes nothing, the API server calls the webhook by the
-   * chart's entry `reachable.switchback.dev`, on its own route (kube-proxy, a firewall) and with its own copy of
-   * caBundle: entries for pods fail open. Without the configuration, for example during an uninstall, it calls nothing.
-   */
-  async #webhookProblem(): Promise<string | undefined> {
-    const { client, config } = this.#deps;
-    try {
-      await client.get(CONFIGURATION, {}, { signal: this.#signal });
-      await client.mergePatch(corePath("configmaps", config.namespace, TARGETS_NAME), {}, { dryRun: true });
-      return undefined;
-    } catch (error) {
-      this.#signal.throwIfAborted();
-      return `the API server cannot call the webhook: ${describeError(error)}`;
-    }
   }
 
   /** The state of a workload, or the decision if it cannot be read. An error of one workload delays no other. */

@@ -37,7 +37,6 @@ const SWITCHES: Readonly<Record<string, object>> = {
   Services: { config: { sources: { services: { enabled: true } } } },
   "node hosts": { config: { nodeHosts: { names: ["a.example.com"] } } },
   NetworkPolicies: { networkPolicy: { enabled: true } },
-  "flow control": { flowControl: { enabled: true } },
 };
 
 /** A right to write: the account, where and what it may write, and the hook that needs it. */
