@@ -6,7 +6,6 @@ import { promisify } from "node:util";
 import { build } from "esbuild";
 import { RESERVED_TARGET_NAMES } from "#lib/config/defaults.ts";
 import { frontName } from "#lib/documents/listeners.ts";
-import { eventReason } from "#lib/kube/events.ts";
 import { binary } from "#test/cluster/binaries.ts";
 import { chartReadme } from "./chart-readme.ts";
 import { codeParts, codesPage } from "./codes-page.ts";
