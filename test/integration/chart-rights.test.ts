@@ -28,7 +28,7 @@ describe("the MutatingWebhookConfiguration", () => {
     clientConfig: {
       service: { namespace: NAMESPACE, name: "switchback-webhook", path: `/mutate/${name}`, port: 443 },
     },
-    rules: [{ operations: ["CREATE"], apiGroups: [""], apiVersions: ["v1"], resources: ["pods"] }],
+    rules: [{ operations: ["CREATE"], apiGroups: [""], apiVersions: ["v1"], resources: ["pods"], scope: "Namespaced" }],
     namespaceSelector: {
       matchExpressions: [
         {
@@ -51,7 +51,9 @@ describe("the MutatingWebhookConfiguration", () => {
   const REACHABLE = {
     name: "reachable.switchback.dev",
     clientConfig: { service: { namespace: NAMESPACE, name: "switchback-webhook", path: "/reachable", port: 443 } },
-    rules: [{ operations: ["UPDATE"], apiGroups: [""], apiVersions: ["v1"], resources: ["configmaps"] }],
+    rules: [
+      { operations: ["UPDATE"], apiGroups: [""], apiVersions: ["v1"], resources: ["configmaps"], scope: "Namespaced" },
+    ],
     namespaceSelector: { matchExpressions: [{ key: NAME_LABEL, operator: "In", values: [NAMESPACE] }] },
     matchConditions: [
       {
