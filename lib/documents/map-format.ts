@@ -92,10 +92,12 @@ export async function renderMap(
 
 function blocksOf(lines: readonly HostLine[], last: readonly Block[] = []): Block[] {
   return Array.from({ length: Math.ceil(lines.length / BLOCK_LINES) }, (_, index) => {
-    const own = lines.slice(index * BLOCK_LINES, (index + 1) * BLOCK_LINES);
+    const [start, end] = [index * BLOCK_LINES, Math.min(lines.length, (index + 1) * BLOCK_LINES)];
     const before = last[index];
-    const isSame = before?.lines.length === own.length && own.every((line, at) => line === before.lines[at]);
-    return isSame ? before : { lines: own, text: renderHosts(own) };
+    if (before?.lines.length === end - start && before.lines.every((line, at) => line === lines[start + at]))
+      return before;
+    const own = lines.slice(start, end);
+    return { lines: own, text: renderHosts(own) };
   });
 }
 
@@ -109,15 +111,16 @@ interface Rendered {
 }
 
 async function rendered(blocks: readonly Block[]): Promise<Rendered> {
-  const text = blocks.map((block) => block.text).join("");
-  const revision = shortHash(text);
+  const texts = blocks.map(({ text }) => text);
+  const revision = shortHash(texts);
   // The text is ASCII, so its length is its size in bytes.
-  if (text.length <= MAX_PLAIN_BYTES)
-    return { size: text.length, value: { revision, data: { [TEXT_KEY]: text }, bytes: text.length } };
+  const length = texts.reduce((sum, text) => sum + text.length, 0);
+  if (length <= MAX_PLAIN_BYTES)
+    return { size: length, value: { revision, data: { [TEXT_KEY]: texts.join("") }, bytes: length } };
   for (const block of blocks) block.zipped ??= await promisify(gzip)(block.text);
   const zipped = Buffer.concat(blocks.map((block) => block.zipped ?? Buffer.alloc(0)));
   const text64 = zipped.toString("base64");
-  const size = Math.max(zipped.length, Math.ceil((text.length * MAX_MAP_BYTES) / MAX_TEXT_BYTES));
+  const size = Math.max(zipped.length, Math.ceil((length * MAX_MAP_BYTES) / MAX_TEXT_BYTES));
   return { size, value: { revision, binaryData: { [GZIP_KEY]: text64 }, bytes: text64.length } };
 }
 

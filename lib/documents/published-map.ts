@@ -8,17 +8,21 @@ export function isMap<M extends { readonly revision: string }>(result: M | Reaso
 
 /**
  * Returns a map of these lines. A hosts file cannot contain wildcards, so `hosts` does not have them. `known`: the same
- * lines by name. By default they are grouped on first use, because a leader seldom needs them.
+ * lines by name. Both forms are made on first use, because a leader seldom needs them.
  */
 export function mapOfLines(
   head: Pick<PublishedMap, "revision" | "published">,
   all: readonly HostLine[],
   known?: ReadonlyMap<string, HostLine>,
 ): PublishedMap {
+  let hosts: readonly HostLine[] | undefined;
   let lines = known;
   return {
     ...head,
-    hosts: all.filter(({ name }) => !isWildcard(name)),
+    get hosts() {
+      hosts ??= all.filter(({ name }) => !isWildcard(name));
+      return hosts;
+    },
     get lines() {
       lines ??= new Map(all.map((line) => [line.name, line]));
       return lines;
