@@ -93,7 +93,8 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
       names: servingNames(WEBHOOK_SERVICE, namespace, clusterDomain ?? DEFAULT_DOMAIN),
     });
     const times = { now: steadyNow, wallClock: now };
-    const rollouts = new Restarter({ client, config, log, events, counters, observeAgents, ...times }, signal);
+    const { maps } = replica.loop;
+    const rollouts = new Restarter({ client, config, maps, log, events, counters, observeAgents, ...times }, signal);
     replica.loop.start(signal);
     return { ...replica, certificates, rollouts };
   };

@@ -9,7 +9,8 @@ import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
-import { MemoryMap, memoryMapReader } from "#lib/documents/map-memory.ts";
+import { MemoryMap } from "#lib/documents/map-memory.ts";
+import type { MapReader } from "#lib/documents/map-reader.ts";
 import { listen } from "#lib/http/listen.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { runProxy } from "#proxy/run.ts";
@@ -47,7 +48,6 @@ export async function startSystem(
   log: Logger,
 ): Promise<DemoSystem> {
   const config = demoConfig(ingressPort, await freePort());
-  const store = new MemoryMap();
   const sources = directories.map(yamlFiles);
   const plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), config.policy.maxNamesPerNamespace);
   const targets = new TargetDiscovery({ config, log });
@@ -65,13 +65,13 @@ export async function startSystem(
     source,
     plan,
     addresses,
-    store,
+    store: new MemoryMap(),
     rules: config.map,
     now: Date.now,
     log,
   });
   const leading = new AbortController();
-  const webhook = await startWebhook(config, store, log);
+  const webhook = await startWebhook(config, loop.maps, log);
   const map = () => webhook.running.state.map;
   const proxy = await runProxy(config, { log, interfaceAddresses: [] });
   loop.start(leading.signal);
@@ -132,10 +132,10 @@ function demoConfig(ingressPort: number, listenPort: number): Config {
   });
 }
 
-/** Starts the webhook with a map in memory instead of the ConfigMap, and with a new certificate. */
+/** Starts the webhook with the map of the same process instead of the ConfigMap, and with a new certificate. */
 async function startWebhook(
   config: Config,
-  store: MemoryMap,
+  maps: MapReader,
   log: Logger,
 ): Promise<{ running: RunningWebhook; ca: string }> {
   const life = { now: Date.now(), days: 1 };
@@ -143,7 +143,7 @@ async function startWebhook(
   const pair = await issueLeaf(authority, servingNames("switchback-webhook", config.namespace, "cluster.local"), life);
   const stop = async () => {};
   const running = await runWebhook(config, {
-    maps: memoryMapReader(store),
+    maps,
     certificates: {
       start(found) {
         found(pair);
