@@ -320,7 +320,7 @@ export class FrontReconciler implements TargetAddresses {
     const { clusterDomain, config, headers } = this.#deps;
     const input = { inUse: this.#inUse ?? new Set(), exampleOf: this.#exampleOf, clusterDomain };
     const published = headers?.withAskedPorts(listed, input) ?? listed;
-    if (await this.#store.write(published, headers && this.#listening.proxies.length)) this.#learn();
+    if (await this.#store.write(published, headers && this.#listening.proxies)) this.#learn();
     const held = this.#frontAddresses();
     const fixed = new Set(config.targets.filter(({ clusterIPs }) => clusterIPs.length > 0).map(byName));
     const due = new Map(

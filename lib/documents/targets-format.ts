@@ -3,7 +3,7 @@ import { shortHash } from "#hostmap/hash.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
 import { host, ip, label, port } from "#lib/config/values.ts";
-import { integer, object } from "#lib/errors/schemas.ts";
+import { object } from "#lib/errors/schemas.ts";
 import { attempt, renderFlaw } from "#lib/errors/validation.ts";
 import { HEADER_ANSWERS } from "./header-answers.ts";
 import type { Listener } from "./listeners.ts";
@@ -47,6 +47,9 @@ const askSchema = object({
 });
 export type PublishedAsk = v.InferOutput<typeof askSchema>;
 
+/** Much more than a cluster has. */
+const MAX_PROXIES = 10_000;
+
 /** One target, as published. */
 export const targetSchema = object({
   name: targetName,
@@ -84,7 +87,7 @@ export type PublishedTarget = Readonly<v.InferOutput<typeof targetSchema>>;
 export const documentSchema = object({
   version: v.literal(VERSION),
   revision: v.string(),
-  proxies: v.optional(integer(0, 100_000)),
+  proxies: v.optional(v.pipe(v.array(ip), v.maxLength(MAX_PROXIES), v.readonly())),
   targets: v.array(v.unknown()),
 });
 const textSchema = v.pipe(v.string(), v.maxLength(MAX_BYTES), v.parseJson({}, "is not JSON"), documentSchema);
@@ -93,16 +96,16 @@ const MAX_TARGETS = 2_000;
 export interface PublishedTargets {
   readonly revision: string;
   readonly targets: readonly PublishedTarget[];
-  /** The number of ready proxies. They share the limits of what they ask. */
-  readonly proxies?: number | undefined;
+  /** The addresses of the ready proxies, sorted. They share the limits of what they ask, and take turns. */
+  readonly proxies?: readonly string[] | undefined;
   /** Why targets of the document were left out or kept their earlier state. */
   readonly refused?: Reason;
 }
 
-/** Returns the text of `targets.json`, and its revision. Equal targets and numbers of proxies give equal texts. */
+/** Returns the text of `targets.json`, and its revision. Equal targets and proxies give equal texts. */
 export function renderTargets(
   targets: readonly PublishedTarget[],
-  proxies?: number,
+  proxies?: readonly string[],
 ): {
   readonly text: string;
   readonly targetsRevision: string;
