@@ -82,10 +82,15 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
   // Targets: by class alone, or also by the cluster's Services.
   const services = config.discovery.enabled ? { client } : {};
   const targets = new TargetDiscovery({ ...services, config, log, nodes: deps.nodes });
-  const headers = config.discovery.detect ? headerDecisions(config, targets, deps) : undefined;
-  const catalog = headers ?? targets;
-  const fronts = { client, config, clusterDomain, catalog, headers, log, notify, now, askProxy };
-  const addresses = new FrontReconciler({ ...fronts, pollMs: deps.headerTimes?.pollMs });
+  const { pollMs, changeMs } = deps.headerTimes ?? {};
+  const headers = new HeaderDecisions({
+    catalog: targets,
+    mapsAlways: (target) => targets.mapsAlways(target),
+    // Only version 2 supports TLVs.
+    preferred: config.proxy.v2Checksum || config.proxy.v2UniqueId ? "v2" : "v1",
+    changeMs,
+  });
+  const addresses = new FrontReconciler({ client, config, clusterDomain, headers, log, notify, now, askProxy, pollMs });
 
   // Which names a namespace may have.
   const namespaces = new Namespaces({ client, log });
@@ -139,15 +144,8 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
     loop.enqueue();
   });
 
-  const shown = { identity, source, plan, addresses, catalog, headers, verifier: dns, config, wildcardPods, map: loop };
+  const shown = { identity, source, plan, addresses, headers, verifier: dns, config, wildcardPods, map: loop };
   return { loop, source, leftOut: () => budget.leftOut, status: () => statusDocument(shown) };
-}
-
-function headerDecisions({ proxy }: Config, targets: TargetDiscovery, { headerTimes }: ReplicaDeps): HeaderDecisions {
-  // Only version 2 supports TLVs.
-  const preferred = proxy.v2Checksum || proxy.v2UniqueId ? "v2" : "v1";
-  const mapsAlways = (target: string) => targets.mapsAlways(target);
-  return new HeaderDecisions({ catalog: targets, mapsAlways, preferred, changeMs: headerTimes?.changeMs });
 }
 
 function configuredSources(

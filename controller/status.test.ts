@@ -3,12 +3,13 @@ import { test } from "node:test";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import { PublishedNames } from "#hostmap/published-names.ts";
+import type { TargetAddress } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { claimOf } from "#test/arbitraries.ts";
+import { HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import type { ClaimSource } from "./sources/types.ts";
 import { followerStatus, type StatusDeps, statusDocument } from "./status.ts";
-import { fixedTargetAddresses } from "./target-addresses.ts";
 import { TargetDiscovery } from "./targets/discovery.ts";
 
 const RULES = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 2 };
@@ -39,16 +40,24 @@ const config = parseConfig({
   ],
 });
 
+function fixedAddresses(targets: readonly TargetAddress[]): StatusDeps["addresses"] {
+  return { targets: () => targets, reasonOf: () => undefined };
+}
+
 function depsOf(plan: Plan, more: Partial<StatusDeps> = {}): StatusDeps {
   return {
     identity: "controller-0",
     source: SOURCE,
     plan,
-    addresses: fixedTargetAddresses([
+    addresses: fixedAddresses([
       { name: "relayed", clusterIPs: ["198.51.100.9", "2001:db8::9"] },
       { name: "waiting", clusterIPs: [] },
     ]),
-    catalog: new TargetDiscovery({ config, log: silentLogger }),
+    headers: new HeaderDecisions({
+      catalog: new TargetDiscovery({ config, log: silentLogger }),
+      mapsAlways: () => false,
+      preferred: "v1",
+    }),
     config,
     map: { synced: true, publishedNames: undefined, revision: undefined },
     ...more,
@@ -137,7 +146,7 @@ test("all fields of a mapped name and of a refused name", () => {
 
 test("a target's own reason is shown only while the target has no address", () => {
   const addresses = {
-    ...fixedTargetAddresses([{ name: "relayed", clusterIPs: ["198.51.100.9"] }]),
+    ...fixedAddresses([{ name: "relayed", clusterIPs: ["198.51.100.9"] }]),
     reasonOf: (target: string) => ({ code: "too-many-targets", text: target }),
   };
   const plan = planOf(claimOf("a.example.com", "shop/a", OK), claimOf("*.example.com", "shop/b", OK));
@@ -153,7 +162,7 @@ test("a target's own reason is shown only while the target has no address", () =
 });
 
 test("each target is listed once, configured ones first; a deleted target has no upstream and is not relayed", () => {
-  const addresses = fixedTargetAddresses([
+  const addresses = fixedAddresses([
     { name: "gone", clusterIPs: ["198.51.100.8"] },
     { name: "waiting", clusterIPs: [] },
   ]);
@@ -207,7 +216,7 @@ test("a public IPv6 address of a name is a warning while its mapping is IPv4 onl
     hasPublicIpv6: (name: string) => name === "six.example.com",
   };
   const documentWith = (...clusterIPs: string[]) => {
-    const addresses = fixedTargetAddresses([{ name: "relayed", clusterIPs }]);
+    const addresses = fixedAddresses([{ name: "relayed", clusterIPs }]);
     return statusDocument(depsOf(plan, { addresses, verifier }));
   };
   const { names, warnings } = documentWith("198.51.100.9");

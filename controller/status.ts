@@ -12,10 +12,9 @@ import { countDecisions } from "./dnscheck/dns-decision.ts";
 import type { NameDecisions } from "./dnscheck/sweep.ts";
 import { contradictionWarnings } from "./expected-headers/decide-protocols.ts";
 import type { HeaderDecisions } from "./expected-headers/header-decisions.ts";
+import type { FrontReconciler } from "./front-reconciler.ts";
 import type { RolloutStatus } from "./rollout/report.ts";
 import type { ClaimSource, SourceState } from "./sources/types.ts";
-import type { TargetAddresses } from "./target-addresses.ts";
-import type { TargetCatalog } from "./targets/resolver.ts";
 
 /** One claimed name, as `/status` and `switchback status` show it. */
 export interface NameStatus {
@@ -77,12 +76,11 @@ export interface StatusDeps {
   readonly identity: string;
   readonly source: ClaimSource;
   readonly plan: Plan;
-  readonly addresses: TargetAddresses;
+  readonly addresses: Pick<FrontReconciler, "targets" | "reasonOf">;
   /** DNS decisions about names; undefined: names are not resolved. */
   readonly verifier?: NameDecisions | undefined;
-  readonly catalog: Pick<TargetCatalog, "configured" | "found">;
-  /** Undefined: no ingress controller is asked for a PROXY header. */
-  readonly headers?: Pick<HeaderDecisions, "shownAt"> | undefined;
+  /** The targets, with the protocols and the answers of their ports. */
+  readonly headers: Pick<HeaderDecisions, "configured" | "found" | "shownAt">;
   readonly config: Pick<Config, "inject">;
   /** Describes the pods that get every name below a wildcard. Default: no pod does. */
   readonly wildcardPods?: string | undefined;
@@ -154,17 +152,17 @@ function sizeWarnings(plan: Plan, { warnNames, maxNames }: Config["inject"]): Re
 }
 
 /** The targets in use, with or without an address. */
-function targetNames({ catalog, addresses }: StatusDeps): string[] {
-  const names = [...catalog.configured(), ...addresses.targets()].map(({ name }) => name);
+function targetNames({ headers, addresses }: StatusDeps): string[] {
+  const names = [...headers.configured(), ...addresses.targets()].map(({ name }) => name);
   return [...new Set(names)];
 }
 
 function targetStatus(
   name: string,
   clusterIPs: readonly string[],
-  { catalog, headers }: Pick<StatusDeps, "catalog" | "headers">,
+  { headers }: Pick<StatusDeps, "headers">,
 ): StatusDocument["targets"][number] {
-  const target = catalog.configured().find((each) => each.name === name) ?? catalog.found(name);
+  const target = headers.configured().find((each) => each.name === name) ?? headers.found(name);
   const upstream = target?.upstream;
   return {
     name,
@@ -177,7 +175,7 @@ function targetStatus(
           ? `${upstream.service.namespace}/${upstream.service.name}`
           : upstream.host,
     ports: (target?.ports ?? []).map(({ port, protocol }) => {
-      const asked = headers?.shownAt(name, port);
+      const asked = headers.shownAt(name, port);
       return { port, protocol, ...(asked && { asked }) };
     }),
   };
@@ -208,7 +206,7 @@ function rowOf(claim: ReportedClaim, addresses: ReadonlyMap<string, readonly str
   const { verifier } = deps;
   const target = decision.mapped ? decision.target : undefined;
   const clusterIPs = (target === undefined ? undefined : addresses.get(target)) ?? [];
-  const ofTarget = target === undefined ? undefined : deps.addresses.reasonOf?.(target);
+  const ofTarget = target === undefined ? undefined : deps.addresses.reasonOf(target);
   const reason = decision.mapped
     ? clusterIPs.length === 0
       ? (ofTarget ?? withoutAddress(decision.target))

@@ -20,7 +20,6 @@
  "DumpIncomplete",
  "FrontAddressLost",
  "FrontNotInDump",
- "FrontNotWritten",
  "GatewayInsideCluster",
  "GatewayNotFound",
  "HeaderContradicted",
