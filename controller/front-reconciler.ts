@@ -340,8 +340,7 @@ export class FrontReconciler {
   #failed(error: unknown): void {
     if (this.#leading?.aborted !== false || hasCode(error, "term-over")) return;
     const reason = describeError(error);
-    if (this.#failures.pass("", { reason }) !== undefined)
-      this.#deps.log.warn({ code: "targets-not-written" }, reason);
+    if (this.#failures.pass("", { reason }) !== undefined) this.#deps.log.warn({ code: "targets-not-written" }, reason);
   }
 
   /**

@@ -45,7 +45,7 @@ export class NameAnswer {
   /** The decision on a claim. It stays when targets get other addresses, until enough sweeps say otherwise. */
   decisionOn(object: string, claim: ExpectedClaim, decide: Decide): { decision: DnsDecision; isSettled: boolean } {
     const last = this.#verdicts.get(object);
-    let verdict = last !== undefined && claimKey(last.claim) === claimKey(claim) ? last : undefined;
+    let verdict = last !== undefined && isSame(last.claim, claim) ? last : undefined;
     if (verdict === undefined || isOpen(verdict.decision)) {
       const decision = decide(claim, this.answers);
       verdict = { claim, decision, same: decision === "unknown" ? 0 : 1 };
@@ -92,8 +92,9 @@ function isOpen(decision: DnsDecision): boolean {
   return decision === "unknown" || decision === "nowhere";
 }
 
-function claimKey({ target, byClass, publicAddresses }: ExpectedClaim): string {
-  return JSON.stringify([target, byClass, publicAddresses]);
+function isSame(one: ExpectedClaim, other: ExpectedClaim): boolean {
+  const isOfTarget = one.target === other.target && one.byClass === other.byClass;
+  return isOfTarget && one.publicAddresses.join() === other.publicAddresses.join();
 }
 
 /** Equal for decisions with the same meaning. Their texts differ, because a CDN changes its addresses all the time. */

@@ -87,7 +87,6 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
   const dns = new DnsSweep({ lookup, locations, ownAddresses, clusterDomain, mode, known, now, log });
   const answers = new Map<string, string | Reason | LackingEvidence>();
   const resolved: RoutingHints[] = [];
-  const likely: (string | undefined)[] = [];
   const rules = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: quota };
   const plan: Plan = new Plan(createClaimPolicy(rules, undefined), quota);
   let see: ViewSink = () => {};
@@ -101,7 +100,6 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
     },
     resolve(hints, expected) {
       resolved.push(hints);
-      likely.push(expected);
       return answers.get(hints.className ?? "") ?? hints.className ?? NO_SERVICE;
     },
     named: (target) => target,
@@ -167,8 +165,6 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
       records,
       reported,
       resolved,
-      /** By element of `resolved`: the target that takes precedence. */
-      likely,
       state,
       stopped,
     },
