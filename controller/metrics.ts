@@ -23,16 +23,6 @@ export function addStatusGauges(registry: MetricsRegistry, status: () => StatusD
     document.sources.map(({ name, problems }) => [{ source: name }, problems.length]),
   );
   gauge("held_names", "Names whose removal is held back until its time runs out", () => document.hold?.names ?? 0);
-  gauge("header_contradictions", "Asked ports of targets whose answer is contradicted, by reason code", () =>
-    countBy(
-      "reason",
-      document.targets.flatMap(({ ports }) => ports.flatMap(({ asked }) => asked?.warnings ?? [])),
-      ({ code }) => code,
-    ),
-  );
-  gauge("dns_names", "Names by DNS decision: verified, unknown, dns-elsewhere, dns-absent, dns-other-target", () =>
-    Object.entries(document.dns ?? {}).map(([decision, count]) => [{ decision }, count]),
-  );
 }
 
 /** Adds the counter of claims that are not kept. It is read at each scrape. */

@@ -1,16 +1,12 @@
-import { isIPv4 } from "node:net";
-import { parseHostname } from "#hostmap/hostnames.ts";
 import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
 import type { Plan } from "#hostmap/plan.ts";
 import type { PublishedNames, RemovalHold } from "#hostmap/published-names.ts";
 import type { Reason, ReportedClaim } from "#hostmap/types.ts";
-import { ANY_DEPTH, isWildcard, wildcardAbove } from "#hostmap/wildcards.ts";
+import { ANY_DEPTH } from "#hostmap/wildcards.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";
 import { listSome } from "#lib/errors/printable.ts";
-import { countDecisions } from "./dnscheck/dns-decision.ts";
 import type { NameDecisions } from "./dnscheck/sweep.ts";
-import { contradictionWarnings } from "./expected-headers/decide-protocols.ts";
 import type { HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import type { FrontReconciler } from "./front-reconciler.ts";
 import type { RolloutStatus } from "./rollout/report.ts";
@@ -28,7 +24,7 @@ export interface NameStatus {
   readonly reason: Reason | undefined;
   /**
    * A problem of a mapped name: it is now the name of a Service, it resolves to another address, or its target lacks
-   * ports. For an unmapped name: some pods get the addresses of a wildcard for it.
+   * ports.
    */
   readonly warning?: Reason;
   /** The addresses that the cluster's DNS has for the name, if it was asked: at most 16. */
@@ -64,8 +60,6 @@ export interface StatusDocument {
   readonly warnings: readonly Reason[];
   /** Names that are no longer claimed and will be removed soon. */
   readonly leaving: readonly string[];
-  /** The number of names per DNS decision (policy.verifyDns). */
-  readonly dns?: Readonly<Record<string, number>> | undefined;
   readonly names: readonly NameStatus[];
 }
 
@@ -127,10 +121,9 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
     hold: published?.hold,
     warnings: [
       ...sizeWarnings(deps.plan, deps.config.inject),
-      ...contradictionWarnings(asked.flatMap(({ warnings = [] }) => warnings)),
+      ...asked.flatMap(({ warnings = [] }) => warnings).slice(0, LISTED),
       ...nameWarnings(names),
     ],
-    dns: deps.verifier && countDecisions(deps.verifier.decisions()),
     leaving: [...(published?.leaving.keys() ?? [])].filter((name) => !name.startsWith(ANY_DEPTH)),
     names,
   };
@@ -181,7 +174,7 @@ function targetStatus(
   };
 }
 
-/** Maximum number of names in a warning; the others are counted. */
+/** Maximum number of names in a warning, and of warnings about ports. `targets` has the others. */
 const LISTED = 5;
 
 /** One warning for each code: the names that have it, and the text of the first. */
@@ -200,7 +193,7 @@ function nameWarnings(all: readonly NameStatus[]): Reason[] {
 /** Most names have a few addresses, but a hostile one has thousands. */
 const MAX_RESOLVED = 16;
 
-/** The row of a claim. Of several warnings, the one of the name itself comes first. */
+/** The row of a claim. Of several warnings of a mapped name, the one of the name itself comes first. */
 function rowOf(claim: ReportedClaim, addresses: ReadonlyMap<string, readonly string[]>, deps: StatusDeps): NameStatus {
   const { name, from, since, decision } = claim;
   const { verifier } = deps;
@@ -213,11 +206,8 @@ function rowOf(claim: ReportedClaim, addresses: ReadonlyMap<string, readonly str
       : ofWildcard(claim, deps)
     : decision.reason;
   const warning = decision.mapped
-    ? (claim.warning ??
-      verifier?.warningOf(name) ??
-      (clusterIPs.length > 0 ? ofTarget : undefined) ??
-      bypassedByIpv6(name, clusterIPs, verifier))
-    : coveredBy(name, addresses, deps);
+    ? (claim.warning ?? verifier?.warningOf(name) ?? (clusterIPs.length > 0 ? ofTarget : undefined))
+    : undefined;
   const resolved = verifier?.answersOf(name)?.slice(0, MAX_RESOLVED);
   const shown = { name, from, since, target, addresses: clusterIPs, reason };
   return { ...shown, ...(warning && { warning }), ...(resolved && { resolved }) };
@@ -231,32 +221,4 @@ function ofWildcard({ wildcard }: ReportedClaim, { wildcardPods }: StatusDeps): 
   if (!wildcard) return undefined;
   const reach = wildcardPods === undefined ? "it is kept, but no pod gets it" : `only ${wildcardPods} get it`;
   return { code: "wildcard", text: `a hosts file cannot hold a wildcard: ${reach}` };
-}
-
-/** glibc, musl, Go, Java, Node and curl use only the hosts file if it has the name. Some resolvers also ask DNS. */
-function bypassedByIpv6(
-  name: string,
-  clusterIPs: readonly string[],
-  verifier: StatusDeps["verifier"],
-): Reason | undefined {
-  if (clusterIPs.length === 0 || !clusterIPs.every(isIPv4) || !verifier?.hasPublicIpv6(name)) return undefined;
-  const text =
-    "its mapping is IPv4 only, and DNS has an IPv6 address for it: clients that ask DNS for the other family " +
-    "(c-ares in gRPC, hickory) bypass the mapping";
-  return { code: "public-ipv6", text };
-}
-
-/** Whether some pods get a wildcard's addresses for a name that is not mapped. */
-function coveredBy(
-  name: string,
-  addresses: ReadonlyMap<string, readonly string[]>,
-  { plan, wildcardPods }: Pick<StatusDeps, "plan" | "wildcardPods">,
-): Reason | undefined {
-  const { planned } = plan;
-  if (wildcardPods === undefined || isWildcard(name) || planned.has(name)) return undefined;
-  if (parseHostname(name).kind !== "name") return undefined;
-  const wildcard = wildcardAbove(name, planned);
-  const target = wildcard === undefined ? undefined : planned.get(wildcard)?.target;
-  if (target === undefined || (addresses.get(target) ?? []).length === 0) return undefined;
-  return { code: "wildcard-covers", text: `${wildcardPods} get the addresses of ${wildcard} for it` };
 }

@@ -52,7 +52,7 @@ export async function startSystem(
   const sources = directories.map(yamlFiles);
   const plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), config.policy.maxNamesPerNamespace);
   const targets = new TargetDiscovery({ config, log });
-  const headers = new HeaderDecisions({ catalog: targets, mapsAlways: () => false, preferred: "v1" });
+  const headers = new HeaderDecisions({ catalog: targets, preferred: "v1" });
   const source = new Pipeline({
     sources,
     resolver: targets,

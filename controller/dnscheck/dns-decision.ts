@@ -137,14 +137,3 @@ export function mismatchOf(decision: DnsDecision, mode: VerifyMode): Reason | un
 
 /** The settings of `policy.verifyDns`, except `off`. */
 export type VerifyMode = "auto" | "warn" | "enforce";
-
-/** Counts names by decision. */
-export function countDecisions(decisions: Iterable<DnsDecision>): Record<string, number> {
-  const codes = ["verified", "unknown", "dns-elsewhere", "dns-absent", "dns-other-target"];
-  const counts: Record<string, number> = Object.fromEntries(codes.map((code) => [code, 0]));
-  for (const decision of decisions) {
-    const key = typeof decision === "string" ? decision : decision.code;
-    counts[key] = (counts[key] ?? 0) + 1;
-  }
-  return counts;
-}

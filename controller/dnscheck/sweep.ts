@@ -1,4 +1,3 @@
-import { isIP } from "node:net";
 import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
@@ -61,7 +60,7 @@ const BEYOND_PER_TICK = 100;
 const FIRST_ANSWER_MS = 2_000;
 
 /** What DNS says about names, for the status. */
-export type NameDecisions = Pick<DnsSweep, "answersOf" | "warningOf" | "hasPublicIpv6" | "decisions">;
+export type NameDecisions = Pick<DnsSweep, "answersOf" | "warningOf">;
 
 /** The DNS evidence about a claim. */
 export interface Testimony {
@@ -150,19 +149,6 @@ export class DnsSweep {
   /** The DNS evidence against the mapping of a name. */
   warningOf(name: string): Reason | undefined {
     return mismatchOf(overallDecision(this.#names.get(name)?.decisions ?? []), this.#deps.mode);
-  }
-
-  /** Whether the name has a public IPv6 address. */
-  hasPublicIpv6(name: string): boolean {
-    return (this.answersOf(name) ?? []).some((address) => isIP(address) === 6 && !this.#isOwn(address));
-  }
-
-  /** The decision on each name. Leaves out names without a target that DNS does not lead to one. */
-  decisions(): Iterable<DnsDecision> {
-    const counted = this.#names.values().filter(({ claims, decisions }) => {
-      return claims.some(({ target }) => target !== undefined) || decisions.some((one) => typeof one !== "string");
-    });
-    return counted.map(({ decisions }) => overallDecision(decisions));
   }
 
   #add(name: string): NameAnswer {

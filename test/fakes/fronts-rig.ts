@@ -55,6 +55,10 @@ class TestCatalog {
   follow(onChange: () => void): void {
     this.changed = onChange;
   }
+
+  mapsAlways(): boolean {
+    return false;
+  }
 }
 
 interface Setting {
@@ -87,7 +91,7 @@ export async function frontsRig(t: TestContext, setting: Setting = {}) {
     client: kube.client,
     config: { ...config, targets: [...configured] },
     clusterDomain: "cluster.local",
-    headers: new HeaderDecisions({ catalog, mapsAlways: () => false, preferred: "v1" }),
+    headers: new HeaderDecisions({ catalog, preferred: "v1" }),
     log,
     notify: (...note) => void notes.push(note),
     now: () => Date.now(),

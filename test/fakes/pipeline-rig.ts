@@ -98,7 +98,7 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
     start(onChange, onSynced) {
       [servicesChanged, resolverSynced] = [onChange, onSynced];
     },
-    resolve(hints, expected) {
+    resolve(hints) {
       resolved.push(hints);
       return answers.get(hints.className ?? "") ?? hints.className ?? NO_SERVICE;
     },

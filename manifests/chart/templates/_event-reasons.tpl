@@ -67,7 +67,6 @@
  "PodFailed",
  "PortLost",
  "ProxyNotListening",
- "PublicIpv6",
  "PublishFailed",
  "RemovalHeld",
  "RestartNotPermitted",
@@ -95,7 +94,6 @@
  "TrafficDistributionRefused",
  "UnderWay",
  "WebhookUnreachable",
- "Wildcard",
- "WildcardCovers"
+ "Wildcard"
 ]
 {{- end }}
