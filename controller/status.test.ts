@@ -196,7 +196,7 @@ test("of mapped names that resolve elsewhere, five are listed and the others cou
   assert.equal(warnings(5).warnings[0]?.text, `5 names, ${listed}: ${away.text}`);
   assert.equal(warnings(7).warnings[0]?.text, `7 names, ${listed} and 2 more: ${away.text}`);
   const one = warnings(1);
-  assert.deepEqual([one.names[0]?.resolved?.length, one.names[1]?.resolved], [16, undefined]);
+  assert.deepEqual([one.names[0]?.resolved?.length, one.names[1]?.resolved], [20, undefined]);
   assert.deepEqual(one.names[0]?.warning, away);
   assert.ok(one.names.slice(1).every((name) => !("warning" in name)));
 });

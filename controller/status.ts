@@ -27,7 +27,7 @@ export interface NameStatus {
    * ports.
    */
   readonly warning?: Reason;
-  /** The addresses that the cluster's DNS has for the name, if it was asked: at most 16. */
+  /** The addresses that the cluster's DNS has for the name, if it was asked: at most 16 of each family. */
   readonly resolved?: readonly string[];
 }
 
@@ -190,9 +190,6 @@ function nameWarnings(all: readonly NameStatus[]): Reason[] {
   });
 }
 
-/** Most names have a few addresses, but a hostile one has thousands. */
-const MAX_RESOLVED = 16;
-
 /** The row of a claim. Of several warnings of a mapped name, the one of the name itself comes first. */
 function rowOf(claim: ReportedClaim, addresses: ReadonlyMap<string, readonly string[]>, deps: StatusDeps): NameStatus {
   const { name, from, since, decision } = claim;
@@ -208,7 +205,7 @@ function rowOf(claim: ReportedClaim, addresses: ReadonlyMap<string, readonly str
   const warning = decision.mapped
     ? (claim.warning ?? verifier?.warningOf(name) ?? (clusterIPs.length > 0 ? ofTarget : undefined))
     : undefined;
-  const resolved = verifier?.answersOf(name)?.slice(0, MAX_RESOLVED);
+  const resolved = verifier?.answersOf(name);
   const shown = { name, from, since, target, addresses: clusterIPs, reason };
   return { ...shown, ...(warning && { warning }), ...(resolved && { resolved }) };
 }

@@ -11,7 +11,6 @@ import {
   type ExpectedClaim,
   expectedAddresses,
   mismatchOf,
-  overallDecision,
   type VerifyMode,
 } from "./dns-decision.ts";
 import { askedFor, type DnsLookup, toolAddresses } from "./lookup.ts";
@@ -141,14 +140,14 @@ export class DnsSweep {
     this.#waiting.delete(name);
   }
 
-  /** The last answer of DNS: the first addresses of the name. Undefined before the first answer. */
+  /** The last answer of DNS. Undefined before the first answer. */
   answersOf(name: string): readonly string[] | undefined {
     return this.#names.get(name)?.answers;
   }
 
   /** The DNS evidence against the mapping of a name. */
   warningOf(name: string): Reason | undefined {
-    return mismatchOf(overallDecision(this.#names.get(name)?.decisions ?? []), this.#deps.mode);
+    return mismatchOf(this.#names.get(name)?.decisions ?? [], this.#deps.mode);
   }
 
   #add(name: string): NameAnswer {
@@ -274,7 +273,7 @@ export class DnsSweep {
 
   /**
    * Looks a name up, in both families. One of them may fail, as with servers that do not know AAAA (RFC 4074). Then
-   * the other one can confirm the mapping, but is no evidence against it. The addresses that can decide come first.
+   * the other one can confirm the mapping, but is no evidence against it.
    */
   async #lookUp(name: string, { claims }: NameAnswer): Promise<readonly string[]> {
     const settled = await Promise.allSettled(([4, 6] as const).map((each) => this.#deps.lookup(askedFor(name), each)));
@@ -286,12 +285,7 @@ export class DnsSweep {
     const decide = this.#deciderOf(name);
     const isConfirmed = () => claims.some((claim) => decide(claim, addresses) === "verified");
     if (failed?.status === "rejected" && !isConfirmed()) throw failed.reason;
-    const { locations } = this.#deps;
-    const expected = new Set(claims.flatMap((claim) => expectedAddresses(claim, locations)));
-    const decides = (address: string) =>
-      expected.has(address) || this.#isOwn(address) || locations.targetAt(address) !== undefined;
-    const { true: first = [], false: others = [] } = Object.groupBy(addresses, (one) => `${decides(one)}`);
-    return [...first, ...others];
+    return addresses;
   }
 
   #deciderOf(name: string): Decide {
