@@ -3,7 +3,7 @@ import { STATUS_PATH } from "#lib/documents/status-page.ts";
 import { type HealthServer, livenessOf, type Probes, startHealthServer } from "#lib/http/listen.ts";
 import type { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import type { Term } from "./replica.ts";
-import { workloadQuery } from "./rollout/report.ts";
+import { rolloutStatus } from "./rollout/report.ts";
 import type { StatusDocument } from "./status.ts";
 import type { StatusKey } from "./status-key.ts";
 
@@ -44,7 +44,7 @@ export function serveHealth(
 
 function probesOf({ term }: HealthDeps): Probes {
   return {
-    live: () => livenessOf(Math.max(term()?.loop.inactiveMs ?? 0, term()?.rollouts.inactiveMs ?? 0)),
+    live: () => livenessOf(Math.max(term()?.loop.inactiveMs ?? 0, term()?.rollouts.pods.inactiveMs ?? 0)),
     ready: () => {
       const { loop, source } = term() ?? {};
       // A follower waits for the Lease, and is ready for it.
@@ -56,9 +56,10 @@ function probesOf({ term }: HealthDeps): Probes {
 }
 
 function fullStatus(query: URLSearchParams, { term, status }: HealthDeps) {
+  const pods = term()?.rollouts.pods;
   return {
     ...status(),
     certificates: term()?.certificates.status(),
-    running: term()?.rollouts.status(workloadQuery(query)),
+    running: pods && rolloutStatus(pods, query.get("in") ?? undefined),
   };
 }

@@ -86,7 +86,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
       askProxy: askByHttp(config.proxy.healthPort),
       onFrontLost: (code, note, service) => warn(code, note, "Service", service),
       reporters: reporters(metrics, warn, log),
-      mapReaders: () => term?.rollouts.mapReaders ?? 0,
+      mapReaders: () => term?.rollouts.pods.agents?.mapReaders ?? 0,
     });
     const certificates = new CertManager({
       ...{ client, namespace, now, log, signal, config: config.certs },
@@ -101,7 +101,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   addStatusGauges(registry, status);
   addClaimCounter(registry, () => term?.leftOut() ?? 0);
   registerCertMetrics(registry, () => term?.certificates.status());
-  addRolloutGauges(registry, () => term?.rollouts.counts());
+  addRolloutGauges(registry, () => term?.rollouts.pods);
   const statusKey = new StatusKey({ client: anyTime, namespace, log });
   const health = await serveHealth(config.controller, { registry, term: () => term, status, statusKey, probes });
   log.info({ port: health.port, namespace }, "listening");

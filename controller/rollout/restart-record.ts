@@ -23,9 +23,13 @@ const VERSION = 1;
 const MAX_RESTARTS = 24;
 const MAX_NAMESPACES = 20;
 
+const restartSchema = object({
+  at: v.string(),
+  by: v.pipe(v.array(v.pipe(v.string(), v.maxLength(63))), v.maxLength(MAX_NAMESPACES)),
+});
 const recordSchema = object({
   version: v.pipe(finite, v.value(VERSION)),
-  restarts: v.array(object({ at: v.string(), by: v.array(v.pipe(v.string(), v.maxLength(63))) })),
+  restarts: v.pipe(v.array(restartSchema), v.maxLength(MAX_RESTARTS)),
 });
 
 /** The value of the annotation on the pod template. */
@@ -48,9 +52,7 @@ export function encodeRecord(restarts: readonly Restart[]): string {
 export function decodeRecord(text: string | undefined): ReadonlyArray<Pick<Restart, "at" | "by">> {
   if (text === undefined) return [];
   try {
-    const { restarts } = parse(recordSchema, JSON.parse(text));
-    const known = restarts.map(({ at, by }) => ({ at: timeOf(at), by: by.slice(0, MAX_NAMESPACES) }));
-    return known.slice(-MAX_RESTARTS);
+    return parse(recordSchema, JSON.parse(text)).restarts.map(({ at, by }) => ({ at: timeOf(at), by }));
   } catch {
     return [];
   }
@@ -84,6 +86,8 @@ export class RestartRecords {
 
   /** The restarts of a workload that was read, oldest first. A later restart by somebody else starts a new record. */
   of({ uid, restarts, restartedAt }: Pick<WorkloadState, "uid" | "restarts" | "restartedAt">): readonly Restart[] {
+    const since = this.#now() - DAY_MS;
+    for (const [each, all] of this.#known) if ((all.at(-1)?.begun ?? 0) <= since) this.#known.delete(each);
     const known = [...(this.#known.get(uid) ?? [])];
     const other = { at: timeOf(restartedAt), by: [] };
     for (const { at, by } of [...decodeRecord(restarts), other]) {
@@ -92,35 +96,19 @@ export class RestartRecords {
       if (isNews && Number.isFinite(at)) known.push({ at, begun, by });
     }
     const anew = Math.max(0, ...known.filter(({ by }) => by.length === 0).map(({ at }) => at));
-    return this.#keep(
-      uid,
-      known.filter(({ at }) => at >= anew),
-    );
+    const recent = known.filter(({ at, begun }) => at >= anew && begun > since).sort((one, two) => one.at - two.at);
+    this.set(uid, recent);
+    return recent;
   }
 
-  /** Adds a restart that begins now. Its stamp is later than any that the template has had. */
+  /** A restart that begins now. Its stamp is later than any that the template has had. */
   next(restarts: readonly Restart[], by: readonly string[]): Restart {
     const last = restarts.at(-1)?.at ?? 0;
     return { at: Math.max(this.#wallClock(), last + 1), begun: this.#now(), by };
   }
 
-  /** Remembers a restart that was sent, and forgets those of others that are a day old. */
-  add(uid: string, restarts: readonly Restart[]): void {
+  /** Remembers the restarts of a workload. */
+  set(uid: string, restarts: readonly Restart[]): void {
     this.#known.set(uid, restarts);
-    for (const [each, known] of this.#known) this.#keep(each, known);
-  }
-
-  /** Number of restarts in the last `ms`. */
-  count(ms: number): number {
-    const since = this.#now() - ms;
-    return [...this.#known.values()].flat().filter(({ begun, by }) => by.length > 0 && begun > since).length;
-  }
-
-  #keep(uid: string, restarts: readonly Restart[]): readonly Restart[] {
-    const since = this.#now() - DAY_MS;
-    const recent = restarts.filter(({ begun }) => begun > since).sort((one, other) => one.at - other.at);
-    if (recent.length > 0) this.#known.set(uid, recent);
-    else this.#known.delete(uid);
-    return recent;
   }
 }

@@ -105,15 +105,6 @@ export class AgentLeaseReader implements Agents {
     return this.#watcher.state.inactiveMs;
   }
 
-  /**
-   * Time when the next agent counts as silent if no Lease is renewed, in milliseconds since 1970. Undefined if none
-   * will.
-   */
-  nextSilence(): number | undefined {
-    const ends = [...this.#heard.values()].map((heard) => this.#silentAt(heard)).filter((end) => end > this.#now());
-    return ends.length === 0 ? undefined : Math.min(...ends);
-  }
-
   async stop(): Promise<void> {
     await this.#watcher.stop();
   }
