@@ -3,7 +3,7 @@ import { describe, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
 import { podFacts } from "#lib/workloads/pods.ts";
 import type { WorkloadState } from "#lib/workloads/workload-state.ts";
-import { type Case, checkDebounce, checkFacts, checkNeed, checkState, type Difference, proves } from "./may-restart.ts";
+import { type Case, checkFacts, checkNeed, checkState, type Difference, proves } from "./may-restart.ts";
 import { DAY_MS, type Restart, stamp } from "./restart-record.ts";
 import { Workload } from "./workload.ts";
 
@@ -146,11 +146,11 @@ describe("the need", () => {
   });
 
   test("waits for stable names, at most 20 s", () => {
-    const until = (sinceMs: number, staleMs: number) =>
-      checkDebounce({ since: NOW - sinceMs, staleSince: NOW - staleMs }, RULES, NOW)?.until;
-    assert.equal(until(500, 5_000), NOW + 1_500);
-    assert.equal(until(500, 19_000), NOW + 1_000);
-    assert.deepEqual([until(2_000, 5_000), until(500, 20_000)], [undefined, undefined]);
+    const after = (sinceMs: number, staleMs: number) =>
+      need({}, { workload: workload({ since: NOW - sinceMs, staleSince: NOW - staleMs }) });
+    assert.deepEqual(after(500, 5_000), ["delayed", 1_500]);
+    assert.deepEqual(after(500, 19_000), ["delayed", 1_000]);
+    assert.deepEqual([after(2_000, 5_000), after(500, 20_000)], [["shop"], ["shop"]]);
   });
 
   test("waits for the interval of its cause, which doubles up to an hour with each restart that it caused", () => {

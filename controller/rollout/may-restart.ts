@@ -10,7 +10,7 @@ import { type Decision, stuck, type Workload, waiting } from "./workload.ts";
 /** Everything that decides about a workload whose turn it is. Times are monotonic, in milliseconds. */
 export interface Case {
   readonly workload: Workload;
-  readonly rules: RestartRules;
+  readonly rules: Config["restart"];
   readonly now: number;
   /** The workload as it was read just now. */
   readonly state: WorkloadState;
@@ -20,12 +20,10 @@ export interface Case {
   readonly published: number | undefined;
 }
 
-type RestartRules = Config["restart"];
-
 const SECOND = 1_000;
 /** When pods that already have their names are compared again. */
 const SAME_MS = 60_000;
-/** While names keep changing, a restart waits at most this many times as long as after one change. */
+/** Names that change often change together. While they do, a restart waits at most this many times as long. */
 const MAX_DEBOUNCES = 10;
 /** How long a restart that would only remove names waits. */
 const VANISHED_MS = 600_000;
@@ -42,17 +40,6 @@ export function checkFacts({ stale, unfollowed, onChange, owner, listed }: Workl
   if (listed) return undefined;
   const text = `${owner.namespace} is not in restart.namespaces or optIn.namespaces; restart the workload by hand`;
   return stuck("restart-not-permitted", text);
-}
-
-/** Names that change often change together: a restart waits until they are stable, but not for ever. */
-export function checkDebounce(
-  { since, staleSince }: Pick<Workload, "since" | "staleSince">,
-  { debounceSeconds }: RestartRules,
-  now: number,
-): Decision | undefined {
-  const debounceMs = debounceSeconds * SECOND;
-  const until = Math.min(since + debounceMs, staleSince + MAX_DEBOUNCES * debounceMs);
-  return now < until ? waiting("delayed", "its names changed recently", until) : undefined;
 }
 
 /** The first reason in the state of a workload against a restart. */
@@ -82,7 +69,10 @@ export function restarting({ at }: Restart, unsettled: string | undefined): Deci
  * causes are those that may restart the workload now: the others ride along.
  */
 export function checkNeed(subject: Case, difference: Difference): string[] | Decision {
-  const { workload, now } = subject;
+  const { workload, rules, now } = subject;
+  const debounceMs = rules.debounceSeconds * SECOND;
+  const stableAt = Math.min(workload.since + debounceMs, workload.staleSince + MAX_DEBOUNCES * debounceMs);
+  if (now < stableAt) return waiting("delayed", "its names changed recently", stableAt);
   if (!difference.isMissing && !difference.isExtra)
     return { ...inStep("the pods already have what new pods would get"), until: now + SAME_MS };
   const vanishedAt = workload.since + VANISHED_MS;

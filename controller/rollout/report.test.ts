@@ -91,7 +91,6 @@ test("the metrics have the counts while they are known, and the counters of rest
   const pods = {
     unknown: "no map yet" as string | undefined,
     workloads: byKey(workload("a/Deployment/x", ITS_TURN)),
-    countAgents: () => ({ alive: 2 }),
   };
   addRolloutGauges(registry, () => pods);
   const counters = restartCounters(registry);
@@ -103,7 +102,6 @@ test("the metrics have the counts while they are known, and the counters of rest
     .split("\n")
     .filter((line) => line !== "" && !line.startsWith("#"));
   assert.deepEqual(lines.sort(), [
-    'switchback_controller_agents{state="alive"} 2',
     'switchback_controller_opted_in_pods{state="all"} 2',
     'switchback_controller_opted_in_pods{state="stale"} 1',
     "switchback_controller_restarts_total 1",

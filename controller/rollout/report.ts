@@ -69,7 +69,7 @@ const PREFIX = "switchback_controller_";
 /** Adds the gauges of rollouts. Each scrape calls `pods`. While they are not known, nothing is reported. */
 export function addRolloutGauges(
   registry: MetricsRegistry,
-  pods: () => Pick<StalePods, "unknown" | "workloads" | "countAgents"> | undefined,
+  pods: () => Pick<StalePods, "unknown" | "workloads"> | undefined,
 ): void {
   const known = () => (pods()?.unknown === undefined ? pods() : undefined);
   const workloads = () => [...(known()?.workloads.values() ?? [])];
@@ -87,9 +87,6 @@ export function addRolloutGauges(
         return [{ standing, code }, all.length];
       });
     },
-  );
-  registry.gauge(`${PREFIX}agents`, "Nodes on which pods follow live, by their agent: alive, silent, absent", () =>
-    Object.entries(known()?.countAgents() ?? {}).map(([state, nodes]) => [{ state }, nodes]),
   );
 }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { DAY_MS, decodeRecord, encodeRecord, RestartRecords, stamp } from "./restart-record.ts";
+import { DAY_MS, decodeRecord, encodeRecord, restartRecords, stamp } from "./restart-record.ts";
 
 const NOW = 1_700_000_000_000;
 const MINUTE = 60_000;
@@ -8,10 +8,7 @@ const MINUTE = 60_000;
 /** Records of a leader whose clocks a test moves. */
 function leader(wall = NOW) {
   const clock = { steady: 5_000, wall };
-  const records = new RestartRecords(
-    () => clock.steady,
-    () => clock.wall,
-  );
+  const records = restartRecords({ now: () => clock.steady, wallClock: () => clock.wall });
   const pass = (ms: number) => {
     clock.steady += ms;
     clock.wall += ms;

@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { finite, object } from "#lib/errors/schemas.ts";
 import { parse } from "#lib/errors/validation.ts";
 import type { WorkloadState } from "#lib/workloads/workload-state.ts";
+import type { RestarterDeps } from "./workload.ts";
 
 /** One restart of a workload in the last 24 hours. */
 export interface Restart {
@@ -72,43 +73,35 @@ function timeOf(text: string | undefined): number {
  * because the owner may remove the annotation. The first look at a time of the annotation fixes its age. From then on,
  * a jump of the wall clock changes nothing. A time in the future has the age 0.
  */
-export class RestartRecords {
-  readonly #now: () => number;
-  readonly #wallClock: () => number;
+export function restartRecords({ now, wallClock }: Pick<RestarterDeps, "now" | "wallClock">) {
   /** By the workload's uid, oldest first. */
-  readonly #known = new Map<string, readonly Restart[]>();
+  const known = new Map<string, readonly Restart[]>();
+  return {
+    /** The restarts of a workload that was read, oldest first. A later restart by somebody else starts a new record. */
+    of({ uid, restarts, restartedAt }: Pick<WorkloadState, "uid" | "restarts" | "restartedAt">): readonly Restart[] {
+      const since = now() - DAY_MS;
+      for (const [each, all] of known) if ((all.at(-1)?.begun ?? 0) <= since) known.delete(each);
+      const found = [...(known.get(uid) ?? [])];
+      const stored = [...decodeRecord(restarts), { at: timeOf(restartedAt), by: [] }];
+      for (const { at, by } of stored.filter((each) => Number.isFinite(each.at))) {
+        const isNews = by.length === 0 ? found.every((each) => at > each.at) : found.every((each) => at !== each.at);
+        const begun = now() - Math.max(0, wallClock() - at);
+        if (isNews) found.push({ at, begun, by });
+      }
+      const anew = Math.max(0, ...found.filter(({ by }) => by.length === 0).map(({ at }) => at));
+      const recent = found.filter(({ at, begun }) => at >= anew && begun > since).sort((one, two) => one.at - two.at);
+      known.set(uid, recent);
+      return recent;
+    },
 
-  /** Both clocks return milliseconds. */
-  constructor(now: () => number, wallClock: () => number) {
-    this.#now = now;
-    this.#wallClock = wallClock;
-  }
+    /** A restart that begins now. Its stamp is later than any that the template has had. */
+    next(restarts: readonly Restart[], by: readonly string[]): Restart {
+      return { at: Math.max(wallClock(), (restarts.at(-1)?.at ?? 0) + 1), begun: now(), by };
+    },
 
-  /** The restarts of a workload that was read, oldest first. A later restart by somebody else starts a new record. */
-  of({ uid, restarts, restartedAt }: Pick<WorkloadState, "uid" | "restarts" | "restartedAt">): readonly Restart[] {
-    const since = this.#now() - DAY_MS;
-    for (const [each, all] of this.#known) if ((all.at(-1)?.begun ?? 0) <= since) this.#known.delete(each);
-    const known = [...(this.#known.get(uid) ?? [])];
-    const other = { at: timeOf(restartedAt), by: [] };
-    for (const { at, by } of [...decodeRecord(restarts), other]) {
-      const isNews = by.length === 0 ? known.every((each) => at > each.at) : known.every((each) => at !== each.at);
-      const begun = this.#now() - Math.max(0, this.#wallClock() - at);
-      if (isNews && Number.isFinite(at)) known.push({ at, begun, by });
-    }
-    const anew = Math.max(0, ...known.filter(({ by }) => by.length === 0).map(({ at }) => at));
-    const recent = known.filter(({ at, begun }) => at >= anew && begun > since).sort((one, two) => one.at - two.at);
-    this.set(uid, recent);
-    return recent;
-  }
-
-  /** A restart that begins now. Its stamp is later than any that the template has had. */
-  next(restarts: readonly Restart[], by: readonly string[]): Restart {
-    const last = restarts.at(-1)?.at ?? 0;
-    return { at: Math.max(this.#wallClock(), last + 1), begun: this.#now(), by };
-  }
-
-  /** Remembers the restarts of a workload. */
-  set(uid: string, restarts: readonly Restart[]): void {
-    this.#known.set(uid, restarts);
-  }
+    /** Remembers the restarts of a workload. */
+    set(uid: string, restarts: readonly Restart[]): void {
+      known.set(uid, restarts);
+    },
+  };
 }

@@ -1,8 +1,7 @@
 // What can make two restarts of one workload within a minute?
-// - Names of the workload change again, and `minIntervalSeconds` (30 s) has passed since the last restart: names of
-//   another namespace, or, for the first time that day, of the same one. This is meant.
+// - Names of the workload change again, and `minIntervalSeconds` (30 s, or what somebody sets) has passed since the last
+//   restart: names of another namespace, or, for the first time that day, of the same one. This is meant.
 // - Somebody restarts the workload by hand, or its owner changes the template. We cannot prevent it.
-// - A setting below a minute says so: `minIntervalSeconds`.
 // - A new leader whose clock is ahead by more than the interval takes the last restart for an older one. It still needs
 //   new names, or pods that prove nothing (see `proves`).
 // Nothing else can. A patch carries the version of a workload that was read after the last restart, so a patch whose
@@ -22,14 +21,12 @@ import type { RawPod } from "#lib/workloads/pods.ts";
 import { restartWorkload, waitForRestart } from "#lib/workloads/restart.ts";
 import { type WorkloadKind, workloadPath } from "#lib/workloads/workload-kinds.ts";
 import { type RawWorkload, type WorkloadState, workloadState } from "#lib/workloads/workload-state.ts";
-import { checkDebounce, checkNeed, checkState, type Difference, differenceOf, restarting } from "./may-restart.ts";
+import { checkNeed, checkState, type Difference, differenceOf, restarting } from "./may-restart.ts";
 import { reportRestart, reportStuck } from "./report.ts";
-import { encodeRecord, type Restart, RestartRecords, stamp } from "./restart-record.ts";
+import { encodeRecord, type Restart, restartRecords, stamp } from "./restart-record.ts";
 import { StalePods } from "./stale-pods.ts";
 import { type Decision, ITS_TURN, type RestarterDeps, stuck, type Workload, waiting } from "./workload.ts";
 
-/** Field manager of the restarts. `kubectl get -o yaml --show-managed-fields` shows it. */
-const FIELD_MANAGER = "switchback-restart";
 /** Between two turns, and between two looks at a restart. */
 const POLL_MS = 1_000;
 /** After a turn that failed. */
@@ -53,14 +50,14 @@ export class Restarter {
   readonly done: Promise<void>;
   readonly #deps: RestarterDeps;
   readonly #signal: AbortSignal;
-  readonly #records: RestartRecords;
+  readonly #records: ReturnType<typeof restartRecords>;
   /** When the last restarts in a row failed, or turned out not to help. */
   #failures: readonly number[] = [];
 
   constructor(deps: RestarterDeps, signal: AbortSignal) {
     this.#deps = deps;
     this.#signal = signal;
-    this.#records = new RestartRecords(deps.now, deps.wallClock);
+    this.#records = restartRecords(deps);
     this.pods = new StalePods(deps);
     this.done = this.#run();
   }
@@ -108,8 +105,6 @@ export class Restarter {
   async #look(workload: Workload): Promise<Decision | undefined> {
     const { config, now } = this.#deps;
     const { owner } = workload;
-    const early = checkDebounce(workload, config.restart, now());
-    if (early !== undefined) return early;
     const state = await this.#read(owner);
     if ("code" in state) return state;
     workload.read = { onChange: state.onChange, at: now() };
@@ -144,7 +139,7 @@ export class Restarter {
     const outcome = await restartWorkload(client, { ...owner, kind: owner.kind as WorkloadKind }, state, {
       stamp: stamp(restart.at),
       record: encodeRecord([...restarts, restart]),
-      fieldManager: FIELD_MANAGER,
+      fieldManager: "switchback-restart",
       signal: this.#signal,
     });
     if (outcome.result === "restarted") {

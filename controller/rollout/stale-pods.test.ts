@@ -7,7 +7,7 @@ import { settled } from "#test/fakes/stopped-time.ts";
 import { Random } from "#test/fuzz/random.ts";
 import { mapObjects, publishedIn } from "#test/published.ts";
 import { StalePods } from "./stale-pods.ts";
-import type { AgentOfPod, Workload } from "./workload.ts";
+import type { Workload } from "./workload.ts";
 
 const MAPS = "/api/v1/namespaces/switchback-system/configmaps";
 const INJECT = "switchback.dev/inject";
@@ -16,11 +16,11 @@ const REVISION = "switchback.dev/revision";
 const ON_CHANGE = "switchback.dev/on-change";
 
 /** Observes the pods of an API server in memory, with `shop` as the listed namespace. */
-function rig(t: TestContext, kube = new MemoryKube(), agent?: () => AgentOfPod) {
+function rig(t: TestContext, kube = new MemoryKube(), isCurrent?: () => boolean) {
   const log = new LineLog();
   const clock = { now: 0 };
-  const agents = agent && {
-    of: agent,
+  const agents = isCurrent && {
+    isCurrent,
     mapReaders: 1,
     inactiveMs: 0,
     stop: async () => {},
@@ -159,31 +159,22 @@ describe("a pod is stale", () => {
     assert.deepEqual(codes(), ["shop/Deployment/all 1 its-turn", "shop/Deployment/one 0 in-step"]);
   });
 
-  test("in mode live, unless its agent is alive and names no problem, or nobody knows the agents yet", async (t) => {
-    const state: { agent: AgentOfPod } = { agent: "unknown" };
-    const { kube, pods, publish, refreshed, clock } = rig(t, new MemoryKube(), () => state.agent);
+  test("in mode live, unless its agent keeps it current", async (t) => {
+    const state = { isCurrent: true };
+    const { kube, pods, publish, refreshed, clock } = rig(t, new MemoryKube(), () => state.isCurrent);
     putNamespace(kube, "shop", "enabled");
     publish("a.example.com");
     putPod(kube, "shop", "web-1", { annotations: { [REVISION]: "old", [ON_CHANGE]: "live" } });
-    const codes: unknown[] = [];
-    for (const agent of ["unknown", "alive", "problem", "silent", "absent"] as const) {
-      state.agent = agent;
+    for (const isCurrent of [true, false]) {
+      state.isCurrent = isCurrent;
       clock.now += 15_000;
       await refreshed();
-      codes.push(briefs(pods)[0]?.slice(2));
+      assert.deepEqual(briefs(pods)[0]?.slice(2), isCurrent ? [0, "in-step"] : [1, "its-turn"]);
     }
-    assert.deepEqual(codes, [
-      [0, "in-step"],
-      [0, "in-step"],
-      [1, "its-turn"],
-      [1, "its-turn"],
-      [1, "its-turn"],
-    ]);
-    assert.deepEqual(pods.countAgents(), { alive: 0, silent: 0, absent: 1 });
   });
 
   test("and its workload is read first if it is live by its namespace and listed", async (t) => {
-    const { kube, pods, publish, refreshed } = rig(t, new MemoryKube(), () => "alive");
+    const { kube, pods, publish, refreshed } = rig(t, new MemoryKube(), () => true);
     for (const name of ["shop", "far"]) putNamespace(kube, name, "enabled", { [ON_CHANGE]: "live" });
     publish("a.example.com");
     for (const name of ["shop", "far"])

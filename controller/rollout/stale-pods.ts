@@ -15,11 +15,10 @@ import { ownerOf } from "#lib/workloads/owners.ts";
 import type { PodFacts } from "#lib/workloads/pods.ts";
 import { WatchedPods } from "#lib/workloads/watched-pods.ts";
 import { checkFacts } from "./may-restart.ts";
-import { type AgentOfPod, type Agents, ITS_TURN, type RestarterDeps, Workload } from "./workload.ts";
+import { type Agents, ITS_TURN, type RestarterDeps, Workload } from "./workload.ts";
 
 type StalePodsDeps = Pick<RestarterDeps, "client" | "config" | "observeAgents" | "log" | "now">;
 
-const CURRENT: readonly AgentOfPod[] = ["alive", "unknown"];
 /** How long the on-change annotation of a workload with live pods is used before it is read again. */
 const READ_MS = 300_000;
 /** With agents, the pods are evaluated at least this often: an agent may have become silent. */
@@ -127,7 +126,6 @@ export class StalePods {
     const wanted = new Set<string>();
     Object.assign(workload, { pods, isLiveByDefault: false, unfollowed: undefined });
     const stale = pods.filter((pod) => this.#isStale(pod, onChangeOf(pod), workload, wanted));
-    workload.live = pods.filter((pod) => onChangeOf(pod).mode === "live");
     workload.onChange = onChangeOf(stale[0] ?? pods[0]);
     this.#note(workload, stale, [...wanted].sort().join("+"));
     const fixed = this.#isUnread(workload) ? undefined : checkFacts(workload);
@@ -135,15 +133,6 @@ export class StalePods {
     workload.isQueued = fixed === undefined;
     if (pods.length === 0) this.workloads.delete(owner.key);
     else this.workloads.set(owner.key, workload);
-  }
-
-  /** Numbers of nodes with pods in mode `live`, by the state of their agent. */
-  countAgents(): Readonly<Record<string, number>> {
-    if (this.#deps.observeAgents === undefined) return {};
-    const live = [...this.workloads.values()].flatMap((workload) => workload.live);
-    const states = [...new Map(live.map((pod) => [pod.node, this.#agentOf(pod)])).values()];
-    const count = (...wanted: AgentOfPod[]) => states.filter((state) => wanted.includes(state)).length;
-    return { alive: count("alive", "problem"), silent: count("silent"), absent: count("absent") };
   }
 
   async stop(): Promise<void> {
@@ -163,13 +152,14 @@ export class StalePods {
     if (isByDns(pod.revision) || pod.revision === revision) return false;
     if (mode !== "live") return true;
     if (from !== "pod") workload.isLiveByDefault = true;
-    return !CURRENT.includes(this.#agentOf(pod));
+    return !this.#isWritten(pod);
   }
 
-  #agentOf(pod: PodFacts): AgentOfPod {
+  /** Whether an agent keeps the pod's hosts file current. The first such question starts the observation of agents. */
+  #isWritten(pod: PodFacts): boolean {
     const { observeAgents, client, log, now } = this.#deps;
     this.agents ??= observeAgents?.({ client, log, now, onChange: this.#changed });
-    return this.agents?.of(pod) ?? "absent";
+    return this.agents?.isCurrent(pod) ?? false;
   }
 
   /** Whether the annotation of a listed workload may end the mode `live` of its pods. */

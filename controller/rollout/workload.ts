@@ -25,8 +25,6 @@ export class Workload {
   readonly listed: boolean;
   /** Its opted-in pods that are not terminating. */
   pods: readonly PodFacts[] = [];
-  /** Those in mode `live`. */
-  live: readonly PodFacts[] = [];
   /** The pods that do not have what a new pod would get. */
   stale: readonly PodFacts[] = [];
   /** How its first stale pod follows the map, or its first pod. */
@@ -54,15 +52,10 @@ export class Workload {
   }
 }
 
-/**
- * The agent on a pod's node. `alive`: it keeps the pod's hosts file current. `problem`: it is alive, and cannot write
- * the file of this pod. `silent`: it has not renewed its Lease for too long. `unknown`: not known yet.
- */
-export type AgentOfPod = "alive" | "problem" | "silent" | "absent" | "unknown";
-
 /** The agents, which edit the hosts files of pods in mode `live`. `extras/agent` reads their Leases. */
 export interface Agents {
-  of(pod: Pick<PodFacts, "namespace" | "name" | "node">): AgentOfPod;
+  /** Whether the agent on the pod's node keeps its hosts file current, or nobody knows yet. */
+  isCurrent(pod: Pick<PodFacts, "namespace" | "name" | "node">): boolean;
   /** How many agents read the map. */
   readonly mapReaders: number;
   /** The longest time, in milliseconds, since the watch last received or tried anything. */
