@@ -1,14 +1,8 @@
+import { CONFIGURATION_PATH } from "#certs/objects.ts";
 import { TARGETS_NAME } from "#lib/documents/targets-format.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { corePath, resourcePath } from "#lib/kube/paths.ts";
-
-const CONFIGURATION = resourcePath({
-  group: "admissionregistration.k8s.io",
-  version: "v1",
-  resource: "mutatingwebhookconfigurations",
-  name: "switchback-webhook",
-});
+import { corePath } from "#lib/kube/paths.ts";
 
 /**
  * Why a new pod would not be injected; undefined if it would. For a dry run, which changes nothing, the API server calls
@@ -22,7 +16,7 @@ export async function webhookProblem(
   signal?: AbortSignal,
 ): Promise<string | undefined> {
   try {
-    await client.get(CONFIGURATION, {}, signal && { signal });
+    await client.get(CONFIGURATION_PATH, {}, signal && { signal });
     await client.mergePatch(corePath("configmaps", namespace, TARGETS_NAME), {}, { dryRun: true });
     return undefined;
   } catch (error) {

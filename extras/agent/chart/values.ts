@@ -27,5 +27,4 @@ const agentSchema = strictObject({
 export const AGENT_VALUES: Section = {
   name: "agent",
   schema: v.optional(agentSchema),
-  before: "all",
 };
