@@ -3,6 +3,8 @@ import { describe, it } from "node:test";
 import { WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
 import { PRESETS } from "#controller/sources/custom/presets.ts";
 import { ISTIO_KINDS } from "#controller/sources/istio.ts";
+import { PUBLISHERS } from "#extras/publishers/names.ts";
+import { publisherStateName } from "#extras/publishers/publisher-state.ts";
 import { INJECT_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
 import { decideOptIn } from "#hostmap/opt-in.ts";
 import { optInRules } from "#lib/config/opt-in.ts";
@@ -201,7 +203,7 @@ describe("what an account may do", () => {
     "switchback-uninstall": [
       "list pods",
       `delete mutatingwebhookconfigurations/${WEBHOOK_CONFIGURATION}`,
-      `get configmaps/switchback-config,${OBJECTS.targets} ${OURS}`,
+      `get configmaps/switchback-config,${OBJECTS.targets},${PUBLISHERS.map(publisherStateName)} ${OURS}`,
       `patch deployments/scale/switchback-controller ${OURS}`,
       `list,delete services ${OURS}`,
       `delete configmaps/${OBJECTS.map},${OBJECTS.targets} ${OURS}`,
