@@ -203,7 +203,7 @@ describe("what an account may do", () => {
     "switchback-uninstall": [
       "list pods",
       `delete mutatingwebhookconfigurations/${WEBHOOK_CONFIGURATION}`,
-      `get configmaps/switchback-config,${OBJECTS.targets},${PUBLISHERS.map(publisherStateName)} ${OURS}`,
+      `get configmaps/switchback-config,${OBJECTS.targets},${PUBLISHERS.toSorted().map(publisherStateName)} ${OURS}`,
       `patch deployments/scale/switchback-controller ${OURS}`,
       `list,delete services ${OURS}`,
       `delete configmaps/${OBJECTS.map},${OBJECTS.targets} ${OURS}`,

@@ -1,4 +1,3 @@
-import assert from "node:assert/strict";
 import { parse } from "yaml";
 import { configSections } from "#cli/extras.ts";
 import { PublisherStateStore } from "#extras/publishers/publisher-state-store.ts";
