@@ -1,10 +1,13 @@
 import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { Claim, Reason } from "#hostmap/types.ts";
+import { describeError } from "#lib/errors/errors.ts";
 import type { RoutingHints } from "./sources/types.ts";
-import { type FindDeps, type Found, findTarget, type Holding } from "./targets/find-target.ts";
-import type { TargetHeaders, TargetLocations } from "./targets/resolver.ts";
+import type { Found, Holding } from "./targets/find-target.ts";
+import type { TargetHeaders, TargetLocations, TargetResolver } from "./targets/resolver.ts";
 
-interface PassDeps extends Omit<FindDeps, "headers"> {
+interface PassDeps {
+  readonly resolver: Pick<TargetResolver, "find">;
+  /** Receives the ports that objects use. Undefined: no ingress controller is asked for a header. */
   readonly headers?: Pick<TargetHeaders, "against" | "want"> | undefined;
   readonly locations: Pick<TargetLocations, "addressesOf" | "mapsAlways" | "warningOf">;
 }
@@ -23,7 +26,21 @@ export class Pass {
   find(hints: RoutingHints, namespace: string, holding: Holding): Found {
     const ofHints = getOrAdd(this.#found, textOf(hints), () => new Map<string, Found>());
     const key = `${namespace} ${holding.held} ${holding.likely}`;
-    return getOrAdd(ofHints, key, () => findTarget(hints, holding, this.#deps));
+    return getOrAdd(ofHints, key, () => this.#find(hints, holding));
+  }
+
+  /** An error affects only objects with these hints. */
+  #find(hints: RoutingHints, holding: Holding): Found {
+    const { resolver, headers } = this.#deps;
+    try {
+      const found = resolver.find(hints, holding);
+      const target = typeof found.target === "string" ? found.target : found.maybe;
+      if (target !== undefined && hints.ports !== undefined) headers?.want(target, hints.ports);
+      return found;
+    } catch (error) {
+      const target = { code: "object-failed", text: `its target could not be found: ${describeError(error)}` };
+      return holding.held === undefined ? { target } : { target, undecided: true, maybe: holding.held };
+    }
   }
 
   /** What the witnesses know about two targets, as one text. */

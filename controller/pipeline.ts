@@ -18,12 +18,12 @@ import type {
   SourceState,
   View,
 } from "./sources/types.ts";
-import type { FindDeps, Found, Holding } from "./targets/find-target.ts";
+import type { Found, Holding } from "./targets/find-target.ts";
 import type { TargetHeaders, TargetLocations, TargetResolver } from "./targets/resolver.ts";
 import { SteadyTargets } from "./targets/steady-targets.ts";
 import { type Witnesses, witness } from "./witness.ts";
 
-interface PipelineDeps extends Omit<FindDeps, "headers">, Omit<Witnesses, "headers" | "dns" | "locations"> {
+interface PipelineDeps extends Omit<Witnesses, "headers" | "dns" | "locations"> {
   readonly sources: readonly Source[];
   readonly resolver: TargetResolver;
   /** What has to be known, besides targets, before any claim is decided. */
@@ -83,8 +83,6 @@ export class Pipeline implements ClaimSource {
   readonly #due = new Set<string>();
   /** Whether Services or answers of ingress controllers have changed. */
   #isAllDue = false;
-  /** The end of the next pass over all objects. */
-  #passEnd: PromiseWithResolvers<void> | undefined;
   readonly #steady = new SteadyTargets();
   readonly #waitingFor: Set<object>;
   #sink: ClaimSink = () => {};
@@ -109,12 +107,12 @@ export class Pipeline implements ClaimSource {
       this.#waitingFor.delete(one);
       onDue();
     };
-    headers?.follow(() => void this.#allDecided());
+    headers?.follow(() => this.#decideAll());
     dns?.start(
       (name) => this.#decideObjects(this.#byName.get(name) ?? []),
       (name) => this.#namespaceOf(name),
     );
-    resolver.start(() => this.#allDecided(), synced(resolver));
+    resolver.start(() => this.#decideAll(), synced(resolver));
     for (const one of prerequisites) one.start(synced(one));
     for (const [place, source] of sources.entries())
       source.start((key, views) => this.#see(`${place}/${key}`, views), synced(source));
@@ -166,7 +164,6 @@ export class Pipeline implements ClaimSource {
   async stop(): Promise<void> {
     const { sources, resolver, prerequisites = [], names, dns, budget } = this.#deps;
     dns?.stop();
-    this.#passEnd?.resolve();
     await Promise.all([budget, names, resolver, ...prerequisites, ...sources].map((part) => part?.stop()));
   }
 
@@ -199,9 +196,8 @@ export class Pipeline implements ClaimSource {
   async #decideDue(): Promise<void> {
     const slice = timeSlices();
     const pass = new Pass(this.#deps);
-    const [isOfAll, passEnd] = [this.#isAllDue, this.#passEnd];
+    const isOfAll = this.#isAllDue;
     this.#isAllDue = false;
-    this.#passEnd = undefined;
     for (const object of this.#due) {
       this.#due.delete(object);
       this.#decideSafely(object, pass);
@@ -211,7 +207,6 @@ export class Pipeline implements ClaimSource {
       if (!this.#isWithoutNews(viewed, pass)) this.#decideSafely(object, pass);
       await slice();
     }
-    passEnd?.resolve();
   }
 
   /** An object that cannot be decided affects only itself: its earlier claims stay. */
@@ -320,13 +315,9 @@ export class Pipeline implements ClaimSource {
     this.#onDue();
   }
 
-  /** Decides all objects again. Resolves when that is done, or if nothing can be decided yet. */
-  async #allDecided(): Promise<void> {
+  #decideAll(): void {
     this.#isAllDue = true;
     this.#onDue();
-    if (!this.#areRead) return;
-    this.#passEnd ??= Promise.withResolvers();
-    await this.#passEnd.promise;
   }
 
   /** The first namespace that claims the name and whose quota has room for it. */

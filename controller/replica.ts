@@ -109,7 +109,6 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
         });
   const sources = configuredSources(config.sources, { client, log, clusterDomain, budget, namespaces });
   const stages = {
-    config,
     resolver: targets,
     headers,
     locations: targets,

@@ -5,7 +5,6 @@ import { MAP_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
-import { INSTANCE_LABEL } from "../sources/ingress-hosts.ts";
 import { softwareByLabels } from "./known-software.ts";
 import { type Protocol, type Stated, type StatedBy, statedProtocol } from "./proxy-protocol-annotations.ts";
 
@@ -43,8 +42,6 @@ export interface ServiceView {
   readonly gateway: string | undefined;
   /** The GatewayClass whose Gateways it serves, all of them, according to its labels. */
   readonly gatewayClass: string | undefined;
-  /** The release that it belongs to, according to its labels. */
-  readonly instance: string | undefined;
   /** IP addresses that kube-proxy short-circuits: its `externalIPs`, and those of its load balancer. */
   readonly addresses: readonly string[];
   /** Those of its load balancer. Anybody who may write its `externalIPs` chooses the others. */
@@ -176,7 +173,6 @@ export function viewService(raw: RawService, fallback: Protocol | "auto", map: M
     inside: !isExposed(raw) && (spec?.type ?? "ClusterIP") === "ClusterIP",
     gateway: gatewayOfService(raw),
     gatewayClass: metadata?.labels?.[MERGED_LABEL],
-    instance: metadata?.labels?.[INSTANCE_LABEL],
     ...addressesOfService(raw),
     map: isValid ? mapped : map,
     clusterIPs: literalIPs(spec),

@@ -1,10 +1,31 @@
 import type { Reason } from "#hostmap/types.ts";
+import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";
 import { type FoundTarget, HTTP_PORTS, portOf, type ServiceView } from "./service-view.ts";
 
-/** Code of the warning about a mapped name that loses a port. */
-const PORT_LOST = "port-lost";
+/**
+ * The target, with the ports of HTTP and HTTPS that its own Service lacks and another one has at the same address.
+ * Services may split the ports of one address (MetalLB shares it on request), and kube-proxy leads each port to the
+ * Service that has it. Other ports do not count, because in k3s the Services of all tenants have the addresses of the
+ * nodes. `lenderOf` returns the Service that has a port at an address of this one.
+ */
+export function withBorrowedPorts(
+  target: FoundTarget,
+  view: ServiceView,
+  lenderOf: (port: number) => ServiceView | undefined,
+): FoundTarget {
+  const borrowed = HTTP_PORTS.flatMap((port) => {
+    if (portOf(view, port) !== undefined) return [];
+    const lender = lenderOf(port);
+    const entry = lender && portOf(lender, port);
+    return lender && entry ? [{ ...entry, upstreamIPs: lender.clusterIPs }] : [];
+  });
+  if (borrowed.length === 0) return target;
+  const ports = [...target.ports, ...borrowed].slice(0, MAX_TARGET_PORTS);
+  // Relay the target with any protocol, because the ClusterIPs of its own Service lack these ports.
+  return { ...target, ports, clusterIPs: [] };
+}
 
 /**
  * Reports which port of HTTP or HTTPS the names of an object lose when they are mapped: a port of the object that the
@@ -21,7 +42,7 @@ export function lostPorts(
   if (lost.length === 0) return undefined;
   const list = lost.join(" and ");
   const text = `its target ${target.name} has no port ${list}: pods lose what answers there at its public address`;
-  return { code: PORT_LOST, text };
+  return { code: "port-lost", text };
 }
 
 function hasPort(target: TargetConfig | FoundTarget, service: ServiceView | undefined, port: number): boolean {
