@@ -85,10 +85,10 @@ test("Services that are created and deleted all day use at most their namespace'
       NOW + round * 60_000,
     ).targets;
   }
-  assert.equal(remembered.length, 150, "1,500 ports, half of all that are possible with those that are kept");
+  assert.equal(remembered.length, 100, "1,000 ports, half of all, with those that are kept");
   const { targets } = plan(services("edge", 1, 2), remembered, NOW + HOUR_MS);
   assert.ok(targets.some(({ name, unusedSince }) => name === edge && unusedSince === undefined));
-  assert.equal(targets.length, 151);
+  assert.equal(targets.length, 101);
 });
 
 test("the search for listen ports ends when no port is free, and existing ports stay", () => {
