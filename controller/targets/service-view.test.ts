@@ -40,23 +40,6 @@ test("the view has the normalized addresses, the TCP ports and the ClusterIPs", 
   });
 });
 
-test("agentgateway gets version 2 unless a setting overrides it", () => {
-  const protocols = (metadata: RawService["metadata"], fallback: "v1" | "v2" | "none" = "v1") => {
-    const { ports } = viewService({ ...RAW, metadata: { ...RAW.metadata, ...metadata } }, fallback);
-    return "code" in ports ? ports.code : ports.map(({ protocol }) => protocol).join(" ");
-  };
-  const byManager = { labels: { "app.kubernetes.io/managed-by": "agentgateway" } };
-  const byClass = { labels: { "gateway.networking.k8s.io/gateway-class-name": "agentgateway" } };
-  assert.deepEqual(
-    [byManager, byClass].map((metadata) => protocols(metadata)),
-    ["v2 v2", "v2 v2"],
-  );
-  assert.equal(protocols({ labels: { app: "agentgateway" } }), "v1 v1");
-  assert.equal(protocols(byClass, "none"), "none none");
-  const annotations = { "switchback.dev/proxy-protocol": "v1" };
-  assert.equal(protocols({ ...byClass, annotations }), "v1 v1");
-});
-
 test("each entry of the status counts separately, and externalIPs are always short-circuited", () => {
   const view = (ingress: { ip?: string; hostname?: string; ipMode?: string }[], spec: object = {}) => {
     const { addresses, leftAlone, hostnames } = viewService(

@@ -61,9 +61,10 @@ export interface ServiceView {
   readonly software: string | undefined;
 }
 
-/** The name of the GatewayClass, on objects that an implementation makes for a Gateway (GEP-1762). */
-const GATEWAY_CLASS_LABEL = "gateway.networking.k8s.io/gateway-class-name";
-/** The name of the Gateway on such objects. Envoy Gateway and Contour use their own keys. */
+/**
+ * The name of the Gateway, on objects that an implementation makes for it (GEP-1762). Envoy Gateway and Contour use
+ * their own keys.
+ */
 const GATEWAY_LABELS = [
   "gateway.networking.k8s.io/gateway-name",
   "gateway.envoyproxy.io/owning-gateway-name",
@@ -156,8 +157,7 @@ function addressesOfService(raw: RawService): Addresses {
 
 /**
  * Projects a Service. `fallback` applies if no annotation sets the protocol, and `map` if none sets when to map. With
- * the fallback `auto`, ingress controllers are asked. If a controller accepts v1 only when it is configured to, its
- * ports get v2 instead.
+ * the fallback `auto`, ingress controllers are asked.
  */
 export function viewService(raw: RawService, fallback: Protocol | "auto", map: MapWhen = "auto"): ServiceView {
   const { metadata, spec } = raw;
@@ -244,8 +244,7 @@ export function literalIPs(spec: RawService["spec"]): readonly string[] {
 function portsOf({ metadata, spec }: RawService, fallback: Protocol | "auto"): ServiceView["ports"] {
   const ports: ServicePort[] = [];
   const isAsked = fallback === "auto";
-  const assumed = isAsked ? "v1" : fallback;
-  const usual = assumed === "v1" && takesOnlyV2(metadata?.labels) ? "v2" : assumed;
+  const usual = isAsked ? "v1" : fallback;
   for (const { port, protocol: transport } of spec?.ports ?? []) {
     if (port === undefined || (transport ?? "TCP") !== "TCP") continue;
     const stated = statedProtocol(metadata?.annotations, port);
@@ -261,15 +260,6 @@ function portsOf({ metadata, spec }: RawService, fallback: Protocol | "auto"): S
 
 function sayingOf(stated: Stated | undefined): Pick<ServicePort, "stated" | "says"> {
   return stated === undefined ? { stated: "nobody" } : { stated: stated.by, says: stated.says };
-}
-
-/**
- * agentgateway makes one Service per Gateway. Its `proxyProtocol` accepts version 2 unless the policy names another.
- */
-function takesOnlyV2(labels: Readonly<Record<string, string>> | undefined): boolean {
-  return (
-    labels?.["app.kubernetes.io/managed-by"] === "agentgateway" || labels?.[GATEWAY_CLASS_LABEL] === "agentgateway"
-  );
 }
 
 /** Normalizes an address: `2001:DB8:0::1` and `2001:db8::1` are the same (RFC 5952). Other text is unchanged. */

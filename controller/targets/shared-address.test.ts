@@ -312,11 +312,8 @@ for (const [what, services, ports, settings, lost] of [
   ["port 80 of another Service", [tls("edge/lb"), service("edge/x", REDIRECT)], undefined, {}, undefined],
   ["a Gateway with a listener on 443", [tls("edge/lb")], [443], {}, undefined],
   ["a Gateway with listeners on both, and another", [HTTP], [80, 443, 8443], {}, "443"],
-  ["a configured target whose Service has both", [service("edge/lb", AT_A)], undefined, web(), undefined],
-  ["a configured target whose Service has one", [HTTP], undefined, web(), "443"],
   ["a configured target with one port", [service("edge/lb")], undefined, web({ ports: [{ port: 443 }] }), "80"],
-  ["a target without a relay, whose Service has both", [service("edge/lb")], undefined, DIRECT, undefined],
-  ["a target without a relay, whose Service has one", [tls("edge/lb")], undefined, DIRECT, "80"],
+  ["a target without a relay", [service("edge/lb")], undefined, DIRECT, undefined],
 ] as const) {
   test(`${what}: names lose ${lost === undefined ? "no port" : `port ${lost}`}, with a warning`, () => {
     const { table } = targetsOf(settings, services);

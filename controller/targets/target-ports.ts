@@ -30,26 +30,18 @@ export function withBorrowedPorts(
 /**
  * Reports which port of HTTP or HTTPS the names of an object lose when they are mapped: a port of the object that the
  * target does not have. Another server may serve that port at the public address. The proxy does not relay to it,
- * because a tenant who writes `externalIPs` could then choose the address that the proxy connects to. `service` is
- * the Service of a configured target, if it is known; `ports` are those of the object.
+ * because a tenant who writes `externalIPs` could then choose the address that the proxy connects to. `ports` are those
+ * of the object.
  */
 export function lostPorts(
   target: TargetConfig | FoundTarget,
-  service: ServiceView | undefined,
   ports: readonly number[] = HTTP_PORTS,
 ): Reason | undefined {
-  const lost = HTTP_PORTS.filter((port) => ports.includes(port) && !hasPort(target, service, port));
+  // Names map to the Service itself, or to configured addresses of which nothing else is known.
+  if (!isRelayed(target) && !("upstreamIPs" in target)) return undefined;
+  const lost = HTTP_PORTS.filter((port) => ports.includes(port) && target.ports.every((each) => each.port !== port));
   if (lost.length === 0) return undefined;
   const list = lost.join(" and ");
   const text = `its target ${target.name} has no port ${list}: pods lose what answers there at its public address`;
   return { code: "port-lost", text };
-}
-
-function hasPort(target: TargetConfig | FoundTarget, service: ServiceView | undefined, port: number): boolean {
-  const has = (number: number) =>
-    service === undefined || "code" in service.ports || portOf(service, number) !== undefined;
-  // Names map to the Service itself, or to configured addresses of which nothing else is known.
-  if (!isRelayed(target) && !("upstreamIPs" in target)) return has(port);
-  const relayed = target.ports.find((each) => each.port === port);
-  return relayed !== undefined && has(("upstreamPort" in relayed ? relayed.upstreamPort : undefined) ?? port);
 }

@@ -220,10 +220,8 @@ export class TargetTable {
 
   /** A problem of a target for an object that is served on these ports. Default: the ports of HTTP and HTTPS. */
   warningOf(target: string, ports?: readonly number[]): Reason | undefined {
-    const configured = this.named(target);
-    if (configured !== undefined) return lostPorts(configured, this.serviceOf(configured), ports);
-    const found = this.found(target);
-    return found && lostPorts(found, undefined, ports);
+    const definition = this.named(target) ?? this.found(target);
+    return definition && lostPorts(definition, ports);
   }
 
   /** The oldest Service with the port at the first address that has one, before those that only chose the address. */
