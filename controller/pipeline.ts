@@ -33,7 +33,7 @@ interface PipelineDeps extends Omit<Witnesses, "headers" | "dns" | "locations"> 
   readonly dns?: DnsSweep | undefined;
   readonly budget?: ClaimBudget | undefined;
   /** It ends with the pipeline. */
-  readonly names?: Pick<Prerequisite, "state" | "stop"> | undefined;
+  readonly names?: Pick<Prerequisite, "stop"> | undefined;
   /** The plan that the claims go to. */
   readonly plan: Pick<Plan, "heldTarget" | "lineOf" | "isWithinQuota">;
   readonly log: Logger;
@@ -147,8 +147,8 @@ export class Pipeline implements ClaimSource {
   }
 
   state(): SourceState[] {
-    const { prerequisites = [], names, sources, resolver } = this.#deps;
-    return [...prerequisites, names, ...sources, resolver].flatMap((one) => one?.state() ?? []);
+    const { prerequisites = [], sources, resolver } = this.#deps;
+    return [...prerequisites, ...sources, resolver].flatMap((one) => one.state());
   }
 
   /** The resource of an object that was passed to the sink. Undefined: no API server has it. */

@@ -89,7 +89,7 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
 
   // Which names a namespace may have.
   const namespaces = new Namespaces({ client, log });
-  const names = new InClusterNames({ client, namespaces, log, mayListServices: config.discovery.enabled });
+  const names = new InClusterNames({ namespaces, services: targets });
   const domainsOf = policy.namespaceAnnotation ? (one: string) => namespaces.domainsOf(one) : undefined;
   const permitted = createClaimPolicy(policy, clusterDomain, domainsOf);
   const { maxNamesPerNamespace } = policy;

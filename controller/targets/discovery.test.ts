@@ -21,12 +21,13 @@ function rig(t: TestContext) {
     log: silentLogger,
   });
   t.after(() => discovery.stop());
-  const calls = { changes: 0, definitions: 0, synced: 0 };
+  const calls = { changes: 0, definitions: 0, synced: 0, deleted: 0 };
   const count = (call: keyof typeof calls) => () => {
     calls[call] += 1;
   };
   discovery.start(count("changes"), count("synced"));
   discovery.follow(count("definitions"));
+  discovery.followDeleted(count("deleted"));
   const set = (key: string, ip: string) => api.set(SERVICES, service(key, { ips: [ip] }) as never);
   const at = (ip: string) => {
     const { target } = discovery.find({ className: "any", addresses: [ip], admitted: true }, { held: undefined });
@@ -49,6 +50,17 @@ test("the Services of the cluster are followed: those that change together cause
   api.unset(SERVICES, "edge/lb2");
   await pass(SETTLE_MS);
   assert.deepEqual([calls.changes - before, at("203.0.113.2")], [2, "no-service"]);
+});
+
+test("a Service that no target needs is known by its key, and resolves nothing again", async (t) => {
+  const { pass, api, calls, discovery } = rig(t);
+  await pass(SETTLE_MS);
+  const before = calls.changes;
+  api.set(SERVICES, service("dev/shop", { type: "ClusterIP" }) as never);
+  assert.deepEqual([discovery.hasService("dev/shop"), discovery.hasService("dev/blog")], [true, false]);
+  api.unset(SERVICES, "dev/shop");
+  await pass(SETTLE_MS);
+  assert.deepEqual([discovery.hasService("dev/shop"), calls.deleted, calls.changes], [false, 1, before]);
 });
 
 test("discovery is not synced before the Services were listed, even if there are none", async (t) => {

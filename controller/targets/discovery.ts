@@ -18,6 +18,8 @@ interface DiscoveryDeps {
   readonly nodes?: ReadonlySet<string> | undefined;
 }
 
+/** What is kept of a Service that is not relevant for targets: that it exists. */
+const OTHER = "other";
 /** Combines changes of several Services, because each change resolves all routing hints again. */
 const SETTLE_MS = 20;
 
@@ -25,13 +27,14 @@ const SETTLE_MS = 20;
 export class TargetDiscovery extends TargetTable {
   readonly #deps: DiscoveryDeps;
   readonly #listeners: (() => void)[] = [];
+  #onDeleted: () => void = () => {};
   readonly #reporter = new Reconciler({
     reconcile: () => {
       for (const listener of this.#listeners) listener();
       return undefined;
     },
   });
-  #services: Informer<ServiceView> | undefined;
+  #services: Informer<ServiceView | typeof OTHER> | undefined;
 
   constructor(deps: DiscoveryDeps) {
     super(deps.config, deps.client !== undefined, deps.nodes);
@@ -49,13 +52,15 @@ export class TargetDiscovery extends TargetTable {
       onSynced();
       return;
     }
-    this.#services = watchObjects<ServiceView, RawService>({
+    this.#services = watchObjects<ServiceView | typeof OTHER, RawService>({
       client,
       path: corePath("services"),
       // Services of any type may have externalIPs, and no field selector can find those.
-      project: (raw) => this.view(raw),
-      onChange: ({ key, after }) => {
-        this.set(key, after);
+      project: (raw) => this.view(raw) ?? OTHER,
+      onChange: ({ key, before = OTHER, after }) => {
+        if (after === undefined) this.#onDeleted();
+        if (before === OTHER && (after ?? OTHER) === OTHER) return;
+        this.set(key, after === OTHER ? undefined : after);
         this.#reporter.enqueue(SETTLE_MS);
       },
       onSynced,
@@ -71,6 +76,16 @@ export class TargetDiscovery extends TargetTable {
   /** `onChange` is called when a definition may have changed. */
   follow(onChange: () => void): void {
     this.#listeners.push(onChange);
+  }
+
+  /** Whether a Service exists, relevant or not, by the key `namespace/name`. */
+  hasService(key: string): boolean {
+    return this.#services?.objects().has(key) === true;
+  }
+
+  /** `onDeleted` is called for each Service that is deleted, relevant or not. */
+  followDeleted(onDeleted: () => void): void {
+    this.#onDeleted = onDeleted;
   }
 
   state(): SourceState[] {
