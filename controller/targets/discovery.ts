@@ -5,7 +5,8 @@ import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { informerState } from "../sources/ingress-hosts.ts";
 import type { RoutingHints, SourceState } from "../sources/types.ts";
-import { type Found, findTarget, type Holding } from "./find-target.ts";
+import { type Found, findTarget } from "./find-target.ts";
+import type { Holding } from "./match-service.ts";
 import type { RawService, ServiceView } from "./service-view.ts";
 import { type TableConfig, TargetTable } from "./target-table.ts";
 

@@ -175,6 +175,17 @@ for (const [what, services, hints, expected] of [
   });
 }
 
+test("of two load balancers with the labels, a new name gets the one that other names of its namespace have", () => {
+  const { table } = targetsOf({}, [edge, labelled("tenant/copy", { created: OLDER })]);
+  const hints = { className: "nginx", addresses: [], admitted: true };
+  const of = (...targets: string[]) => {
+    const isOfNamespace = (target: string) => targets.includes(target);
+    const { target } = findTarget(hints, { held: undefined, isOfNamespace }, table);
+    return typeof target === "string" ? target : target.code;
+  };
+  assert.deepEqual([of(EDGE), of(), of(EDGE, nameOf("tenant/copy"))], [EDGE, SEVERAL, SEVERAL]);
+});
+
 test("an object without a target has that of its class for DNS, if there is only one", () => {
   const lackingOf = (...services: Parameters<typeof service>[]) => {
     const { table } = targetsOf(

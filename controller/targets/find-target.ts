@@ -6,6 +6,7 @@ import { listSome } from "#lib/errors/printable.ts";
 import type { ChosenTarget, RoutingHints } from "../sources/types.ts";
 import { softwareNamed } from "./known-software.ts";
 import {
+  type Holding,
   isReached,
   isReason,
   MAY_BE_A_NODE,
@@ -19,12 +20,6 @@ import { allAddressesOf, keyOf, type TargetTable } from "./target-table.ts";
 
 /** What the hints of an object say about its target. See `Claim` for the fields. */
 export type Found = Pick<Claim, "target" | "undecided" | "maybe" | "lacking" | "warning">;
-
-/** The targets that published names have now, see `findTarget`. */
-export interface Holding {
-  readonly held: string | undefined;
-  readonly likely?: string | undefined;
-}
 
 /** The reason of an object without a target that only lacks evidence. DNS may give it its first target. */
 export interface LackingEvidence extends Reason {
@@ -46,16 +41,16 @@ const MAY_BE_MISSING: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Finds the target of an object's names. `held` is the target that a name has now for the namespace of the object. The
- * name stays undecided if evidence for it is only missing. If several targets are possible, `likely` counts: `held`, or
- * the target of another name of the namespace with the same hints.
+ * Finds the target of an object's names. A name that has one stays undecided if evidence for it is only missing. If
+ * several targets are possible, the one that it has counts.
  */
-export function findTarget(hints: RoutingHints, { held, likely = held }: Holding, table: TargetTable): Found {
+export function findTarget(hints: RoutingHints, holding: Holding, table: TargetTable): Found {
+  const { held } = holding;
   const warned = (target: string): Pick<Found, "warning"> => {
     const warning = table.warningOf(target, hints.ports);
     return warning === undefined ? {} : { warning };
   };
-  const answer = byEvidence(hints, likely, table);
+  const answer = byEvidence(hints, holding, table);
   if (typeof answer === "string") return { target: answer, ...warned(answer) };
   const target: Reason = { code: answer.code, text: answer.text };
   const lacking = "byClass" in answer ? { byClass: answer.byClass } : undefined;
@@ -75,11 +70,7 @@ export function findTarget(hints: RoutingHints, { held, likely = held }: Holding
  *   5. the only Service of the controller that the object names
  *   6. the configured target without classes, unless there is evidence of another controller
  */
-function byEvidence(
-  hints: RoutingHints,
-  likely: string | undefined,
-  table: TargetTable,
-): string | Reason | LackingEvidence {
+function byEvidence(hints: RoutingHints, holding: Holding, table: TargetTable): string | Reason | LackingEvidence {
   const { targets, policy } = table.config;
   // An Ingress that no controller serves may be a mistake, or an attack.
   if (policy.requireAdmitted && !hints.admitted) return NOT_ADMITTED;
@@ -89,20 +80,16 @@ function byEvidence(
   const listing = targets.find(({ classes }) => hints.className !== undefined && classes.includes(hints.className));
   if (listing !== undefined) return refusedOr(listing, table);
   return (
-    insideCluster(hints, table) ?? (table.discovers ? byService(hints, likely, table) : withoutService(hints, table))
+    insideCluster(hints, table) ?? (table.discovers ? byService(hints, holding, table) : withoutService(hints, table))
   );
 }
 
 /** Steps 4 to 6. */
-function byService(
-  hints: RoutingHints,
-  likely: string | undefined,
-  table: TargetTable,
-): string | Reason | LackingEvidence {
-  const atAddress = serviceAt(hints, likely, table);
+function byService(hints: RoutingHints, holding: Holding, table: TargetTable): string | Reason | LackingEvidence {
+  const atAddress = serviceAt(hints, holding.held, table);
   if (!isReason(atAddress)) return table.targetOf(atAddress);
   if (hints.service !== undefined || !MAY_BE_MISSING.has(atAddress.code)) return atAddress;
-  const ofClass = serviceOfClass(hints, likely, table);
+  const ofClass = serviceOfClass(hints, holding, table);
   if (atAddress.code === "several-services") return lacking(atAddress, ofClass, table);
   if (ofClass !== undefined && isReason(ofClass)) return lacking(ofClass, undefined, table);
   if (ofClass !== undefined && isReached(ofClass, hints)) return table.targetOf(ofClass);

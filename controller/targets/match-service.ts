@@ -13,6 +13,14 @@ import {
 } from "./service-view.ts";
 import { allAddressesOf, canonicalAddress, keyOf, oldestOf, preferred, type TargetTable } from "./target-table.ts";
 
+/** The targets that names of the object's namespace have now. What others have decides nothing. */
+export interface Holding {
+  /** The target of the name itself. */
+  readonly held: string | undefined;
+  /** Whether any of its names has a target. */
+  readonly isOfNamespace?: (target: string) => boolean;
+}
+
 /** Maximum number of Services in a reason. A tenant can add many Services, and each one would change the text. */
 const MAX_LISTED = 3;
 /** Hint in a reason about an address that no Service has, if Nodes are not read. */
@@ -21,7 +29,7 @@ export const MAY_BE_A_NODE = "it may be a node's: see `switchback doctor`";
 /**
  * Returns the Service that has an address of the object, or the reason why none serves it. Anybody can add a Service to
  * a shared address. If several Services have the address, only those with a port of the object that may serve its
- * class count. The one that the name has (`likely`) wins, then one to which a load balancer gave the address, then the
+ * class count. The one that the name has (`current`) wins, then one to which a load balancer gave the address, then the
  * oldest. Annotations of the Services do not count here.
  *
  * The owner of a Service chooses the host name of its load balancer by an annotation of the provider, such as
@@ -29,7 +37,7 @@ export const MAY_BE_A_NODE = "it may be a node's: see `switchback doctor`";
  * internal/annotation/load_balancer.go, `LBHostname`). The age of the Service does not say who had the name first. So a
  * host name of several namespaces leads to none of their Services, unless the name has one already.
  */
-export function serviceAt(hints: RoutingHints, likely: string | undefined, table: TargetTable): ServiceView | Reason {
+export function serviceAt(hints: RoutingHints, current: string | undefined, table: TargetTable): ServiceView | Reason {
   const { service, ports: wanted = HTTP_PORTS } = hints;
   if (service !== undefined) return namedService(keyOf(service), table);
   const ips = literalsOf(hints.addresses);
@@ -40,7 +48,7 @@ export function serviceAt(hints: RoutingHints, likely: string | undefined, table
   const either = [...new Set([...wanted, ...HTTP_PORTS])];
   const withPort = there.filter((view) => mayHavePort(view, either));
   const candidates = preferred(withPort, (view) => !table.isOfClasses(view));
-  const held = candidates.find((view) => table.nameOf(view) === likely);
+  const held = candidates.find((view) => table.nameOf(view) === current);
   if (held !== undefined) return whetherShortCircuited(held, addresses);
   const able = preferred(candidates, (view) => mayHavePort(view, wanted));
   // Anybody who may write `externalIPs` adds an address to an old Service.
@@ -120,25 +128,25 @@ function several(services: readonly ServiceView[], what: string): Reason {
  * Returns the Service that an object's class leads to: an exposed one with the labels of the software that the class
  * or the controller names. Tenants can copy labels. So if several Services have them, these rules decide:
  *
- *   1. the Service that the name has already (`likely`)
+ *   1. the Service that the name has
  *   2. the only one that was made for the Gateway, or for all Gateways of the class
  *   3. the only one that is exposed, if Services of other namespaces got the labels later
+ *   4. the only one that other names of the namespace have
  *
  * Undefined: no Service has the labels, or a configured target has that software.
  */
 export function serviceOfClass(
   hints: RoutingHints,
-  likely: string | undefined,
+  { held, isOfNamespace = () => false }: Holding,
   table: TargetTable,
 ): ServiceView | Reason | undefined {
   const named = softwareNamed(hints) ?? softwareOfInstallation(hints);
   if (named === undefined || named === "outside") return undefined;
-  const labelled: ServiceView[] = [];
-  for (const view of table.services()) if (named.has(view.software ?? "")) labelled.push(view);
+  const labelled = [...table.services()].filter(({ software = "" }) => named.has(software));
   if (labelled.some((view) => table.behind(view) !== undefined)) return undefined;
   const able = labelled.filter((view) => view.exposed && mayServe(view, hints));
   if (able.length === 0) return undefined;
-  const proven = able.find((view) => table.nameOf(view) === likely) ?? onlyOf(able.filter(isMade));
+  const proven = able.find((view) => table.nameOf(view) === held) ?? onlyOf(able.filter(isMade));
   if (proven !== undefined) return proven;
   // A controller of its own may end with the namespace of its installation (cozystack/cozystack,
   // packages/extra/ingress/templates/nginx-ingress.yaml).
@@ -146,7 +154,8 @@ export function serviceOfClass(
   const installed = softwareNamed(hints) === undefined ? preferred(labelled, isNamed) : labelled;
   const chosen = onlyOf(able.filter((view) => installed.includes(view)));
   if (chosen !== undefined && !installed.some((other) => precedes(other, chosen))) return chosen;
-  return several(labelled, `have labels of its controller (${[...named].join(", ")}), and none its address`);
+  const known = onlyOf(able.filter((view) => isOfNamespace(table.nameOf(view))));
+  return known ?? several(labelled, `have labels of its controller (${[...named].join(", ")}), and none its address`);
 }
 
 /**

@@ -19,7 +19,6 @@
  "DumpIncomplete",
  "FrontAddressLost",
  "FrontNotInDump",
- "FrontNotWritten",
  "GatewayInsideCluster",
  "GatewayNotFound",
  "HeaderContradicted",
@@ -64,7 +63,6 @@
  "PodFailed",
  "PortLost",
  "ProxyNotListening",
- "PublicIpv6",
  "PublishFailed",
  "RemovalHeld",
  "RestartNotPermitted",
@@ -90,7 +88,6 @@
  "TrafficDistributionRefused",
  "UnderWay",
  "WebhookUnreachable",
- "Wildcard",
- "WildcardCovers"
+ "Wildcard"
 ]
 {{- end }}
