@@ -20,7 +20,7 @@ interface AdmittedTargets {
 const SERVICE_HOST = /^([a-z0-9-]+)\.([a-z0-9-]+)\.svc(?:\.|$)/;
 
 /** The namespace of a discovered, published target; undefined: the target was configured. */
-export function namespaceOfFound({ upstream, upstreamIPs }: PublishedTarget): string | undefined {
+function namespaceOfFound({ upstream, upstreamIPs }: PublishedTarget): string | undefined {
   if (upstreamIPs === undefined) return undefined;
   const [, , namespace = ""] = SERVICE_HOST.exec(upstream) ?? [];
   return namespace;
