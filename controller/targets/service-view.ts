@@ -5,7 +5,7 @@ import { MAP_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
-import { softwareByLabels } from "./known-software.ts";
+import { softwareOf } from "./known-software.ts";
 import { type Protocol, type Stated, type StatedBy, statedProtocol } from "./proxy-protocol-annotations.ts";
 
 /** When the names of a Service are mapped: `auto`, if kube-proxy short-circuits its load balancer, or `always`. */
@@ -178,7 +178,7 @@ export function viewService(raw: RawService, fallback: Protocol | "auto", map: M
     clusterIPs: literalIPs(spec),
     ports: isValid ? portsOf(raw, fallback) : mapped,
     selector: spec?.selector ?? {},
-    software: softwareOfService(raw),
+    software: softwareOf({ labels: metadata?.labels, selector: spec?.selector })?.title,
   };
 }
 
@@ -198,21 +198,11 @@ export function portOf({ ports }: ServiceView, number: number) {
   return "code" in ports ? undefined : ports.find(({ port }) => port === number);
 }
 
-/** Title of the ingress controller that the labels and the selector of a Service identify. */
-function softwareOfService({ metadata, spec }: RawService): string | undefined {
-  return softwareByLabels({ labels: metadata?.labels ?? {}, selector: spec?.selector ?? {} })?.title;
-}
-
 /** `namespace/name` of the Gateway that a Service was made for. */
 function gatewayOfService({ metadata }: RawService): string | undefined {
   const labels = metadata?.labels ?? {};
   const name = GATEWAY_LABELS.map((label) => labels[label]).find((value) => value !== undefined);
   return name === undefined ? undefined : `${labels[GATEWAY_NAMESPACE_LABEL] ?? metadata?.namespace ?? ""}/${name}`;
-}
-
-/** Whether labels identify it as the Service of an ingress controller or a Gateway. */
-export function isLabelled(raw: RawService): boolean {
-  return softwareOfService(raw) !== undefined || gatewayOfService(raw) !== undefined;
 }
 
 function mapWhen(annotation: string | undefined, fallback: MapWhen): MapWhen | Reason {

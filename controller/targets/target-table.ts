@@ -3,7 +3,7 @@ import type { Reason } from "#hostmap/types.ts";
 import type { Config, TargetConfig } from "#lib/config/schema.ts";
 import type { SourceProblem } from "../sources/types.ts";
 import { type ConfiguredTarget, configuredTarget, defaultAmong } from "./configured-target.ts";
-import { softwareByName } from "./known-software.ts";
+import { softwareOf } from "./known-software.ts";
 import { assumedProtocol } from "./proxy-protocol-annotations.ts";
 import {
   canonicalIp,
@@ -73,8 +73,12 @@ export class TargetTable {
       isConfigured && discovery.detect ? "auto" : assumedProtocol(discovery),
       discovery.map,
     );
-    const { software, gateway, exposed, foreign } = view;
-    if (isConfigured) return { ...view, software: software ?? softwareByName(view.name) };
+    const { name, software, gateway, exposed, foreign } = view;
+    if (isConfigured) {
+      // Charts append `-controller` to the name of the release.
+      const byName = softwareOf({ name }) ?? softwareOf({ name: name.replace(/-controller$/, "") });
+      return { ...view, software: software ?? byName?.title };
+    }
     return exposed || foreign || software !== undefined || gateway !== undefined ? view : undefined;
   }
 
