@@ -60,8 +60,8 @@ const WORDS = [
   "switchback.dev/publisher switchback.dev/pod-revisions switchback.dev/format switchback.dev/node-hosts",
   // The pages of the controller and of a proxy.
   "running synced inactiveMs hold until since relayed leaving target names taken revision in-step waiting left stuck",
-  "unknown notice dryRun underWay restartsLastHour counts decisions notInjected lastRestart",
-  "warning readyz i upstream ok failing modeFrom",
+  "unknown notice underWay counts decisions notInjected lastRestart",
+  "warning readyz i upstream ok failing",
   // Files of CoreDNS.
   "coredns coredns-custom Corefile rewrite name exact continue stop kubernetes hairpin-proxy hairpin-proxy-gen2 Added",
   "by managed-by do-not-modify ouroboros BEGIN END",

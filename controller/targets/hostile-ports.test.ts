@@ -40,7 +40,6 @@ function plan(found: readonly FoundTarget[], remembered: readonly PublishedTarge
     limits: discovery,
     keepMs: 24 * HOUR_MS,
     now,
-    unusedMs: (since) => now - Date.parse(since),
   };
   const result = relayedTargets(input);
   assert.ok(targetsIn([targetsObject(result.targets)]), "every proxy reads what is published");

@@ -24,9 +24,10 @@ test("the ports to ask are those of relayed and other targets, at their own or a
   const found = { ...TARGET, namespace: "edge", upstreamIPs: ["198.51.100.4"], ask: [ASK, lent] };
   const undecided = { name: "new", upstream: "lb.example.net", ports: [], clusterIPs: [], ask: [ASK] };
   const gone = { ...OTHER, upstreamIPs: [], ask: [ASK] };
-  const parsed = parseTargets(renderTargets([found, undecided, gone], 2).text);
+  const proxies = ["10.0.0.1", "10.0.0.2"];
+  const parsed = parseTargets(renderTargets([found, undecided, gone], proxies).text);
   assert.ok(!("code" in parsed));
-  assert.deepEqual([parsed.targets, parsed.proxies], [[found, undecided, gone], 2]);
+  assert.deepEqual([parsed.targets, parsed.proxies], [[found, undecided, gone], proxies]);
   const at = { target: "edge-lb", namespace: "edge", upstream: TARGET.upstream };
   assert.deepEqual(questionsOfPublished(parsed), [
     { ...ASK, ...at, upstreamIPs: ["198.51.100.4"] },

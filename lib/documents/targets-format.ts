@@ -3,7 +3,7 @@ import { shortHash } from "#hostmap/hash.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
 import { host, ip, label, port } from "#lib/config/values.ts";
-import { integer, object } from "#lib/errors/schemas.ts";
+import { object } from "#lib/errors/schemas.ts";
 import { attempt, renderFlaw } from "#lib/errors/validation.ts";
 import { HEADER_ANSWERS } from "./header-answers.ts";
 import type { Listener } from "./listeners.ts";
@@ -47,6 +47,9 @@ const askSchema = object({
 });
 export type PublishedAsk = v.InferOutput<typeof askSchema>;
 
+/** Much more than a cluster has. */
+const MAX_PROXIES = 10_000;
+
 /** One target, as published. */
 const targetSchema = object({
   name: targetName,
@@ -87,8 +90,8 @@ const MAX_TARGETS = 2_000;
 export const documentSchema = object({
   version: v.literal(VERSION),
   revision: v.string(),
-  /** The number of ready proxies. They share the limits of what they ask. */
-  proxies: v.optional(integer(0, 100_000)),
+  /** The addresses of the ready proxies, sorted. They share the limits of what they ask, and take turns. */
+  proxies: v.optional(v.pipe(v.array(ip), v.maxLength(MAX_PROXIES), v.readonly())),
   targets: v.pipe(
     v.array(targetSchema),
     v.maxLength(MAX_TARGETS),
@@ -107,10 +110,10 @@ function areUnique(values: readonly unknown[]): boolean {
   return new Set(values).size === values.length;
 }
 
-/** Returns the text of `targets.json`, and its revision. Equal targets and numbers of proxies give equal texts. */
+/** Returns the text of `targets.json`, and its revision. Equal targets and proxies give equal texts. */
 export function renderTargets(
   targets: readonly PublishedTarget[],
-  proxies?: number,
+  proxies?: readonly string[],
 ): {
   readonly text: string;
   readonly targetsRevision: string;

@@ -37,11 +37,11 @@ export class TargetsWriter extends ConfigMapWriter {
   }
 
   /**
-   * Writes the targets and the number of ready proxies, unless they are already published. Returns whether it wrote.
+   * Writes the targets and the addresses of the ready proxies, unless they are published. Returns whether it wrote.
    * Throws the API server's errors: with status 409 if the document is not the version that was seen last. Before
    * `start`, nothing is written.
    */
-  async write(targets: readonly PublishedTarget[], proxies?: number): Promise<boolean> {
+  async write(targets: readonly PublishedTarget[], proxies?: readonly string[]): Promise<boolean> {
     const { text } = renderTargets(targets, proxies);
     const { data, metadata: { uid = undefined, resourceVersion = NO_VERSION } = {} } = this.current ?? {};
     if (text === data?.[TARGETS_KEY]) return false;
