@@ -116,15 +116,6 @@ test("the holder's time ends while its name is leaving, and nobody else wants it
   assert.equal(publish("a.com", 210), undefined);
 });
 
-test("a tenant's wildcard waits for that of the holder: it gets no name that the holder does without", () => {
-  const { put, publish } = leading({ before: { "shop/wild": ["*.a.com", { target: "edge" }] }, names: ["*.a.com"] });
-  put("shop/web", ["cdn.a.com", { target: { code: "ignored", text: "it says so" }, created: LONG_AGO }]);
-  put("tenant/web", ["*.a.com", { target: "of-tenant", created: LATER }]);
-  put("shop/wild");
-  assert.equal(publish("*.a.com", 100), `shop ${A}`);
-  assert.equal(publish("*.a.com", 160), undefined);
-});
-
 test("the holder is back in time, with a target that has no address yet: an older claim does not get the name", () => {
   const { put, publish } = leading({ before: { "shop/web": ["a.com", { target: "edge" }] }, names: ["a.com"] });
   put("tenant/web", ["a.com", { target: "edge", created: LONG_AGO }]);

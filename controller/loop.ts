@@ -190,8 +190,11 @@ export class Loop {
     const changes = plan.takeChanges(now());
     source.planned?.(changes.keys());
     if (isRead) claimEvents?.changed(plan.takeTouched());
-    const targets = isComplete ? plan.targets : plan.targets.union(map.targetsInUse());
-    addresses.use(targets, (target, last) => plan.exampleOf(target, last));
+    const { targets } = plan;
+    const inUse = new Set(targets.keys());
+    addresses.use(isComplete ? inUse : inUse.union(map.targetsInUse()), (target, last) =>
+      last !== undefined && plan.hasTarget(last, target) ? last : targets.get(target),
+    );
 
     // Publish.
     map.update(changes, addresses.targets(), now(), isComplete);

@@ -3,16 +3,13 @@ import {
   conflictOf,
   type IndexedClaim,
   isDisputed,
-  keepsAway,
   LOST,
-  oldestOfTwo,
   partOf,
   sameObject,
   undecidedWarning,
   winnerOf,
 } from "./conflict.ts";
-import { parentsOf } from "./hostnames.ts";
-import { addTo, getOrAdd, removeFrom } from "./multi-map.ts";
+import { addTo, removeFrom } from "./multi-map.ts";
 import { NamespaceQuotas, UNPUBLISHED } from "./namespace-quotas.ts";
 import type { PublishedLine } from "./published-names.ts";
 import type { ClaimDecision, ObjectRef, Reason, ReportedClaim } from "./types.ts";
@@ -45,14 +42,8 @@ export class Plan {
   readonly #byObject = new Map<string, readonly IndexedClaim[]>();
   readonly #byName = new Map<string, IndexedClaim[]>();
   readonly #quotas: NamespaceQuotas;
-  /** The claims that keep others away from exact names, by each wildcard above the name, claimed or not. */
-  readonly #guards = new Map<string, Set<IndexedClaim>>();
-  /** Those of `#guards` that decide about a wildcard, as long as neither guards nor quotas change. */
-  readonly #deciding = new Map<string, readonly IndexedClaim[]>();
   readonly #planned = new Map<string, PlannedName>();
-  /** By target: the planned names and the names that may get the target, each with the number of its uses. */
-  readonly #uses = new Map<string, Map<string, number>>();
-  /** The published line of a name; undefined: not published, or this replica does not lead. */
+  /** The published line of a name. Undefined: it is not published. */
   #published: (name: string) => PublishedLine | undefined = () => undefined;
   /** Until when disputed names wait, because the map was lost. Undefined: they do not wait. */
   #lostUntil: number | undefined;
@@ -77,19 +68,13 @@ export class Plan {
   /** Replaces the claims of an object. Pass none for a deleted object. If it throws, the earlier claims stay. */
   set(object: string, claims: readonly Parameters<ClaimPolicy>[0][]): void {
     const evaluated = claims.map((claim) => this.#evaluate(claim, object));
-    for (const old of this.#byObject.get(object) ?? []) {
-      this.#unindex(old);
-      this.#followTargets(old, -1);
-    }
+    for (const old of this.#byObject.get(object) ?? []) this.#unindex(old);
     this.#touched.add(object);
     this.#withServiceNames.delete(object);
     if (evaluated.some(({ inCluster }) => inCluster)) this.#withServiceNames.add(object);
     if (evaluated.length === 0) this.#byObject.delete(object);
     else this.#byObject.set(object, evaluated);
-    for (const next of evaluated) {
-      this.#index(next);
-      this.#followTargets(next, 1);
-    }
+    for (const next of evaluated) this.#index(next);
   }
 
   /** Evaluates the claims of a namespace again after its permissions changed. Iterates over all objects. */
@@ -105,17 +90,11 @@ export class Plan {
   }
 
   /**
-   * Sets what is published, for a leader, and plans these names again. Over quota, a namespace keeps its published
-   * names: neither a lower quota, an older object with new names, nor a Service takes one away.
+   * Sets what is published, before the first `takeChanges`. Over quota, a namespace keeps its published names: neither a
+   * lower quota, an older object with new names, nor a Service takes one away.
    */
-  setPublished(lineOf: (name: string) => PublishedLine | undefined, names: Iterable<string> = []): void {
+  setPublished(lineOf: (name: string) => PublishedLine | undefined): void {
     this.#published = lineOf;
-    for (const name of names) {
-      // A follower plans without holders, so its plan must not reach an undecided name.
-      this.#setPlan(name, undefined);
-      if (this.#byName.has(name)) this.#dirtyNames.add(name);
-    }
-    this.#quotas.orderAgain();
     this.reevaluateServiceNames();
   }
 
@@ -133,10 +112,7 @@ export class Plan {
    * wanted. `now` is in milliseconds, by any monotonic clock.
    */
   takeChanges(now = 0): ReadonlyMap<string, PlannedName | undefined> {
-    for (const name of this.#quotas.apply()) {
-      this.#dirtyNames.add(name);
-      for (const each of this.#byName.get(name) ?? []) this.#followGuard(each, "add");
-    }
+    for (const name of this.#quotas.apply()) this.#dirtyNames.add(name);
     if (now >= (this.#lostUntil ?? Number.POSITIVE_INFINITY)) this.loseHolders(undefined);
     const changes = new Map<string, PlannedName | undefined>();
     for (const name of this.#dirtyNames) {
@@ -186,7 +162,7 @@ export class Plan {
     return (this.#byName.get(name) ?? []).some((indexed) => this.#stays(indexed));
   }
 
-  /** The published line of a name. Undefined: it is not published, or this replica does not lead. */
+  /** The published line of a name. Undefined: it is not published. */
   lineOf(name: string): PublishedLine | undefined {
     return this.#published(name);
   }
@@ -204,15 +180,26 @@ export class Plan {
     return this.#quotas.isWithin(namespace, name);
   }
 
-  /** The targets that have names, as of the last `takeChanges()`, or that may get some. */
-  get targets(): ReadonlySet<string> {
-    return new Set(this.#uses.keys());
+  /**
+   * The targets that have names, as of the last `takeChanges()`, or may get some, each with one of these names. It
+   * iterates over all claims.
+   */
+  get targets(): ReadonlyMap<string, string> {
+    const found = new Map<string, string>();
+    for (const claims of this.#byObject.values()) {
+      for (const indexed of claims) {
+        const target = mayGet(indexed);
+        if (target !== undefined) found.set(target, indexed.name);
+      }
+    }
+    for (const [name, { target }] of this.#planned) found.set(target, name);
+    return found;
   }
 
-  /** Returns a name that has the target or may get it. It returns `last` as long as that is such a name. */
-  exampleOf(target: string, last?: string): string | undefined {
-    const names = this.#uses.get(target);
-    return last !== undefined && names?.has(last) ? last : names?.keys().next().value;
+  /** Whether a name has the target or may get it. */
+  hasTarget(name: string, target: string): boolean {
+    if (this.#planned.get(name)?.target === target) return true;
+    return (this.#byName.get(name) ?? []).some((indexed) => mayGet(indexed) === target);
   }
 
   /** All objects with claims, each once. The iterator includes objects that are added meanwhile. */
@@ -275,26 +262,10 @@ export class Plan {
     return line !== undefined && (line.holder ?? claim.from.namespace) === claim.from.namespace;
   }
 
-  /** Counts the targets that a claim without one may get later, because its decision may change. */
-  #followTargets({ claim, part, name }: IndexedClaim, by: 1 | -1): void {
-    if (part === undefined || typeof claim.target === "string") return;
-    this.#count(claim.maybe, by, name);
-  }
-
-  #count(target: string | undefined, by: 1 | -1, name: string): void {
-    if (target === undefined) return;
-    const names = getOrAdd(this.#uses, target, () => new Map<string, number>());
-    const count = (names.get(name) ?? 0) + by;
-    if (count > 0) names.set(name, count);
-    else names.delete(name);
-    if (names.size === 0) this.#uses.delete(target);
-  }
-
   #index(indexed: IndexedClaim): void {
     if (indexed.part === undefined) return;
     addTo(this.#byName, indexed.name, indexed);
     this.#dirtyNames.add(indexed.name);
-    this.#followGuard(indexed, "add");
     if (indexed.part !== "mentions") this.#quotas.add(indexed);
   }
 
@@ -302,22 +273,7 @@ export class Plan {
     if (indexed.part === undefined) return;
     removeFrom(this.#byName, indexed.name, indexed);
     this.#dirtyNames.add(indexed.name);
-    this.#followGuard(indexed, "delete");
     if (indexed.part !== "mentions") this.#quotas.remove(indexed);
-  }
-
-  /** Plans the wildcards above a name again, after a change of a claim that keeps others away from it. */
-  #followGuard(indexed: IndexedClaim, change: "add" | "delete"): void {
-    const { name, wildcard, claim } = indexed;
-    if (wildcard || !keepsAway(indexed) || claim.lacking !== undefined) return;
-    this.#deciding.clear();
-    for (const parent of parentsOf(name)) {
-      const above = `*.${parent}`;
-      const guards = getOrAdd(this.#guards, above, () => new Set<IndexedClaim>());
-      guards[change](indexed);
-      if (guards.size === 0) this.#guards.delete(above);
-      if (this.#byName.has(above)) this.#dirtyNames.add(above);
-    }
   }
 
   /** When a name of this namespace was published. A name that another namespace has now counts as unpublished. */
@@ -345,8 +301,6 @@ export class Plan {
   }
 
   #setPlan(name: string, next: PlannedName | undefined): void {
-    this.#count(this.#planned.get(name)?.target, -1, name);
-    this.#count(next?.target, 1, name);
     if (next === undefined) this.#planned.delete(name);
     else this.#planned.set(name, next);
   }
@@ -355,22 +309,8 @@ export class Plan {
     for (const { object } of this.#byName.get(name) ?? []) this.#touched.add(object);
   }
 
-  /**
-   * The claims in the decision on a name. A wildcard that nobody has also meets the claims that keep others away from
-   * names below it: a resolver cannot leave one name out of a wildcard (RFC 4592, 2.2.1).
-   */
-  #rivalsFor(name: string): readonly IndexedClaim[] {
-    const claims = this.#byName.get(name) ?? [];
-    if (!isWildcard(name) || this.#published(name) !== undefined) return claims;
-    const deciding = getOrAdd(this.#deciding, name, () => {
-      const guards = this.#guards.get(name)?.values() ?? [];
-      return oldestOfTwo([...guards].filter((indexed) => this.#isWithinQuota(indexed)));
-    });
-    return deciding.length === 0 ? claims : [...claims, ...deciding];
-  }
-
   #winner(name: string): IndexedClaim | undefined {
-    const claims = this.#rivalsFor(name).filter((indexed) => this.#isWithinQuota(indexed));
+    const claims = (this.#byName.get(name) ?? []).filter((indexed) => this.#isWithinQuota(indexed));
     const winner = winnerOf(claims, this.#published(name));
     const waits = this.#lostUntil !== undefined && isDisputed(winner, claims, this.#published(name));
     return waits ? undefined : winner;
@@ -416,8 +356,13 @@ export class Plan {
     const winner = this.#winnerOf(name);
     if (winner?.claim.target === claim.target) return undefined;
     if (winner === undefined && this.#lostUntil !== undefined && indexed.part === "wants") return LOST;
-    return conflictOf(indexed, winner, { claims: this.#rivalsFor(name), line: this.#published(name) });
+    return conflictOf(indexed, winner, { claims: this.#byName.get(name) ?? [], line: this.#published(name) });
   }
+}
+
+/** The target that a claim without one may get later, because its decision may change. */
+function mayGet({ claim, part }: IndexedClaim): string | undefined {
+  return part === undefined || typeof claim.target === "string" ? undefined : claim.maybe;
 }
 
 function samePlan(a: PlannedName | undefined, b: PlannedName | undefined): boolean {
