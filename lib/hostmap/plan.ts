@@ -37,8 +37,6 @@ export class Plan {
   readonly #policy: ClaimPolicy;
   /** Returns the reason why a name is that of a Service in the cluster. Undefined if it is not. */
   readonly #inCluster: (name: string) => Reason | undefined;
-  /** Objects with names that were refused for that reason. */
-  readonly #withServiceNames = new Set<string>();
   readonly #byObject = new Map<string, readonly IndexedClaim[]>();
   readonly #byName = new Map<string, IndexedClaim[]>();
   readonly #quotas: NamespaceQuotas;
@@ -70,8 +68,6 @@ export class Plan {
     const evaluated = claims.map((claim) => this.#evaluate(claim, object));
     for (const old of this.#byObject.get(object) ?? []) this.#unindex(old);
     this.#touched.add(object);
-    this.#withServiceNames.delete(object);
-    if (evaluated.some(({ inCluster }) => inCluster)) this.#withServiceNames.add(object);
     if (evaluated.length === 0) this.#byObject.delete(object);
     else this.#byObject.set(object, evaluated);
     for (const next of evaluated) this.#index(next);
@@ -79,14 +75,12 @@ export class Plan {
 
   /** Evaluates the claims of a namespace again after its permissions changed. Iterates over all objects. */
   reevaluate(namespace: string): void {
-    for (const [object, evaluated] of this.#byObject) {
-      if (evaluated[0]?.claim.from.namespace === namespace) this.#setAgain(object);
-    }
+    this.#setAgain(({ claim }) => claim.from.namespace === namespace);
   }
 
   /** Evaluates again the claims that were refused because their name is that of a Service in the cluster. */
   reevaluateServiceNames(): void {
-    for (const object of [...this.#withServiceNames]) this.#setAgain(object);
+    this.#setAgain(({ inCluster }) => inCluster);
   }
 
   /**
@@ -202,11 +196,6 @@ export class Plan {
     return (this.#byName.get(name) ?? []).some((indexed) => mayGet(indexed) === target);
   }
 
-  /** All objects with claims, each once. The iterator includes objects that are added meanwhile. */
-  get objects(): Iterable<string> {
-    return this.#byObject.keys();
-  }
-
   /** Yields every claim with its decision. It iterates over all claims, so use it only for the status. */
   *report(): Generator<ReportedClaim> {
     for (const object of this.#byObject.keys()) yield* this.decisionsOf(object);
@@ -240,9 +229,15 @@ export class Plan {
     return claim.lacking === undefined || this.heldTarget(name, claim.from.namespace) === claim.maybe;
   }
 
-  #setAgain(object: string): void {
-    const claims = (this.#byObject.get(object) ?? []).map(({ claim }) => claim);
-    this.set(object, claims);
+  /** Evaluates the objects again that have such a claim. */
+  #setAgain(isMeant: (indexed: IndexedClaim) => boolean): void {
+    for (const [object, evaluated] of this.#byObject) {
+      if (!evaluated.some(isMeant)) continue;
+      this.set(
+        object,
+        evaluated.map(({ claim }) => claim),
+      );
+    }
   }
 
   /** Refuses a name that is that of a Service, unless it was mapped before: a later Service does not take it away. */
