@@ -11,9 +11,9 @@ import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import type { ClaimEvents } from "./claim-events/reporter.ts";
+import type { TargetAddresses } from "./front-reconciler.ts";
 import { LeaderMap } from "./leader-map.ts";
 import type { ClaimSource } from "./sources/types.ts";
-import type { TargetAddresses } from "./target-addresses.ts";
 
 /** The result of a publication. */
 export interface Publication {

@@ -1,12 +1,13 @@
 import { type AddressInfo, createServer } from "node:net";
 import { issueAuthority, issueLeaf, servingNames } from "#certs/issue.ts";
+import { HeaderDecisions } from "#controller/expected-headers/header-decisions.ts";
 import { Loop } from "#controller/loop.ts";
 import { Pipeline } from "#controller/pipeline.ts";
 import { type StatusDocument, statusDocument } from "#controller/status.ts";
-import { fixedTargetAddresses } from "#controller/target-addresses.ts";
 import { TargetDiscovery } from "#controller/targets/discovery.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
+import type { TargetAddress } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { MemoryMap } from "#lib/documents/map-memory.ts";
@@ -51,6 +52,7 @@ export async function startSystem(
   const sources = directories.map(yamlFiles);
   const plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), config.policy.maxNamesPerNamespace);
   const targets = new TargetDiscovery({ config, log });
+  const headers = new HeaderDecisions({ catalog: targets, preferred: "v1" });
   const source = new Pipeline({
     sources,
     resolver: targets,
@@ -60,7 +62,7 @@ export async function startSystem(
     plan,
     log,
   });
-  const addresses = fixedTargetAddresses([{ name: TARGET, clusterIPs: [LOOPBACK] }]);
+  const addresses = fixedAddresses([{ name: TARGET, clusterIPs: [LOOPBACK] }]);
   const loop = new Loop({
     source,
     plan,
@@ -83,7 +85,7 @@ export async function startSystem(
       source,
       plan,
       addresses,
-      catalog: targets,
+      headers,
       config,
       map: { synced: loop.synced, publishedNames: loop.publishedNames, revision: map()?.revision },
     });
@@ -98,6 +100,21 @@ export async function startSystem(
       leading.abort();
       await Promise.all([loop.stop(), webhook.running.stop(), proxy.stop()]);
     },
+  };
+}
+
+/** Addresses of targets that never change. */
+function fixedAddresses(targets: readonly TargetAddress[]) {
+  return {
+    start: (onChange: () => void) => onChange(),
+    synced: true,
+    inactiveMs: 0,
+    targets: () => targets,
+    reasonOf: () => undefined,
+    use() {},
+    published: () => targets,
+    lead() {},
+    stop: async () => {},
   };
 }
 
