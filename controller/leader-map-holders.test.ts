@@ -35,7 +35,7 @@ function leading({ before = {}, names = [] }: { before?: Claims; names?: readonl
   for (const [object, claim] of Object.entries(before)) put(object, claim);
   /** Publishes, and returns the holder and the address of a name. */
   const publish = (name: string, now = 0, targets: Parameters<LeaderMap["update"]>[1] = TARGETS) => {
-    map.update(plan.takeChanges(now), targets, now, true);
+    map.update(plan.takeChanges(), targets, now, true);
     map.settle(now);
     const line = map.names.lineOf(name);
     return line && `${line.holder} ${line.addresses.join()}`;

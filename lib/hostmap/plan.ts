@@ -18,7 +18,6 @@ import { isWildcard } from "./wildcards.ts";
 /** The target of a name, and the object that won it. */
 export interface PlannedName {
   readonly name: string;
-  readonly wildcard: boolean;
   readonly target: string;
   readonly from: ObjectRef;
   /** The namespace that has the name: the published one while it has any claim on the name, else that of `from`. */
@@ -43,8 +42,8 @@ export class Plan {
   readonly #planned = new Map<string, PlannedName>();
   /** The published line of a name. Undefined: it is not published. */
   #published: (name: string) => PublishedLine | undefined = () => undefined;
-  /** Until when disputed names wait, because the map was lost. Undefined: they do not wait. */
-  #lostUntil: number | undefined;
+  /** Whether disputed names wait, because the map was lost. */
+  #areHoldersLost = false;
   #dirtyNames = new Set<string>();
   #touched = new Set<string>();
   /**
@@ -93,21 +92,21 @@ export class Plan {
   }
 
   /**
-   * Nobody knows any more which namespace has a name. Until `until`, a name is not planned if namespaces claim it for
-   * different targets, unless DNS decides. `until` is in milliseconds, by the clock of `takeChanges`.
+   * Whether nobody knows any more which namespace has a name. Then a name is not planned if namespaces claim it for
+   * different targets, unless DNS decides.
    */
-  loseHolders(until: number | undefined): void {
-    this.#lostUntil = until;
+  loseHolders(areLost: boolean): void {
+    if (areLost === this.#areHoldersLost) return;
+    this.#areHoldersLost = areLost;
     for (const name of this.#contested.keys()) this.#dirtyNames.add(name);
   }
 
   /**
    * Returns the names whose plan changed since the last call, with the new plan. Undefined: the name is no longer
-   * wanted. `now` is in milliseconds, by any monotonic clock.
+   * wanted.
    */
-  takeChanges(now = 0): ReadonlyMap<string, PlannedName | undefined> {
+  takeChanges(): ReadonlyMap<string, PlannedName | undefined> {
     for (const name of this.#quotas.apply()) this.#dirtyNames.add(name);
-    if (now >= (this.#lostUntil ?? Number.POSITIVE_INFINITY)) this.loseHolders(undefined);
     const changes = new Map<string, PlannedName | undefined>();
     for (const name of this.#dirtyNames) {
       const before = this.#planned.get(name);
@@ -129,11 +128,6 @@ export class Plan {
     this.#touch(name);
     this.#setPlan(name, next);
     return next;
-  }
-
-  /** When `takeChanges` must be called again if nothing else changes. */
-  nextDeadline(): number | undefined {
-    return this.#lostUntil;
   }
 
   /** Returns the objects whose decisions may have changed since the last call: they or one of their names changed. */
@@ -207,7 +201,7 @@ export class Plan {
       const { from, created: since } = indexed.claim;
       const decision = this.#decisionOn(indexed);
       const warning = decision.mapped ? this.#warningOf(indexed) : undefined;
-      yield { name: indexed.name, wildcard: indexed.wildcard, from, since, decision, ...(warning && { warning }) };
+      yield { name: indexed.name, from, since, decision, ...(warning && { warning }) };
     }
   }
 
@@ -291,7 +285,7 @@ export class Plan {
       (line.target === undefined || line.target === target) &&
       claims.some(({ claim }) => claim.from.namespace === line.holder);
     const holder = stays && line?.holder !== undefined ? line.holder : from.namespace;
-    const planned = { name, wildcard: winner.wildcard, target, from, holder };
+    const planned = { name, target, from, holder };
     return this.#isAnyDepth(name, target) ? { ...planned, anyDepth: true } : planned;
   }
 
@@ -307,7 +301,7 @@ export class Plan {
   #winner(name: string): IndexedClaim | undefined {
     const claims = (this.#byName.get(name) ?? []).filter((indexed) => this.#isWithinQuota(indexed));
     const winner = winnerOf(claims, this.#published(name));
-    const waits = this.#lostUntil !== undefined && isDisputed(winner, claims, this.#published(name));
+    const waits = this.#areHoldersLost && isDisputed(winner, claims, this.#published(name));
     return waits ? undefined : winner;
   }
 
@@ -350,7 +344,7 @@ export class Plan {
     if (!this.#isWithinQuota(indexed)) return this.#quotas.reasonFor(claim.from.namespace);
     const winner = this.#winnerOf(name);
     if (winner?.claim.target === claim.target) return undefined;
-    if (winner === undefined && this.#lostUntil !== undefined && indexed.part === "wants") return LOST;
+    if (winner === undefined && this.#areHoldersLost && indexed.part === "wants") return LOST;
     return conflictOf(indexed, winner, { claims: this.#byName.get(name) ?? [], line: this.#published(name) });
   }
 }
