@@ -17,7 +17,7 @@ import { BUILT_IN_SUFFIXES } from "#hostmap/protected-names.ts";
 import { EXTERNAL_DNS_PREFIXES } from "#lib/config/defaults.ts";
 import { configSchemaWith } from "#lib/config/schema.ts";
 import type { Section } from "#lib/config/sections.ts";
-import { targetSchema, documentSchema as targetsSchema } from "#lib/documents/targets-format.ts";
+import { documentSchema as targetsSchema } from "#lib/documents/targets-format.ts";
 import type { Schema } from "#lib/errors/validation.ts";
 import { statusSchema } from "../status-shape.ts";
 import { answerSchema, headSchema, lookupSchema } from "./format.ts";
@@ -73,7 +73,7 @@ export function knownWords(sections: readonly Section[]): ReadonlySet<string> {
   const schemas: Schema[] = [
     ...SCHEMAS.values(),
     ...[configSchemaWith(sections), statusSchema, doctorStatus, publisherState],
-    ...[targetsSchema, targetSchema],
+    targetsSchema,
     ...[headSchema, answerSchema, lookupSchema, discoverySchema],
   ];
   const texts = [
