@@ -104,18 +104,17 @@ export class Restarter {
    */
   async #look(workload: Workload): Promise<Decision | undefined> {
     const { config, now } = this.#deps;
-    const { owner } = workload;
-    const state = await this.#read(owner);
+    const state = await this.#read(workload.owner);
     if ("code" in state) return state;
     workload.read = { onChange: state.onChange, at: now() };
     this.pods.evaluate(workload);
     if (!workload.isQueued) return workload.decision;
     const restarts = this.#records.of(state);
-    const { published } = this.pods.map ?? {};
+    const published = this.pods.map?.published;
     const subject = { workload, rules: config.restart, now: now(), state, restarts, published };
     const decision = checkState(subject);
     const last = restarts.at(-1);
-    if (decision?.code === "restarting" && last !== undefined) return await this.#follow(owner, state.uid, last);
+    if (decision?.code === "restarting" && last) return await this.#follow(workload.owner, state.uid, last);
     if (decision !== undefined) return decision;
     const difference = await this.#compare(workload);
     if (difference === undefined) return waiting("not-available", "its pods could not be read");
@@ -132,10 +131,9 @@ export class Restarter {
   async #restart(workload: Workload, state: WorkloadState, restarts: readonly Restart[], by: readonly string[]) {
     const { client, counters, events, log, now } = this.#deps;
     const { owner, to } = workload;
-    const { uid } = state;
     const restart = this.#records.next(restarts, by);
     // If the answer gets lost, the restart counts.
-    this.#records.set(uid, [...restarts, restart]);
+    this.#records.set(state.uid, [...restarts, restart]);
     const outcome = await restartWorkload(client, { ...owner, kind: owner.kind as WorkloadKind }, state, {
       stamp: stamp(restart.at),
       record: encodeRecord([...restarts, restart]),
@@ -145,10 +143,10 @@ export class Restarter {
     if (outcome.result === "restarted") {
       counters.restarted();
       log.info({ workload: owner.key, by }, "restarted because its pods did not have the current names");
-      reportRestart(owner, uid, events);
-      return await this.#follow(owner, uid, restart, to);
+      reportRestart(owner, state.uid, events);
+      return await this.#follow(owner, state.uid, restart, to);
     }
-    this.#records.set(uid, restarts);
+    this.#records.set(state.uid, restarts);
     if (outcome.result !== "forbidden")
       return { ...ITS_TURN, text: "another client changed it at the same moment", until: now() + POLL_MS };
     const text = `the API server refused it: ${describeError(outcome.error)}`;
