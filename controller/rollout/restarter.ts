@@ -1,6 +1,6 @@
 // What can make two restarts of one workload within a minute?
-// - Names of the workload change again, and `minIntervalSeconds` (30 s, or what somebody sets) has passed since the last
-//   restart: names of another namespace, or, for the first time that day, of the same one. This is meant.
+// - Names of the workload change again, and `minIntervalSeconds` (30 s, or what somebody sets) has passed since the
+//   last restart: names of another namespace, or, for the first time that day, of the same one. This is meant.
 // - Somebody restarts the workload by hand, or its owner changes the template. We cannot prevent it.
 // - A new leader whose clock is ahead by more than the interval takes the last restart for an older one. It still needs
 //   new names, or pods that prove nothing (see `proves`).
