@@ -19,7 +19,7 @@ import { pause } from "#lib/kube/time.ts";
 import type { Owner } from "#lib/workloads/owners.ts";
 import type { RawPod } from "#lib/workloads/pods.ts";
 import { restartWorkload, waitForRestart } from "#lib/workloads/restart.ts";
-import { type WorkloadKind, workloadPath } from "#lib/workloads/workload-kinds.ts";
+import { workloadPath } from "#lib/workloads/workload-kinds.ts";
 import { type RawWorkload, type WorkloadState, workloadState } from "#lib/workloads/workload-state.ts";
 import { checkNeed, checkState, type Difference, differenceOf, restarting } from "./may-restart.ts";
 import { reportRestart, reportStuck } from "./report.ts";
@@ -134,7 +134,7 @@ export class Restarter {
     const restart = this.#records.next(restarts, by);
     // If the answer gets lost, the restart counts.
     this.#records.set(state.uid, [...restarts, restart]);
-    const outcome = await restartWorkload(client, { ...owner, kind: owner.kind as WorkloadKind }, state, {
+    const outcome = await restartWorkload(client, owner, state, {
       stamp: stamp(restart.at),
       record: encodeRecord([...restarts, restart]),
       fieldManager: "switchback-restart",
@@ -238,9 +238,9 @@ export class Restarter {
   /** The state of a workload, or the decision if it cannot be read. An error of one workload delays no other. */
   async #read({ namespace, kind, name }: Owner): Promise<WorkloadState | Decision> {
     try {
-      const path = workloadPath(namespace, kind as WorkloadKind, name);
+      const path = workloadPath(namespace, kind, name);
       const raw = await this.#deps.client.get<RawWorkload>(path, {}, { signal: this.#signal });
-      return workloadState(kind as WorkloadKind, raw);
+      return workloadState(kind, raw);
     } catch (error) {
       const status = statusOf(error);
       if (status === 404) return GONE;
