@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
 import { after, before, describe, it } from "node:test";
 import { issueAuthority, issueLeaf, servingNames } from "#certs/issue.ts";
-import { parseCertificates } from "#certs/pem.ts";
+import { type PemPair, parseCertificates } from "#certs/pem.ts";
 import { REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import { createSelector } from "#hostmap/pod-selection.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
@@ -193,13 +193,16 @@ describe("the calls that the API server cannot make", () => {
     own("patch", "secret", secret, "--type=merge", "-p", JSON.stringify({ data }));
   const overwrite = async (secret: string) =>
     store(secret, Object.fromEntries(Object.keys(await dataOf(secret)).map((key) => [key, "eA=="])));
-  /** Stores a leaf of another CA, which is in `ca.crt` if `isOffered`. Returns that CA. */
-  const storeForeign = async (isOffered = true, names = NAMES) => {
-    const life = { now: Date.now(), days: 1 };
-    const ca = await issueAuthority(life);
-    const { cert, key } = await issueLeaf(ca, names, life);
-    const offered = isOffered ? ca.cert : "";
+  const LIFE = { now: Date.now(), days: 1 };
+  /** Stores a leaf of this CA, with `offered` in `ca.crt`. */
+  const storeLeaf = async (ca: PemPair, offered: string, names = NAMES) => {
+    const { cert, key } = await issueLeaf(ca, names, LIFE);
     await store(OBJECTS.serving, { "tls.crt": encoded(cert), "tls.key": encoded(key), "ca.crt": encoded(offered) });
+  };
+  /** Stores a leaf of another CA. Returns the CA's certificate. */
+  const storeForeign = async () => {
+    const ca = await issueAuthority(LIFE);
+    await storeLeaf(ca, ca.cert);
     return ca.cert;
   };
   /** Loses an object, and puts it back once there is another. */
@@ -233,14 +236,17 @@ describe("the calls that the API server cannot make", () => {
     "the last entry's caBundle is wiped": () => setBundle("", (at, last) => at === last),
     "the caBundle becomes another's": () => setBundle(encoded(system.cluster.ca.cert)),
     "the configuration is deleted and applied again": reapplyConfiguration,
-    "the leaf becomes another's": () => storeForeign(),
+    "the leaf becomes another's": storeForeign,
     "the leaf and the caBundle become another's": async () => setBundle(encoded(await storeForeign())),
     "the leaf becomes another's, whose CA is added": async () => {
       const [bundle] = await system.bundles();
       await setBundle(encoded(decoded(bundle) + (await storeForeign())));
     },
-    "the leaf becomes that of an unknown CA": () => storeForeign(false),
-    "the leaf has old names": () => storeForeign(true, ["old.example.com"]),
+    "the leaf becomes that of an unknown CA": async () => storeLeaf(await issueAuthority(LIFE), ""),
+    "the Service gets new names": async () => {
+      const { "ca.crt": cert, "ca.key": key } = await dataOf(OBJECTS.ca);
+      await storeLeaf({ cert: decoded(cert), key: decoded(key) }, decoded(cert), ["old.example.com"]);
+    },
     "the leader is killed after it has lost the CA": async () => {
       const leader = await system.leader();
       await system.start("controller");
