@@ -1,4 +1,4 @@
-import { webhookProblem } from "#controller/webhook-reachable.ts";
+import { webhookProblem } from "#controller/rollout/webhook-problem.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import { pause, steadyNow } from "#lib/kube/time.ts";

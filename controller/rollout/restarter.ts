@@ -19,7 +19,7 @@ import type { RawPod } from "#lib/workloads/pods.ts";
 import { restartWorkload, waitForRestart } from "#lib/workloads/restart.ts";
 import { workloadPath } from "#lib/workloads/workload-kinds.ts";
 import { type RawWorkload, type WorkloadState, workloadState } from "#lib/workloads/workload-state.ts";
-import { webhookProblem } from "../webhook-reachable.ts";
+import { webhookProblem } from "./webhook-problem.ts";
 import { checkNeed, checkState, type Difference, differenceOf, restarting } from "./may-restart.ts";
 import { reportRestart, reportStuck } from "./report.ts";
 import { encodeRecord, type Restart, restartRecords, stamp } from "./restart-record.ts";

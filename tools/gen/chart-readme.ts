@@ -25,8 +25,8 @@ const COMPONENTS = ["controller", "webhook", "proxy", "agent", "podDns"] as cons
 const PODS = `
 ## All pods, and each component
 Each of these values can also be set for one component, such as \`webhook.nodeSelector\`, apart from,
-for the agents, \`topologySpreadConstraints\` and \`podDisruptionBudget\`; a value there replaces the one
-of \`pods\`. Agents use only their own security contexts.
+for the agents, \`topologySpreadConstraints\` and \`podDisruptionBudget\`; a value there replaces the
+one of \`pods\`. Agents use only their own security contexts.
 `;
 
 const CONFIG = `
