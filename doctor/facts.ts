@@ -101,6 +101,8 @@ export interface EndpointFacts extends ObjectName {
 export interface StatusFacts {
   /** Whether the leader answered. Only the leader knows held removals and the state of workloads. */
   readonly leader: boolean;
+  /** The revision of the published map. */
+  readonly revision?: string | undefined;
   readonly synced: boolean;
   readonly sources: readonly {
     readonly name: string;
@@ -157,14 +159,6 @@ export interface NamesFacts {
   readonly unread: readonly (Reason & { readonly kind: string })[];
 }
 
-/** A file of the cluster's CoreDNS. A dump has it: its zone is the cluster's domain. */
-export interface DnsFileFacts {
-  /** The ConfigMap, as `namespace/name`. */
-  readonly place: string;
-  readonly key: string;
-  readonly text: string;
-}
-
 export interface ClusterFacts {
   /** Switchback's namespace (`--namespace`). */
   readonly namespace: string;
@@ -180,10 +174,11 @@ export interface ClusterFacts {
   /** Endpoints of the targets' upstream Services. */
   readonly endpoints: Fact<readonly EndpointFacts[]>;
   readonly admission: AdmissionFacts;
-  /** The pods that opted in themselves, and all pods of namespaces that opted in, except finished ones. */
+  /**
+   * The pods that opted in themselves, and all pods of namespaces that opted in, except finished ones. Empty if
+   * Switchback is not installed.
+   */
   readonly pods: Fact<readonly PodInfo[]>;
-  /** The files of the cluster's CoreDNS. */
-  readonly clusterDns: Fact<readonly DnsFileFacts[]>;
   /** When the facts were read, milliseconds since 1970. */
   readonly now: number;
   /** Undefined if no probe ran. */

@@ -92,7 +92,7 @@ async function gatherMap(client: KubeClient, namespace: string): Promise<Install
 }
 
 /** Reads the leader's status, or a follower's if no leader answers. Earlier versions of the controller need no key. */
-async function gatherStatus(client: KubeClient, namespace: string): Promise<Fact<StatusFacts>> {
+export async function gatherStatus(client: KubeClient, namespace: string): Promise<Fact<StatusFacts>> {
   const ofKey = { verb: "get", resource: "secrets", namespace, name: STATUS_SECRET };
   const ofPage = { verb: "get", resource: "services/proxy", namespace, name: "switchback-controller:http" };
   const key = await readFact(ofKey, () => readStatusKey(client, namespace));

@@ -31,12 +31,13 @@ const workloadSchema = object({
   kind: v.string(),
   name: v.string(),
   stale: finite,
-  standing: v.string(),
+  standing: v.pipe(v.string(), v.metadata({ words: "stuck waiting left in-step" })),
   ...reasonSchema.entries,
 });
 /** The part of the controller's status that the checks use. */
 export const statusSchema = object({
   leader: v.boolean(),
+  revision: v.optional(v.string()),
   synced: v.boolean(),
   sources: v.array(
     object({

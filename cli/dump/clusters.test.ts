@@ -10,7 +10,7 @@ import type { ClusterFacts } from "#doctor/facts.ts";
 import { findLoadBalancers } from "#doctor/load-balancers.ts";
 import { useFiles } from "#test/fakes/cli.ts";
 import { CLUSTERS, dumpOf, type Expected, FIELD_CLUSTERS, factsOf, readWhole } from "#test/fakes/cluster-table.ts";
-import type { Dump } from "./read-dump.ts";
+import type { ClusterFile } from "./read-file.ts";
 import { dumpLines, recordCluster } from "./write-dump.ts";
 
 // The doctor's findings on clusters with every provider and implementation that it knows, healthy and broken. Each
@@ -24,7 +24,7 @@ describe("the doctor's findings", () => {
   const files = useFiles();
 
   /** Makes a redacted dump from the cluster of a dump. */
-  async function redactedText({ head, client, time }: Dump): Promise<string> {
+  async function redactedText({ head, client, time }: ClusterFile): Promise<string> {
     return [...dumpLines(await recordCluster(client, { ...head, now: time }), true)].join("\n---\n");
   }
 

@@ -74,7 +74,6 @@ export const HEALTHY: ClusterFacts = {
     ]),
   ),
   selfChecks: known(false),
-  clusterDns: known([]),
   now: 1_700_000_000_000,
   install: {
     config: known(CONFIG),
