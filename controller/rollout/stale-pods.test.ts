@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
+import { kubeMapReader } from "#lib/documents/map-reader.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled } from "#test/fakes/stopped-time.ts";
@@ -29,6 +30,7 @@ function rig(t: TestContext, kube = new MemoryKube(), agent?: () => AgentOfPod) 
   const pods = new StalePods({
     client: kube.client,
     config: parseConfig({ restart: { namespaces: ["shop"] } }),
+    maps: kubeMapReader({ client: kube.client, namespace: "switchback-system", log }),
     observeAgents: agents && (() => agents),
     log,
     now: () => clock.now,

@@ -5,7 +5,7 @@ import { isByDns } from "#hostmap/pod-dns-marks.ts";
 import { createSelector, type SelectedHosts } from "#hostmap/pod-selection.ts";
 import type { PublishedMap } from "#hostmap/types.ts";
 import { optInRules, restartNamespaces } from "#lib/config/opt-in.ts";
-import { kubeMapReader, type Subscription } from "#lib/documents/map-reader.ts";
+import type { Subscription } from "#lib/documents/map-reader.ts";
 import { isMap } from "#lib/documents/published-map.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { timeSlices } from "#lib/kube/time.ts";
@@ -17,7 +17,7 @@ import { WatchedPods } from "#lib/workloads/watched-pods.ts";
 import { checkFacts } from "./may-restart.ts";
 import { type AgentOfPod, type Agents, ITS_TURN, newWorkload, type RestarterDeps, type Workload } from "./workload.ts";
 
-interface StalePodsDeps extends Pick<RestarterDeps, "client" | "config" | "observeAgents" | "log" | "now"> {
+interface StalePodsDeps extends Pick<RestarterDeps, "client" | "config" | "maps" | "observeAgents" | "log" | "now"> {
   /** Called after each change. `refresh` evaluates it. */
   readonly onChange: () => void;
 }
@@ -57,7 +57,7 @@ export class StalePods {
     const withNodes = deps.observeAgents !== undefined;
     this.#pods = new WatchedPods({ ...watch, withNodes, listed: [...this.#listed] });
     this.#namespaces = watchNamespaces(watch);
-    this.#maps = kubeMapReader({ client, namespace: config.namespace, log }).start((offer) => {
+    this.#maps = deps.maps.start((offer) => {
       if (!isMap(offer)) return;
       this.#map = offer;
       this.#select = createSelector(offer, config.inject.maxNames);

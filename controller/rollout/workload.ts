@@ -1,6 +1,7 @@
 import type { EffectiveOnChange } from "#hostmap/on-change.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
+import type { MapReader } from "#lib/documents/map-reader.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { EventRecorder } from "#lib/kube/events.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
@@ -85,6 +86,8 @@ type RestartConfig = Pick<Config, "namespace" | "restart" | "pods" | "optIn" | "
 export interface RestarterDeps {
   readonly client: KubeClient;
   readonly config: RestartConfig;
+  /** The published map. */
+  readonly maps: MapReader;
   /** Undefined: no agent edits the hosts files of running pods. */
   readonly observeAgents?: ObserveAgents | undefined;
   readonly events: Pick<EventRecorder, "record">;

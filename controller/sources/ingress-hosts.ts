@@ -140,7 +140,6 @@ export function ingressSource(deps: {
     ingresses = limit.watch<Raw>({
       client,
       path: resourcePath(INGRESSES),
-      pathIn: (namespace) => resourcePath({ ...INGRESSES, namespace }),
       project: (raw) => {
         const view = viewIngress(raw);
         // Nothing is kept of an Ingress that claims nothing.

@@ -6,6 +6,7 @@ import type { RestartCounters, RestarterDeps } from "#controller/rollout/workloa
 import { planInjection } from "#hostmap/inject.ts";
 import { createSelector } from "#hostmap/pod-selection.ts";
 import { parseConfig } from "#lib/config/parse.ts";
+import { kubeMapReader } from "#lib/documents/map-reader.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import type { EventRecord } from "#lib/kube/events.ts";
 import { mapObjects, OBJECTS, publishedIn } from "../published.ts";
@@ -176,6 +177,7 @@ export function restartRig(
         {
           client: api.client,
           config,
+          maps: kubeMapReader({ client: api.client, namespace: config.namespace, log }),
           observeAgents,
           log,
           events: { record: (event) => void events.push(event) },
