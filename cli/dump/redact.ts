@@ -8,7 +8,7 @@ import { BUILT_IN_SUFFIXES } from "#hostmap/protected-names.ts";
 import { EXTERNAL_DNS_PREFIXES } from "#lib/config/defaults.ts";
 import { configSchemaWith } from "#lib/config/schema.ts";
 import type { Section } from "#lib/config/sections.ts";
-import { targetSchema, documentSchema as targetsSchema } from "#lib/documents/targets-format.ts";
+import { documentSchema as targetsSchema } from "#lib/documents/targets-format.ts";
 import type { Schema } from "#lib/errors/validation.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import { answerSchema, headSchema } from "./format.ts";
@@ -62,7 +62,7 @@ export class Redactor {
 export function knownWords(sections: readonly Section[]): ReadonlySet<string> {
   const schemas: Schema[] = [
     ...SCHEMAS.values(),
-    ...[configSchemaWith(sections), statusSchema, publisherState, targetsSchema, targetSchema],
+    ...[configSchemaWith(sections), statusSchema, publisherState, targetsSchema],
     ...[headSchema, answerSchema],
   ];
   const texts = [
