@@ -98,9 +98,9 @@ describe("over HTTP", () => {
     ["who demands a header", demanding, ["demands", "v1", "v2"]],
     ["who takes any", accepting, ["accepts", "v1", "v2"]],
     ["who takes it for a request", ignorant, ["refuses"]],
-    ["who closes whatever comes", (socket: Socket) => socket.end(), ["mute"]],
-    ["who resets whatever comes", (socket: Socket) => socket.resetAndDestroy(), ["mute"]],
-    ["who speaks another protocol", (socket: Socket) => socket.end("220 mail.example.com\r\n"), ["mute"]],
+    ["who closes whatever comes", (socket: Socket) => socket.end(), ["unclear"]],
+    ["who resets whatever comes", (socket: Socket) => socket.resetAndDestroy(), ["unclear"]],
+    ["who speaks another protocol", (socket: Socket) => socket.end("220 mail.example.com\r\n"), ["unclear"]],
     [
       "who demands version 2",
       (socket: Socket, first: Buffer) => (behindHeader(first).version === 2 ? socket.end(RESPONSE) : socket.destroy()),

@@ -14,26 +14,26 @@ const supportOf = (...dials: DialResult[]) => proxyProtocolSupportOf({ dials, lo
 const byKinds = (none: Kind, v1: Kind, v2: Kind) => supportOf(dial("none", none), dial("v1", v1), dial("v2", v2));
 
 describe("the outcomes without a header, with v1 and with v2 decide what a backend accepts:", () => {
-  for (const [none, v1, v2, kind, versions, silent] of [
-    ["answered", "answered", "answered", "accepts", ["v1", "v2"], []],
-    ["answered", "closed", "answered", "accepts", ["v2"], []],
-    ["closed", "answered", "answered", "demands", ["v1", "v2"], []],
-    ["closed", "answered", "misread", "demands", ["v1"], []],
-    ["silent", "silent", "answered", "demands", ["v2"], ["v1"]],
-    ["answered", "misread", "misread", "refuses", [], []],
-    ["answered", "silent", "misread", "refuses", [], ["v1"]],
-    ["answered", "silent", "silent", "unclear", [], ["v1", "v2"]],
-    ["closed", "silent", "closed", "unclear", [], ["v1"]],
-    ["closed", "closed", "closed", "mute", [], []],
-    ["refused", "refused", "misread", "mute", [], []],
-    ["refused", "closed", "refused", "mute", [], []],
-    ["silent", "refused", "refused", "mute", [], []],
-    ["refused", "refused", "refused", "unreachable", [], []],
-    ["timeout", "unreachable", "refused", "unreachable", [], []],
+  for (const [none, v1, v2, kind, versions] of [
+    ["answered", "answered", "answered", "accepts", ["v1", "v2"]],
+    ["answered", "closed", "answered", "accepts", ["v2"]],
+    ["closed", "answered", "answered", "demands", ["v1", "v2"]],
+    ["closed", "answered", "misread", "demands", ["v1"]],
+    ["silent", "silent", "answered", "demands", ["v2"]],
+    ["answered", "misread", "misread", "refuses", []],
+    ["answered", "silent", "misread", "refuses", []],
+    ["answered", "silent", "silent", "unclear", []],
+    ["closed", "silent", "closed", "unclear", []],
+    ["closed", "closed", "closed", "unclear", []],
+    ["refused", "refused", "misread", "unclear", []],
+    ["refused", "closed", "refused", "unclear", []],
+    ["silent", "refused", "refused", "unclear", []],
+    ["refused", "refused", "refused", "unreachable", []],
+    ["timeout", "unreachable", "refused", "unreachable", []],
   ] as const) {
     test(`${none}, ${v1}, ${v2}: ${kind}`, () => {
       const detail = `without a header: ${none}; with v1: ${v1}; with v2: ${v2}`;
-      assert.deepEqual(byKinds(none, v1, v2), { kind, versions, silent, detail });
+      assert.deepEqual(byKinds(none, v1, v2), { kind, versions, detail });
     });
   }
 
@@ -52,7 +52,6 @@ test("only dials to the Service's own address and port count", () => {
   assert.deepEqual(supportOf(...others, dial("none", "answered"), dial("v1", "closed")), {
     kind: "refuses",
     versions: [],
-    silent: [],
     detail: "without a header: answered; with v1: closed",
   });
 });

@@ -8,15 +8,13 @@ type Version = "v1" | "v2";
 /**
  * How a backend handles PROXY headers from the probe pod's address. `accepts`: it answers with and
  * without a header. `demands`: it answers only with a header. `refuses`: it answers only without a
- * header. `mute`: it accepts connections and does not answer. `unreachable`: it accepts no
- * connection. `unclear`: a decisive dial had no answer in time, so the backend may be slow.
+ * header. `unreachable`: it accepts no connection. `unclear`: it accepts connections, and did not
+ * answer, or not in time.
  */
 export interface ProxyProtocolSupport {
-  readonly kind: "accepts" | "demands" | "refuses" | "mute" | "unreachable" | "unclear";
+  readonly kind: "accepts" | "demands" | "refuses" | "unreachable" | "unclear";
   /** The versions that it accepts. */
   readonly versions: readonly Version[];
-  /** The versions that it did not answer in time. */
-  readonly silent: readonly Version[];
   /** The outcome of each dial. */
   readonly detail: string;
 }
@@ -32,9 +30,8 @@ export function proxyProtocolSupportOf(result: ProbeResult, portRef: ServicePort
   const dials = dialsOf(result, portRef, "service");
   const seen: Partial<Seen> = Object.fromEntries(dials.map(({ header, outcome }) => [header, outcome]));
   if (seen.none === undefined) return undefined;
-  const silent = (["v1", "v2"] as const).filter((version) => seen[version]?.kind === "silent");
   const detail = dials.map(({ header, outcome }) => `${HEADERS[header]}: ${outcome.detail}`).join("; ");
-  return { kind: KINDS[answerOf(seen)] ?? unknownKind(seen), versions: takenVersions(seen), silent, detail };
+  return { kind: KINDS[answerOf(seen)] ?? unknownKind(seen), versions: takenVersions(seen), detail };
 }
 
 /** The dial to the load balancer's own address, or to the front Service. */
@@ -67,10 +64,7 @@ const KINDS: Readonly<Partial<Record<HeaderAnswer, ProxyProtocolSupport["kind"]>
   "refuses-header": "refuses",
 };
 
-/** The kind if the outcomes do not decide it. `unclear` means that another probe may decide it. */
+/** The kind if the outcomes do not decide it. */
 function unknownKind({ none, v1, v2 }: Partial<Seen>): ProxyProtocolSupport["kind"] {
-  const all = [none, v1, v2].flatMap((outcome) => outcome ?? []);
-  if (all.some(({ kind }) => kind === "answered")) return "unclear";
-  if ([v1, v2].some((outcome) => outcome?.kind === "silent")) return "unclear";
-  return all.some(isConnected) ? "mute" : "unreachable";
+  return [none, v1, v2].some((outcome) => outcome !== undefined && isConnected(outcome)) ? "unclear" : "unreachable";
 }
