@@ -4,6 +4,7 @@ import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
 import type { Fact } from "./fact.ts";
 import type { Finding } from "./findings.ts";
+import type { StatusFacts } from "./install-documents.ts";
 import type { ProbeResult } from "./probe/result.ts";
 
 // The input of the checks. A fact that could not be read carries the reason; no fact is guessed.
@@ -95,38 +96,6 @@ export interface UpdaterInfo {
 /** How many endpoints of a Service are ready. */
 export interface EndpointFacts extends ObjectName {
   readonly ready: number;
-}
-
-/** The part of the controller's /status that the checks use. The controller may have another version. */
-export interface StatusFacts {
-  /** Whether the leader answered. Only the leader knows held removals and the state of workloads. */
-  readonly leader: boolean;
-  /** The revision of the published map. */
-  readonly revision?: string | undefined;
-  readonly synced: boolean;
-  readonly sources: readonly {
-    readonly name: string;
-    readonly synced: boolean;
-    /** Objects that the controller refuses in whole or in part, each with its place. */
-    readonly problems?: readonly (Reason & { readonly place: string })[] | undefined;
-  }[];
-  readonly hold?: { readonly names: number; readonly of: number; readonly until: number } | undefined;
-  readonly warnings: readonly Reason[];
-  readonly names: readonly {
-    readonly name: string;
-    readonly reason?: Reason | undefined;
-    /** The addresses that the cluster's DNS returned for the name. */
-    readonly resolved?: readonly string[] | undefined;
-  }[];
-  readonly running?: { readonly workloads: readonly WorkloadInfo[] } | undefined;
-}
-
-/** An owner of opted-in pods, from the leader's status (controller/rollout/report.ts). */
-export interface WorkloadInfo extends ObjectName, Reason {
-  readonly kind: string;
-  readonly stale: number;
-  /** `stuck`: it stays stale until a person acts. */
-  readonly standing: string;
 }
 
 /** The state of the Switchback installation. */

@@ -12,7 +12,8 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 import { type Fact, known, mapFact, notKnown, readFact } from "./fact.ts";
-import type { DeploymentFacts, InstallFacts, StatusFacts } from "./facts.ts";
+import type { DeploymentFacts, InstallFacts } from "./facts.ts";
+import type { StatusFacts } from "./install-documents.ts";
 
 // Facts about the Switchback installation, from its own namespace.
 

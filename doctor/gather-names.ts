@@ -59,7 +59,7 @@ function withoutQuestions(config: Config): Config {
 }
 
 /** A watch that never sends an event: a list is enough here, and the doctor's Role has no other right. */
-async function silence({ signal, onOpen }: Parameters<KubeClient["stream"]>[2]): Promise<never> {
+export async function silence({ signal, onOpen }: Parameters<KubeClient["stream"]>[2]): Promise<never> {
   onOpen?.();
   if (!signal.aborted) await once(signal, "abort");
   throw signal.reason;

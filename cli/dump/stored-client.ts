@@ -1,10 +1,9 @@
-import { once } from "node:events";
+import { silence } from "#doctor/gather-names.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { listAll } from "#lib/kube/list.ts";
 import type { Query } from "#lib/kube/paths.ts";
 import { KubeStatusError } from "#lib/kube/status.ts";
-import type { StreamOptions } from "#lib/kube/stream.ts";
 import { type ObjectPath, parseObjectPath, type StoredObjects } from "./stored-objects.ts";
 
 /** What the API server answered, besides the objects: a list was read, a refusal, a page, or a dry run. */
@@ -64,13 +63,6 @@ export function storedClient(cluster: StoredCluster): KubeClient {
     delete: refuse,
     close() {},
   };
-}
-
-/** A watch that never sends an event. */
-async function silence({ signal, onOpen }: StreamOptions): Promise<never> {
-  onOpen?.();
-  if (!signal.aborted) await once(signal, "abort");
-  throw signal.reason;
 }
 
 function answerTo(cluster: StoredCluster, path: string, query: Query = {}): object {

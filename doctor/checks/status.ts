@@ -1,7 +1,7 @@
 import type { Reason } from "#hostmap/types.ts";
 import { isStuck } from "#lib/workloads/workload-words.ts";
-import type { StatusFacts, WorkloadInfo } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
+import type { StatusFacts } from "../install-documents.ts";
 
 const { warning, broken } = findingsOf("controller");
 
@@ -58,8 +58,13 @@ export function checkStatus(status: StatusFacts): Finding[] {
     const evidence = `${problems.length} object(s) are refused in whole or in part: ${countByCode(located)}`;
     findings.push(warning(subject, "source-problems", evidence, "see docs/codes.md for what to do about each code"));
   }
-  findings.push(...checkWorkloads(running?.workloads ?? []));
-  return findings;
+  // Workloads that stay stale until a person acts.
+  const stuck = (running?.workloads ?? []).filter(isStuck).map(({ namespace, kind, name, stale, code, text }) => {
+    const evidence = `${stale} pod(s) lack the current names and are not restarted: ${code}: ${text}`;
+    const cure = "run `switchback restart NAMESPACE/WORKLOAD`; docs/codes.md has each reason";
+    return warning(`${kind} ${namespace}/${name}`, "workload-stuck", evidence, cure);
+  });
+  return [...findings, ...stuck];
 }
 
 function curesOf(code: string): string[] {
@@ -76,14 +81,4 @@ function curesOf(code: string): string[] {
 function countByCode(reasons: readonly Reason[]): string {
   const counts = Map.groupBy(reasons, ({ code }) => code);
   return [...counts].map(([code, all]) => `${code} (${all.length}: ${all[0]?.text})`).join("; ");
-}
-
-/** Workloads that stay stale until a person acts, from the leader's status. */
-function checkWorkloads(workloads: readonly WorkloadInfo[]): Finding[] {
-  const stuck = workloads.filter(isStuck);
-  const cure = "run `switchback restart NAMESPACE/WORKLOAD`; docs/codes.md has each reason";
-  return stuck.map(({ namespace, kind, name, stale, code, text }) => {
-    const evidence = `${stale} pod(s) lack the current names and are not restarted: ${code}: ${text}`;
-    return warning(`${kind} ${namespace}/${name}`, "workload-stuck", evidence, cure);
-  });
 }
