@@ -1,4 +1,4 @@
-import type { PublishedMap, Reason } from "#hostmap/types.ts";
+import type { Reason } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
@@ -105,8 +105,6 @@ export interface InstallFacts {
   /** The targets in the controller's document; undefined if none were published yet. */
   readonly targets: Fact<readonly PublishedTarget[] | undefined>;
   readonly deployments: Fact<readonly DeploymentFacts[]>;
-  /** The published map, or a reason if it cannot be read. Undefined if it is missing. */
-  readonly map: Fact<PublishedMap | Reason | undefined>;
   /** The controller's /status. */
   readonly status: Fact<StatusFacts>;
 }

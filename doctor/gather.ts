@@ -10,7 +10,7 @@ import { gatherNames } from "./gather-names.ts";
 import { gatherPods } from "./gather-pods.ts";
 import { isInstalled } from "./is-installed.ts";
 import { optInRulesOf } from "./opt-in-rules.ts";
-import { targetsOf } from "./targets.ts";
+import { targetsOf, upstreamService } from "./targets.ts";
 
 interface GatherOptions {
   readonly client: KubeClient;
@@ -38,7 +38,7 @@ export async function gather(options: GatherOptions): Promise<ClusterFacts> {
   ]);
   const config = install.config.known ? install.config.value : undefined;
   const source = { client, namespace, config, now: now() };
-  const upstreams = targetsOf({ install }).flatMap(({ upstream }) => (typeof upstream === "string" ? [] : upstream));
+  const upstreams = targetsOf({ install }).flatMap((target) => upstreamService(target) ?? []);
   const [names, pods, endpoints, checks] = await Promise.all([
     gatherNames({ client, namespace, install }),
     isInstalled({ admission, install, namespace, namespaces }) === false

@@ -1,10 +1,11 @@
 import { isIP } from "node:net";
 import { type IngressSoftware, softwareOf } from "#controller/targets/known-software.ts";
 import { canonicalIp, hasFamilyOf, isForeign } from "#controller/targets/service-view.ts";
+import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { type ClusterFacts, objectKey, type ServiceFacts } from "./facts.ts";
 import { answered, dialOf, type ProxyProtocolSupport, proxyProtocolSupportOf } from "./probe/proxy-protocol-support.ts";
 import type { DialResult } from "./probe/result.ts";
-import { type Target, targetBehind, targetsOf } from "./targets.ts";
+import { targetBehind, targetsOf } from "./targets.ts";
 
 /** A Service that public names resolve to: of type LoadBalancer, with `externalIPs`, or one that a target uses. */
 export interface LoadBalancer {
@@ -14,7 +15,7 @@ export interface LoadBalancer {
   /** Hosts that it serves, in lower case, without wildcards. */
   readonly names: readonly string[];
   /** The target that has this Service as its upstream. */
-  readonly target: Target | undefined;
+  readonly target: PublishedTarget | undefined;
   readonly software: IngressSoftware | undefined;
 }
 
@@ -32,7 +33,7 @@ export function findLoadBalancers(facts: ClusterFacts): LoadBalancer[] {
 
 function loadBalancerOf(
   service: ServiceFacts,
-  target: Target | undefined,
+  target: PublishedTarget | undefined,
   facts: ClusterFacts,
 ): LoadBalancer | undefined {
   // The relay and PROXY headers are for TCP alone. A Service with this label belongs to another service proxy:

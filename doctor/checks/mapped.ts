@@ -1,15 +1,16 @@
 import { MAP_KEY, PROXY_PROTOCOL_KEY } from "#hostmap/metadata-keys.ts";
 import { frontName } from "#lib/documents/listeners.ts";
+import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { dependsOnAddress, describePorts, type LoadBalancer, type ProbedPort, probedPorts } from "../load-balancers.ts";
 import { answered } from "../probe/proxy-protocol-support.ts";
-import { entryFor, type Target } from "../targets.ts";
+import { entryFor } from "../targets.ts";
 import { acceptCure, trustCure } from "../ways-out.ts";
 
 const { ok, broken, unknown } = findingsOf("reach");
 
-type Mapped = LoadBalancer & { readonly target: Target };
+type Mapped = LoadBalancer & { readonly target: PublishedTarget };
 
 /** Whether the names of a load balancer work through the target that covers them. */
 export function checkMapped(loadBalancer: Mapped, facts: ClusterFacts): Finding[] {

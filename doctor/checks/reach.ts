@@ -82,8 +82,8 @@ function checkUnmapped(loadBalancer: LoadBalancer, facts: ClusterFacts): Finding
   const isExternal = service.entries.every(({ external }) => external);
   const field = isExternal ? "externalIPs" : "status without ipMode Proxy";
   const evidence = `pods bypass the load balancer of ${bypassed.join(", ")} (${field})`;
-  const answers = target?.answers ?? [];
-  if (answers.length > 0 && answers.every((answer) => answer === "optional" || answer === "refuses-header"))
+  const { ask = [] } = target ?? {};
+  if (ask.length > 0 && ask.every(({ answer }) => answer === "optional" || answer === "refuses-header"))
     return ok(subject, "pods-reach-it", `${evidence}; it answered the proxies without a header, so pods reach it`);
   const ranges = filteredBy(loadBalancer);
   const filter = ranges.length === 0 ? "" : `, or if loadBalancerSourceRanges (${ranges.join(", ")}) leave them out`;

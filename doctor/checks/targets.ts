@@ -1,7 +1,8 @@
+import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { type ClusterFacts, objectKey, type ServiceFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { isInstalled } from "../is-installed.ts";
-import { isMapped, type Target, targetsOf } from "../targets.ts";
+import { isMapped, targetsOf, upstreamService } from "../targets.ts";
 
 const { broken, unknown } = findingsOf("targets");
 
@@ -20,11 +21,13 @@ export function checkTargets(facts: ClusterFacts): Finding[] {
 }
 
 function checkUpstream(
-  { name, upstream, ports }: Target,
+  target: PublishedTarget,
   services: ReadonlyMap<string, ServiceFacts>,
   { endpoints }: ClusterFacts,
 ): Finding[] {
-  if (typeof upstream === "string") return [];
+  const { name, ports } = target;
+  const upstream = upstreamService(target);
+  if (upstream === undefined) return [];
   const subject = `target ${name}`;
   const key = objectKey(upstream);
   const service = services.get(key);

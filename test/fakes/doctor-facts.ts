@@ -3,7 +3,6 @@ import type { ClusterFacts, ServiceFacts, WebhookEntry } from "#doctor/facts.ts"
 import type { DialResult, ProbeOutcome, ProbeResult } from "#doctor/probe/result.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { listenersOf } from "#lib/documents/listeners.ts";
-import { publishedMapOf } from "#lib/documents/published-map.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 
 // The facts of a healthy installation: one ingress-nginx behind a short-circuited load balancer, one name, one opted-in
@@ -16,7 +15,6 @@ export const UPSTREAM_IP = "198.51.100.80";
 export const NAMESPACE = "switchback-system";
 
 export const CONFIG = parseConfig({});
-export const MAP = publishedMapOf("r1", new Map([[NAME, [FRONT_IP]]]));
 
 const ANSWERED: ProbeOutcome = { kind: "answered", detail: "HTTP 404" };
 export const CLOSED: ProbeOutcome = { kind: "closed", detail: "the connection was reset" };
@@ -79,7 +77,6 @@ export const HEALTHY: ClusterFacts = {
     config: known(CONFIG),
     targets: known([RELAYED]),
     deployments: known(["controller", "webhook", "proxy"].map((name) => deployment(`switchback-${name}`))),
-    map: known(MAP),
     status: known({
       leader: true,
       synced: true,
@@ -142,7 +139,6 @@ export const NOT_INSTALLED: ClusterFacts = {
     config: known(undefined),
     targets: known(undefined),
     deployments: known([]),
-    map: known(undefined),
     status: notKnown("not-read", "404"),
   },
   endpoints: known([]),
