@@ -59,10 +59,6 @@ export interface WebhookEntry {
   readonly failurePolicy: string;
   /** The namespace of the Service that it calls; undefined if it calls a URL. */
   readonly serviceNamespace: string | undefined;
-  /** Namespaces that its namespaceSelector excludes by name. */
-  readonly excludedNamespaces: readonly string[];
-  /** Namespaces that it selects by name. */
-  readonly listedNamespaces: readonly string[];
 }
 
 /** The result of creating an opted-in pod as a dry run. */
@@ -141,10 +137,7 @@ export interface ClusterFacts {
   /** Endpoints of the targets' upstream Services. */
   readonly endpoints: Fact<readonly EndpointFacts[]>;
   readonly admission: AdmissionFacts;
-  /**
-   * The pods that opted in themselves, and all pods of namespaces that opted in, except finished ones. Empty if
-   * Switchback is not installed.
-   */
+  /** The pods that opted in themselves, and all pods of namespaces that opted in, except finished ones. */
   readonly pods: Fact<readonly PodInfo[]>;
   /** When the facts were read, milliseconds since 1970. */
   readonly now: number;

@@ -1,6 +1,6 @@
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type AddedChecks, NOTHING_ADDED } from "./added-checks.ts";
-import { known } from "./fact.ts";
+import { rulesOf } from "./checks/opt-in.ts";
 import type { ClusterFacts } from "./facts.ts";
 import { gatherAdmission } from "./gather-admission.ts";
 import { gatherNamespaces, gatherSelfChecks, gatherServices } from "./gather-cluster.ts";
@@ -8,8 +8,6 @@ import { gatherEndpoints } from "./gather-endpoints.ts";
 import { gatherInstall } from "./gather-install.ts";
 import { gatherNames } from "./gather-names.ts";
 import { gatherPods } from "./gather-pods.ts";
-import { isInstalled } from "./is-installed.ts";
-import { optInRulesOf } from "./opt-in-rules.ts";
 import { targetsOf, upstreamService } from "./targets.ts";
 
 interface GatherOptions {
@@ -41,9 +39,7 @@ export async function gather(options: GatherOptions): Promise<ClusterFacts> {
   const upstreams = targetsOf({ install }).flatMap((target) => upstreamService(target) ?? []);
   const [names, pods, endpoints, checks] = await Promise.all([
     gatherNames({ client, namespace, install }),
-    isInstalled({ admission, install, namespace, namespaces }) === false
-      ? known([])
-      : gatherPods(client, namespaces, optInRulesOf({ admission, install, namespace })),
+    gatherPods(client, namespaces, rulesOf({ install, namespace })),
     gatherEndpoints(client, upstreams),
     Promise.all(added.checks.map((check) => check.prepare(source))),
   ]);

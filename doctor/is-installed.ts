@@ -2,12 +2,7 @@ import { isComponent } from "./checks/deployments.ts";
 import type { ClusterFacts, WebhookEntry } from "./facts.ts";
 
 /** Whether any part of Switchback is installed in its namespace; undefined if unknown. */
-export function isInstalled({
-  install,
-  admission,
-  namespace,
-  namespaces,
-}: Pick<ClusterFacts, "install" | "admission" | "namespace" | "namespaces">): boolean | undefined {
+export function isInstalled({ install, admission, namespace, namespaces }: ClusterFacts): boolean | undefined {
   const isInNamespace = ({ serviceNamespace = namespace }: WebhookEntry): boolean => serviceNamespace === namespace;
   const signs = [
     install.config.known ? install.config.value !== undefined : undefined,

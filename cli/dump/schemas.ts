@@ -133,12 +133,10 @@ const endpointSlice = {
     conditions: group({ ready: any(v.boolean()) }),
   }),
 };
-const matching = { key: string, operator: words("In NotIn Exists DoesNotExist"), values: strings };
 const webhooks = list({
   name: words("namespace.switchback.dev listed.switchback.dev pod.switchback.dev reachable.switchback.dev"),
   failurePolicy: words("Ignore Fail"),
   clientConfig: group({ service: group({ namespace: string }) }),
-  namespaceSelector: group({ matchExpressions: list(matching) }),
 });
 const solvers = list({ http01: group({}), waitInsteadOfSelfCheck: string });
 const issuer = { spec: group({ acme: group({ solvers }) }) };

@@ -3,6 +3,7 @@ import type { ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { isInstalled } from "../is-installed.ts";
 import { SMALL_DEPLOYMENT } from "../proxy-deployment.ts";
+import { rulesOf } from "./opt-in.ts";
 
 const { ok, broken, unknown } = findingsOf("admission");
 
@@ -49,10 +50,10 @@ export function checkAdmission(facts: ClusterFacts): Finding[] {
   }
 }
 
-function silenceCures({ admission, install, probeNamespace }: ClusterFacts): string[] {
-  const entries = admission.configuration.known ? admission.configuration.value : [];
-  const excluded = entries?.some(({ excludedNamespaces }) => excludedNamespaces.includes(probeNamespace));
-  if (excluded) return [`namespace ${probeNamespace} is excluded: set another --probe-namespace`];
+function silenceCures(facts: ClusterFacts): string[] {
+  const { install, probeNamespace } = facts;
+  if (rulesOf(facts).excluded.has(probeNamespace))
+    return [`namespace ${probeNamespace} is excluded: set another --probe-namespace`];
   const webhook = install.deployments.known
     ? install.deployments.value.find(({ name }) => ["switchback-webhook", SMALL_DEPLOYMENT].includes(name))
     : undefined;

@@ -2,10 +2,14 @@ import { WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { isInstalled } from "../is-installed.ts";
-import { REACHABLE_ENTRY } from "../opt-in-rules.ts";
 
 const { broken, unknown } = findingsOf("webhook");
 
+/**
+ * The one entry that is not about pods. The controller uses it to test whether the API server can call the webhook.
+ * It matches nothing else and fails closed.
+ */
+const REACHABLE_ENTRY = "reachable.switchback.dev";
 const SUBJECT = `MutatingWebhookConfiguration ${WEBHOOK_CONFIGURATION}`;
 /** The chart's entries: for pods that their namespace's label opts in, and for pods that their own label opts in. */
 const ENTRIES: readonly string[] = ["namespace.switchback.dev", "pod.switchback.dev"];

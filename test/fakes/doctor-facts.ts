@@ -46,17 +46,11 @@ export const RELAYED: PublishedTarget = {
 };
 
 export function entry(name: string, change: Partial<WebhookEntry> = {}): WebhookEntry {
-  const excludedNamespaces = [...CONFIG.pods.excludedNamespaces, NAMESPACE];
-  const base = { failurePolicy: "Ignore", serviceNamespace: NAMESPACE, excludedNamespaces, listedNamespaces: [] };
-  return { name: `${name}.switchback.dev`, ...base, ...change };
+  return { name: `${name}.switchback.dev`, failurePolicy: "Ignore", serviceNamespace: NAMESPACE, ...change };
 }
 
 /** The webhook entry that is not about pods. */
-const REACHABLE = entry("reachable", {
-  failurePolicy: "Fail",
-  excludedNamespaces: [],
-  listedNamespaces: [NAMESPACE],
-});
+const REACHABLE = entry("reachable", { failurePolicy: "Fail" });
 
 const deployment = (name: string) => ({ name, desired: 2, ready: 2, image: "example.com/s:1", pullPolicy: "Always" });
 
