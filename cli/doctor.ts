@@ -1,3 +1,4 @@
+import { proxyDeployment } from "#doctor/checks/deployments.ts";
 import { examine } from "#doctor/checks.ts";
 import type { Fact } from "#doctor/fact.ts";
 import type { ClusterFacts } from "#doctor/facts.ts";
@@ -6,7 +7,6 @@ import { gather } from "#doctor/gather.ts";
 import { planProbe } from "#doctor/probe/plan.ts";
 import { PROBE_SECONDS, type ProbeImage } from "#doctor/probe/pod.ts";
 import type { ProbePlan, ProbeResult } from "#doctor/probe/result.ts";
-import { proxyDeployment } from "#doctor/proxy-deployment.ts";
 import { reportDocument } from "#doctor/report.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";

@@ -1,11 +1,10 @@
-import { checkAdmission } from "./checks/admission.ts";
+import { checkAdmission, checkWebhook } from "./checks/admission.ts";
 import { checkInstall } from "./checks/install.ts";
 import { checkNames } from "./checks/names.ts";
 import { checkOptIn } from "./checks/opt-in.ts";
 import { checkReach } from "./checks/reach.ts";
 import { checkStatus } from "./checks/status.ts";
 import { checkTargets } from "./checks/targets.ts";
-import { checkWebhook } from "./checks/webhook.ts";
 import type { Check, ClusterFacts } from "./facts.ts";
 import { type Finding, findingsOf } from "./findings.ts";
 import { isInstalled } from "./is-installed.ts";

@@ -4,7 +4,7 @@ import { describeError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type Fact, known, notKnown } from "./fact.ts";
 import type { InstallFacts, NamesFacts } from "./facts.ts";
-import { gatherNodeAddresses } from "./gather-nodes.ts";
+import { gatherNodeAddresses } from "./gather-cluster.ts";
 
 /** Timeouts for reading the sources. 50,000 Ingresses take a few seconds. */
 const PATIENCE = { withinMs: 30_000, stuckMs: 1_000 };

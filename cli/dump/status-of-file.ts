@@ -1,7 +1,7 @@
 import { observe } from "#controller/observe.ts";
 import type { FullStatus, StatusDocument } from "#controller/status.ts";
+import { gatherNodeAddresses } from "#doctor/gather-cluster.ts";
 import { gatherConfig, gatherStatus } from "#doctor/gather-install.ts";
-import { gatherNodeAddresses } from "#doctor/gather-nodes.ts";
 import { wildcardPods } from "#extras/pod-dns/config.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";

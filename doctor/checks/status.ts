@@ -42,20 +42,15 @@ export function checkStatus(status: StatusFacts): Finding[] {
     findings.push(warning(subject, "removal-held", evidence, "check the sources: the names leave at that time"));
   }
   findings.push(...warnings.map(({ code, text }) => warning(subject, code, text, ...curesOf(code))));
-  const refused = names.filter(isRefused).flatMap(({ reason }) => reason ?? []);
-  if (refused.length > 0)
-    findings.push(
-      warning(
-        subject,
-        "names-refused",
-        `${refused.length} claim(s) are refused: ${countByCode(refused)}`,
-        "`switchback status --refused` has each reason",
-      ),
-    );
+  const refused = names.filter(isRefused).length;
+  if (refused > 0) {
+    const cure = "`switchback status --refused` has each reason";
+    findings.push(warning(subject, "names-refused", `${refused} claim(s) are refused`, cure));
+  }
   const problems = sources.flatMap((source) => source.problems ?? []);
-  if (problems.length > 0) {
-    const located = problems.map(({ place, code, text }) => ({ code, text: `${place}: ${text}` }));
-    const evidence = `${problems.length} object(s) are refused in whole or in part: ${countByCode(located)}`;
+  const [first] = problems;
+  if (first !== undefined) {
+    const evidence = `${problems.length} object(s) are refused in whole or in part, such as ${first.place}: ${first.text}`;
     findings.push(warning(subject, "source-problems", evidence, "see docs/codes.md for what to do about each code"));
   }
   // Workloads that stay stale until a person acts.
@@ -75,10 +70,4 @@ function curesOf(code: string): string[] {
     ];
   }
   return ["`switchback status` has the details"];
-}
-
-/** Each code with its count and its first text. */
-function countByCode(reasons: readonly Reason[]): string {
-  const counts = Map.groupBy(reasons, ({ code }) => code);
-  return [...counts].map(([code, all]) => `${code} (${all.length}: ${all[0]?.text})`).join("; ");
 }
