@@ -3,8 +3,8 @@ import { frontName } from "#lib/documents/listeners.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { dependsOnAddress, describePorts, type LoadBalancer, type ProbedPort, probedPorts } from "../load-balancers.ts";
-import { answered } from "../probe/proxy-protocol-support.ts";
+import { type LoadBalancer, portsOf } from "../load-balancers.ts";
+import { answered, dependsOnAddress, describePorts, type ProbedPort } from "../probe/probed-ports.ts";
 import { entryFor } from "../targets.ts";
 import { acceptCure, trustCure } from "../ways-out.ts";
 
@@ -18,7 +18,7 @@ export function checkMapped(loadBalancer: Mapped, facts: ClusterFacts): Finding[
   const key = `Service ${objectKey(service)}`;
   const check = (port: ProbedPort) =>
     target.ports.length === 0 ? checkDirect(`${key} port ${port.port}`, port) : checkRelayed(loadBalancer, port);
-  const findings = probedPorts(loadBalancer, facts).flatMap(check);
+  const findings = portsOf(loadBalancer, facts).flatMap(check);
   const through = target.ports.length > 0 ? "the proxies" : "its ClusterIP";
   const evidence = `pods that opted in reach it through ${through} (target ${target.name})`;
   return findings.length > 0 ? findings : [ok(key, "short-circuit-cured", evidence)];
@@ -26,23 +26,22 @@ export function checkMapped(loadBalancer: Mapped, facts: ClusterFacts): Finding[
 
 /** A port whose names lead to the ClusterIP: pods send no header. */
 function checkDirect(subject: string, port: ProbedPort): Finding {
-  const { support } = port;
   const evidence = describePorts([port]);
-  if (support.kind === "unreachable") return broken(subject, "backend-unreachable", evidence, CHECK_BACKEND);
-  if (support.kind === "unclear") return unclear(subject, evidence);
-  if (support.kind !== "demands") return ok(subject, "pods-reach-it", evidence);
+  if (port.kind === "unreachable") return broken(subject, "backend-unreachable", evidence, CHECK_BACKEND);
+  if (port.kind === "unclear") return unclear(subject, evidence);
+  if (port.kind !== "demands") return ok(subject, "pods-reach-it", evidence);
   const reason = `its target has protocol none, but it demands a header; ${evidence}`;
-  return broken(subject, "pods-cut-off", reason, protocolCure(support.versions[0] ?? "v1"));
+  return broken(subject, "pods-cut-off", reason, protocolCure(port.versions[0] ?? "v1"));
 }
 
 /** What the probe saw at the front Service: there, the ingress controller sees the proxies' addresses. */
 function checkRelayed({ service, target, software }: Mapped, port: ProbedPort): Finding[] {
-  const { front, support } = port;
+  const { front, versions } = port;
   const entry = entryFor(target, port.port);
   if (entry === undefined || front === undefined) return [];
   const { protocol } = entry;
   const subject = `Service ${objectKey(service)} port ${port.port}`;
-  const { kind, detail } = front.outcome;
+  const { kind, detail } = front;
   const through = `through the proxies (Service ${frontName(target.name)} port ${entry.port}): ${detail}`;
   if (answered(front)) return [ok(subject, "relay-answers", through)];
   if (kind === "refused" || kind === "timeout" || kind === "unreachable") {
@@ -50,14 +49,14 @@ function checkRelayed({ service, target, software }: Mapped, port: ProbedPort): 
     return [broken(subject, "relay-unreachable", through, cure)];
   }
   const evidence = `${through}; ${describePorts([port])}`;
-  if (support.kind === "unreachable") return [broken(subject, "backend-unreachable", evidence, CHECK_BACKEND)];
-  const isTaken = protocol !== "none" && support.versions.includes(protocol);
+  if (port.kind === "unreachable") return [broken(subject, "backend-unreachable", evidence, CHECK_BACKEND)];
+  const isTaken = protocol !== "none" && versions.includes(protocol);
   // The backend may be slow, unless it answered the same header without the proxy.
   if (kind === "silent" && !isTaken) return [unclear(subject, evidence)];
   if (dependsOnAddress(port)) return [headerByAddress(subject, evidence, software)];
-  const [other] = support.versions;
+  const [other] = versions;
   const log = "check the logs of the proxy (`upstream cannot be reached`) and of the ingress controller";
-  if (isTaken || (other === undefined && support.kind !== "refuses"))
+  if (isTaken || (other === undefined && port.kind !== "refuses"))
     return [broken(subject, "relay-refused", evidence, trustCure(software), log)];
   const reason = `its target has protocol ${protocol}; ${evidence}`;
   if (other !== undefined) return [broken(subject, "relay-refused", reason, protocolCure(other))];

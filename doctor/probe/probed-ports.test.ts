@@ -1,17 +1,19 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { answered, dialOf, proxyProtocolSupportOf } from "./proxy-protocol-support.ts";
+import { probedPorts } from "./probed-ports.ts";
 import type { DialResult, ProbeOutcome } from "./result.ts";
 
 type Kind = ProbeOutcome["kind"];
+const outcome = (kind: Kind): ProbeOutcome => ({ kind, detail: kind });
 
 const PORT = { service: "edge/web", servicePort: 80 };
 const dial = (header: DialResult["header"], kind: Kind, change: Partial<DialResult> = {}): DialResult => {
   const to = { via: "service", address: "192.0.2.1", port: 80, speaks: "http", name: "n" } as const;
-  return { ...PORT, ...to, header, outcome: { kind, detail: kind }, ...change };
+  return { ...PORT, ...to, header, outcome: outcome(kind), ...change };
 };
-const supportOf = (...dials: DialResult[]) => proxyProtocolSupportOf({ dials, lookups: [] }, PORT);
-const byKinds = (none: Kind, v1: Kind, v2: Kind) => supportOf(dial("none", none), dial("v1", v1), dial("v2", v2));
+const SERVICE = { namespace: "edge", name: "web", ports: [{ port: 80 }] };
+const seenBy = (...dials: DialResult[]) => probedPorts(SERVICE, { dials, lookups: [] })[0];
+const byKinds = (none: Kind, v1: Kind, v2: Kind) => seenBy(dial("none", none), dial("v1", v1), dial("v2", v2));
 
 describe("the outcomes without a header, with v1 and with v2 decide what a backend accepts:", () => {
   for (const [none, v1, v2, kind, versions] of [
@@ -33,39 +35,27 @@ describe("the outcomes without a header, with v1 and with v2 decide what a backe
   ] as const) {
     test(`${none}, ${v1}, ${v2}: ${kind}`, () => {
       const detail = `without a header: ${none}; with v1: ${v1}; with v2: ${v2}`;
-      assert.deepEqual(byKinds(none, v1, v2), { kind, versions, detail });
+      const unseen = { direct: undefined, directWithHeader: undefined, front: undefined };
+      assert.deepEqual(byKinds(none, v1, v2), { port: 80, kind, versions, detail, ...unseen });
     });
   }
 
   test("it is unknown without a dial that has no header", () => {
-    assert.equal(supportOf(dial("v1", "answered"), dial("v2", "answered")), undefined);
+    assert.equal(seenBy(dial("v1", "answered"), dial("v2", "answered")), undefined);
   });
 });
 
-test("only dials to the Service's own address and port count", () => {
+test("each route counts for itself, and only dials to the port count", () => {
   const others = [
-    dial("v1", "answered", { via: "front" }),
-    dial("v1", "answered", { via: "balancer" }),
     dial("v1", "answered", { service: "edge/other" }),
     dial("v1", "answered", { servicePort: 443 }),
+    dial("none", "misread", { via: "front" }),
+    dial("none", "timeout", { via: "balancer" }),
+    dial("v1", "answered", { via: "balancer" }),
   ];
-  assert.deepEqual(supportOf(...others, dial("none", "answered"), dial("v1", "closed")), {
-    kind: "refuses",
-    versions: [],
-    detail: "without a header: answered; with v1: closed",
+  const found = seenBy(...others, dial("none", "answered"), dial("v1", "closed"));
+  assert.deepEqual(found, {
+    ...{ port: 80, kind: "refuses", versions: [], detail: "without a header: answered; with v1: closed" },
+    ...{ direct: outcome("timeout"), directWithHeader: outcome("answered"), front: outcome("misread") },
   });
-});
-
-test("the dial by another route is the first of that route for the port", () => {
-  const dials = [
-    dial("none", "closed"),
-    dial("none", "answered", { via: "front", servicePort: 443 }),
-    dial("none", "answered", { via: "front" }),
-    dial("none", "closed", { via: "balancer" }),
-  ];
-  const result = { dials, lookups: [] };
-  assert.equal(dialOf(result, PORT, "front"), dials[2]);
-  assert.equal(dialOf(result, PORT, "balancer"), dials[3]);
-  assert.equal(dialOf(result, { ...PORT, service: "edge/other" }, "front"), undefined);
-  assert.deepEqual(dials.map(answered), [false, true, true, false]);
 });
