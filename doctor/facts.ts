@@ -139,8 +139,6 @@ export interface ClusterFacts {
   readonly admission: AdmissionFacts;
   /** The pods that opted in themselves, and all pods of namespaces that opted in, except finished ones. */
   readonly pods: Fact<readonly PodInfo[]>;
-  /** When the facts were read, milliseconds since 1970. */
-  readonly now: number;
   /** Undefined if no probe ran. */
   readonly probe: Fact<ProbeResult> | undefined;
   /** The checks of extras, which have their own facts. */

@@ -42,6 +42,6 @@ export async function gather(options: GatherOptions): Promise<ClusterFacts> {
     gatherEndpoints(client, upstreams),
     Promise.all(added.checks.map((check) => check.prepare(source))),
   ]);
-  const own = { namespace, probeNamespace, now: source.now, probe: undefined, added: checks };
+  const own = { namespace, probeNamespace, probe: undefined, added: checks };
   return { ...own, services, names, namespaces, selfChecks, install, admission, pods, endpoints };
 }

@@ -2,7 +2,6 @@ import { WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
 import { describePermission } from "../fact.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { isInstalled } from "../is-installed.ts";
 import { SMALL_DEPLOYMENT } from "./deployments.ts";
 import { rulesOf } from "./opt-in.ts";
 
@@ -10,45 +9,22 @@ const { ok, broken, unknown } = findingsOf("admission");
 
 /** Whether a new opted-in pod is injected. The doctor creates such a pod as a dry run. */
 export function checkAdmission(facts: ClusterFacts): Finding[] {
-  if (isInstalled(facts) === false) return [];
   const { dryRun } = facts.admission;
   const subject = "new pods";
   if (!dryRun.known) {
     const permission = describePermission({ verb: "create", resource: "pods", namespace: facts.probeNamespace });
-    return [
-      unknown(
-        subject,
-        dryRun.reason.code,
-        dryRun.reason.text,
-        `run with the permission to ${permission}, or set another --probe-namespace`,
-      ),
-    ];
+    const cure = `run with the permission to ${permission}, or set another --probe-namespace`;
+    return [unknown(subject, dryRun.reason.code, dryRun.reason.text, cure)];
   }
   const request = `the dry run of an opted-in pod in namespace ${facts.probeNamespace}`;
-  switch (dryRun.value.outcome) {
-    case "injected":
-      return [ok(subject, "webhook-answers", `${request} was injected`)];
-    case "untouched":
-      return [broken(subject, "webhook-silent", `${request} was admitted but not injected`, ...silenceCures(facts))];
-    case "blocked":
-      return [
-        broken(
-          subject,
-          "webhook-blocks",
-          `${request} was rejected: ${dryRun.value.text}`,
-          "set failurePolicy to Ignore; then check the webhook's pods",
-        ),
-      ];
-    case "refused":
-      return [
-        unknown(
-          subject,
-          "dry-run-refused",
-          `${request} was rejected: ${dryRun.value.text}`,
-          "set another --probe-namespace",
-        ),
-      ];
-  }
+  const { value } = dryRun;
+  if (value.outcome === "injected") return [ok(subject, "webhook-answers", `${request} was injected`)];
+  if (value.outcome === "untouched")
+    return [broken(subject, "webhook-silent", `${request} was admitted but not injected`, ...silenceCures(facts))];
+  const rejected = `${request} was rejected: ${value.text}`;
+  if (value.outcome === "refused")
+    return [unknown(subject, "dry-run-refused", rejected, "set another --probe-namespace")];
+  return [broken(subject, "webhook-blocks", rejected, "set failurePolicy to Ignore; then check the webhook's pods")];
 }
 
 function silenceCures(facts: ClusterFacts): string[] {
@@ -81,7 +57,6 @@ const ENTRIES: readonly string[] = ["namespace.switchback.dev", "pod.switchback.
  * dry run shows whether the API server accepts it.
  */
 export function checkWebhook(facts: ClusterFacts): Finding[] {
-  if (isInstalled(facts) === false) return [];
   const { configuration } = facts.admission;
   if (!configuration.known) return [fromWebhook.unknown(SUBJECT, configuration.reason.code, configuration.reason.text)];
   const entries = configuration.value ?? [];

@@ -4,7 +4,6 @@ import { isNamespaceOptedIn, type OptInRules } from "#hostmap/opt-in.ts";
 import { optInRules } from "#lib/config/opt-in.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { isInstalled } from "../is-installed.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("opt-in");
 
@@ -16,7 +15,6 @@ export function rulesOf({ install, namespace }: Pick<ClusterFacts, "install" | "
 
 /** Whether the API server sends the pods of opted-in namespaces to the webhook. */
 export function checkOptIn(facts: ClusterFacts): Finding[] {
-  if (isInstalled(facts) === false) return [];
   if (!facts.namespaces.known)
     return [unknown("namespaces", facts.namespaces.reason.code, facts.namespaces.reason.text)];
   const rules = rulesOf(facts);

@@ -63,11 +63,9 @@ export function checkStatus(status: StatusFacts): Finding[] {
 }
 
 function curesOf(code: string): string[] {
-  if (code === "header-contradicted") {
-    return [
-      "if the ingress controller should expect the detected header, correct the annotation",
-      "otherwise correct its setting, or make it trust all proxies (docs/trust/README.md)",
-    ];
-  }
-  return ["`switchback status` has the details"];
+  if (code !== "header-contradicted") return ["`switchback status` has the details"];
+  return [
+    "if the ingress controller should expect the detected header, correct the annotation",
+    "otherwise correct its setting, or make it trust all proxies (docs/trust/README.md)",
+  ];
 }

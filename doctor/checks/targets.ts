@@ -1,14 +1,12 @@
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { type ClusterFacts, objectKey, type ServiceFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { isInstalled } from "../is-installed.ts";
 import { isMapped, targetsOf, upstreamService } from "../targets.ts";
 
 const { broken, unknown } = findingsOf("targets");
 
 /** Whether each target that names lead to has an ingress controller. Nobody but a person can repair that. */
 export function checkTargets(facts: ClusterFacts): Finding[] {
-  if (isInstalled(facts) === false) return [];
   const { targets } = facts.install;
   if (!targets.known) return [unknown("targets", targets.reason.code, targets.reason.text)];
   const { services } = facts;

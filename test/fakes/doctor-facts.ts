@@ -66,7 +66,6 @@ export const HEALTHY: ClusterFacts = {
     ]),
   ),
   selfChecks: known(false),
-  now: 1_700_000_000_000,
   install: {
     config: known(CONFIG),
     targets: known([RELAYED]),
