@@ -2,7 +2,6 @@ import { canonicalIp, isExposed, literalIPs, literalsOf } from "#controller/targ
 import { METADATA_LIST } from "#lib/kube/accept.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "#lib/kube/endpoints.ts";
-import { listProjected } from "#lib/kube/list.ts";
 import { corePath, resourcePath } from "#lib/kube/paths.ts";
 import type { ApiObject, ObjectMeta } from "#lib/kube/types.ts";
 import { type NamespaceFacts, namespaceFacts } from "#lib/workloads/namespaces.ts";
@@ -37,7 +36,7 @@ interface RawService {
 /** All Services of the cluster, including front Services and upstreams. */
 export async function gatherServices(client: KubeClient): Promise<Fact<readonly ServiceFacts[]>> {
   return await readFact({ verb: "list", resource: "services" }, async () => {
-    return await listProjected(client, corePath("services"), serviceFacts);
+    return (await client.list<RawService>(corePath("services"))).items.map(serviceFacts);
   });
 }
 
@@ -112,9 +111,8 @@ interface RawNode {
 /** Reads the IPs of all nodes. Each node's status has a list of its images, so thousands of nodes take seconds. */
 export async function gatherNodeAddresses(client: KubeClient): Promise<Fact<ReadonlySet<string>>> {
   const nodes = await readFact({ verb: "list", resource: "nodes" }, async () => {
-    return await listProjected(client, corePath("nodes"), ({ status }: RawNode) =>
-      literalsOf((status?.addresses ?? []).flatMap(({ address }) => address ?? [])),
-    );
+    const { items } = await client.list<RawNode>(corePath("nodes"));
+    return items.map(({ status }) => literalsOf((status?.addresses ?? []).flatMap(({ address }) => address ?? [])));
   });
   return mapFact(nodes, (addresses) => new Set(addresses.flat().map(canonicalIp)));
 }

@@ -69,12 +69,10 @@ function runningOf(workloads: readonly WorkloadStatus[]): RolloutStatus {
   const sum = (of: "pods" | "stale") => workloads.reduce((total, each) => total + each[of], 0);
   return {
     unknown: undefined,
-    dryRun: false,
     underWay: undefined,
     waiting: 0,
-    restartsLastHour: 0,
     counts: { workloads: workloads.length, pods: sum("pods"), stale: sum("stale") },
-    workloads,
+    workloads: [...workloads],
     omitted: 0,
   };
 }

@@ -218,7 +218,7 @@ const KINDS: readonly (readonly [kind: string, group: string, schema: Schema])[]
   ["Lease", "coordination.k8s.io", kind({ spec: group({ renewTime: string }) }, labelled)],
   ["MutatingWebhookConfiguration", "admissionregistration.k8s.io", kind({ webhooks })],
   ["Ingress", NETWORKING, kind(ingress)],
-  ["IngressClass", NETWORKING, kind({ spec: group({ controller: string }) }, labelled)],
+  ["IngressClass", NETWORKING, kind({ spec: group({ controller: string }) })],
   ["ClusterIssuer", "cert-manager.io", kind(issuer)],
   ["Issuer", "cert-manager.io", kind(issuer)],
   ["GatewayClass", GATEWAY_API, kind(gatewayClass)],

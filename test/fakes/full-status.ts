@@ -40,10 +40,8 @@ export const WORKLOAD: WorkloadStatus = {
 
 const RUNNING: RolloutStatus = {
   unknown: undefined,
-  dryRun: false,
   underWay: undefined,
   waiting: 3,
-  restartsLastHour: 2,
   counts: { workloads: 0, pods: 0, stale: 0 },
   workloads: [],
   omitted: 0,

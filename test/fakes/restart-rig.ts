@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
+import { rolloutStatus } from "#controller/rollout/report.ts";
 import { Restarter } from "#controller/rollout/restarter.ts";
 import type { RestartCounters, RestarterDeps } from "#controller/rollout/workload.ts";
 import { planInjection } from "#hostmap/inject.ts";
@@ -192,7 +193,7 @@ export function restartRig(
         await running.done;
       };
       t.after(end);
-      const statusOf = (name: string) => running.status().workloads.find((each) => each.name === name);
+      const statusOf = (name: string) => rolloutStatus(running.pods).workloads.find((each) => each.name === name);
       return { running, end, statusOf, codeOf: (name: string) => statusOf(name)?.code };
     },
     /** Lets time pass in steps of `stepMs`, and lets the resulting work run. */
