@@ -146,7 +146,7 @@ const OF_CLUSTERS = ["namespace", "kubeconfig", "context", "as", "requestTimeout
 function fromDump(): Option {
   const option = new Option(
     "--from <file>",
-    "read a file of switchback dump instead of a cluster; - for standard input",
+    "read a file of switchback dump or kubectl get -o yaml instead of a cluster; - for standard input",
   );
   return option.argParser(notEmpty);
 }
