@@ -102,29 +102,6 @@ test("a front that was just deleted gets its address again, even if that is refu
   assert.deepEqual([[...services.addresses.values()], lost], [[HELD], []]);
 });
 
-test("a former leader does not give up an address", async (t) => {
-  const { kube, ensure, specs, lost } = await rig(t);
-  kube.onWrite = () => {
-    throw taken();
-  };
-  const deposed = new AbortController();
-  const ensured = ensure(EDGE, HELD, deposed.signal);
-  deposed.abort();
-  await assert.rejects(ensured);
-  assert.deepEqual([specs().length, lost], [1, []]);
-});
-
-test("a front that somebody has recreated meanwhile is not deleted", async (t) => {
-  const { kube, services, ensure } = await rig(t);
-  await ensure();
-  kube.onWrite = ({ path }) => {
-    kube.remove(path);
-    kube.put(path, { metadata: { uid: "later", labels: { "switchback.dev/target": "edge" } } });
-  };
-  await assert.rejects(services.remove("edge"), { status: 409 });
-  assert.ok(kube.at(`${PATH}/switchback-edge`));
-});
-
 /** The response of kube-apiserver 1.33. */
 const unsupported = (value: string) =>
   new SwitchbackError(

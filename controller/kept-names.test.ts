@@ -77,12 +77,6 @@ test("a name stays when its evidence disappears, and leaves when its object is d
   await isLeaving(rig, true);
 });
 
-test("a name stays through a restart", async (t) => {
-  const rig = await restarted(t, (kube) => put(kube, "shop/web", NOTHING));
-  await becomes(rig, "shop/web", ["ingress-nginx", null, "kept"]);
-  assert.deepEqual((await rig.status()).leaving, []);
-});
-
 for (const [what, change] of [
   ["its class is of a load balancer outside the cluster", { className: "gce", status: {} }],
   ["its class is of other software", { className: "traefik", status: {} }],
@@ -97,25 +91,6 @@ for (const [what, change] of [
     await isLeaving(rig, true);
   });
 }
-
-test("a name leaves if a rule denies it", async (t) => {
-  const rig = await restarted(t, (kube) => put(kube, "shop/web", NOTHING), {
-    policy: { denyDomains: ["example.com", "*.example.com"] },
-  });
-  await becomes(rig, "shop/web", [null, "domain-not-allowed", null]);
-  assert.deepEqual((await rig.status()).leaving, [NAME]);
-});
-
-test("a fresh install maps nothing without evidence", async (t) => {
-  const rig = await controllerRig(t, {
-    prepare: (kube) => {
-      put(kube, "shop/web", NOTHING);
-      put(kube, "shop/other", { host: "other.example.com" });
-    },
-  });
-  await untilPublished(rig, "other.example.com");
-  await becomes(rig, "shop/web", [null, "another-controller", null]);
-});
 
 test("if several namespaces claim a kept name, the one that has it keeps it; no other inherits it", async (t) => {
   const rig = await restarted(t, (kube) => {
@@ -175,34 +150,3 @@ for (const order of [
     await isLeaving(rig, false);
   });
 }
-
-test("a Service at an object's second address takes no name, also after a restart", async (t) => {
-  const lb = (kube: MemoryKube, name: string, ip: string, created: string) =>
-    kube.put(`/api/v1/namespaces/${name}/services/lb`, {
-      metadata: { creationTimestamp: created },
-      spec: { type: "LoadBalancer", clusterIPs: ["198.51.100.81"], ports: [{ port: 80 }, { port: 443 }] },
-      status: { loadBalancer: { ingress: [{ ip }] } },
-    });
-  const status = { loadBalancer: { ingress: [{ ip: "203.0.113.7" }, { ip: "203.0.113.8" }] } };
-  const first = await controllerRig(t, {
-    prepare: (kube) => {
-      lb(kube, "own", "203.0.113.7", "2026-01-01T00:00:00Z");
-      put(kube, "shop/web", { className: "nobody", status });
-    },
-  });
-  await untilPublished(first);
-  const target = (await nameOf(first))?.target ?? "";
-  assert.match(target, /^own-lb-/);
-  lb(first.kube, "evil", "203.0.113.8", "2026-02-01T00:00:00Z");
-  const theirs = { loadBalancer: { ingress: [{ ip: "203.0.113.8" }] } };
-  put(first.kube, "evil/web", { className: "nobody", status: theirs, created: "2026-02-01T00:00:00Z" });
-  put(first.kube, "evil/own", { host: "evil.example.com", className: "nobody", status: theirs });
-  await untilPublished(first, "evil.example.com");
-  await becomes(first, "evil/web", [null, "conflict", null]);
-  await becomes(first, "shop/web", [target, null, null]);
-  await first.stop();
-  const rig = await controllerRig(t, { kube: first.kube, prepare: () => {} });
-  await eventually(async () => (await rig.status()).leader, true);
-  await becomes(rig, "evil/web", [null, "conflict", null]);
-  await becomes(rig, "shop/web", [target, null, null]);
-});

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { leader, loopRig, mapped, names, published, stopClock, TestStore } from "#test/fakes/loop-rig.ts";
-import { isSettled } from "#test/fakes/stopped-time.ts";
 
 // When the loop runs: what wakes it, what it waits for, and how it ends.
 
@@ -46,37 +45,6 @@ test("a change during a round is published by the next one, and its lag counts f
   const [first, second] = publications;
   assert.ok(first !== undefined && first.lagMs >= 150 && first.lagMs <= 160, `${first?.lagMs}`);
   assert.ok(Math.abs((second?.lagMs ?? 0) - (Date.now() - changed)) <= 200, `${second?.lagMs}`);
-});
-
-test("stopping during a run starts no other, even after a change", async (t) => {
-  const { loop, source, store, publications, pass, finish } = await midTurn(t);
-  source.set("shop/late", "late.example.com");
-  const stopped = loop.stop();
-  assert.equal(await isSettled(stopped), false, "it waits for the turn");
-  finish();
-  await stopped;
-  await pass(60_000);
-  assert.equal(publications.length, 1);
-  assert.deepEqual(published(store), mapped(["first.example.com"]));
-});
-
-test("stopping waits until the source, the addresses and the store have stopped", async (t) => {
-  const { loop, source, addresses, store } = loopRig();
-  const gates = [source, addresses, store].map((part) => {
-    const gate = Promise.withResolvers<void>();
-    t.mock.method(part as { stop(): Promise<void> }, "stop", () => gate.promise);
-    return gate;
-  });
-  let stopped = false;
-  const stopping = loop.stop().then(() => {
-    stopped = true;
-  });
-  for (const gate of gates) {
-    await new Promise(setImmediate);
-    assert.equal(stopped, false);
-    gate.resolve();
-  }
-  await stopping;
 });
 
 /** A leader whose writes fail; `tries` are the times of its attempts, in milliseconds. */
