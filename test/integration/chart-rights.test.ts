@@ -214,15 +214,13 @@ describe("RBAC names the objects that the program writes", () => {
     assert.deepEqual(reading, { apiGroups: [""], resources: ["services"], verbs: ["list", "watch"] });
   });
 
-  it("without discovery the front of each relayed target, and the Service behind each other target", () => {
+  it("without discovery the front of each relayed target, and no other Service", () => {
     const discovery = { enabled: false };
     const given = { ...relayed, name: "given", classes: ["given"], clusterIPs: ["192.0.2.7"] };
     const plain = { name: "plain", upstream: { host: "lb.example.com" }, classes: ["plain"] };
     const values = { config: { discovery, targets: [relayed, direct, given, plain] } };
-    const none = { config: { discovery } };
     assert.deepEqual(names(controller(values), "services"), [frontName("traefik"), frontName("plain")]);
-    assert.deepEqual(names(clusterRole(values), "services"), ["router"]);
-    assert.deepEqual(names(clusterRole(none), "services"), []);
+    assert.deepEqual(names(clusterRole(values), "services"), []);
     assert.deepEqual(names(controller({ config: { discovery, targets: [direct] } }), "services"), []);
   });
 
