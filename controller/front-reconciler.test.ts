@@ -65,16 +65,6 @@ for (const [what, path] of [
   });
 }
 
-test("nothing is written before the targets in use are known", async (t) => {
-  const rig = await frontsRig(t, { configured: [target("edge")] });
-  rig.fronts.lead(new Set(), rig.term.signal);
-  await rig.pass(10_000);
-  assert.deepEqual(written(rig), []);
-  rig.fronts.use(new Set());
-  await rig.pass(100);
-  assert.equal(written(rig)[0], PUBLISHED, "none in use is an answer too");
-});
-
 test("a follower writes nothing, and knows the addresses without asking the proxies", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge")] });
   proxyAt(rig, "10.0.0.1");

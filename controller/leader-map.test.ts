@@ -60,25 +60,6 @@ test("a new term keeps a planned wildcard at any depth, and releases the others"
   );
 });
 
-test("a claim of another namespace keeps the line of an absent holder, and becomes the holder after vanishMs", () => {
-  const { plan, map, update, text } = rig();
-  const put = (object: string, target: string | undefined) =>
-    plan.set(object, target === undefined ? [] : [claimOf("a.com", object, { target })]);
-  const holder = () => map.names.lineOf("a.com")?.holder;
-  put("shop/web", "edge");
-  put("tenant/web", "edge");
-  update(EDGE(A));
-  put("shop/web", undefined);
-  update(EDGE(A), 100);
-  assert.deepEqual([text(159), holder(), map.names.nextDeadline()], [[`${A} a.com`], "shop", 160]);
-  put("shop/web", "edge");
-  update(EDGE(A), 159);
-  assert.deepEqual([text(160), holder(), map.names.nextDeadline()], [[`${A} a.com`], "shop", undefined]);
-  put("shop/web", undefined);
-  update(EDGE(A), 200);
-  assert.deepEqual([text(260), holder(), map.names.leaving.size], [[`${A} a.com`], "tenant", 0]);
-});
-
 test("a name whose target is not known stays while its namespace is back with an undecided claim", () => {
   const { plan, map, update, text } = rig({ "back.com": A });
   map.names.load([{ name: "held.com", addresses: [A], holder: "shop", target: undefined }]);

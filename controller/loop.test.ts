@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { type TestContext, test } from "node:test";
 import { shortHash } from "#hostmap/hash.ts";
 import { MAP_REVISION_KEY, MAP_VERSION_KEY } from "#hostmap/metadata-keys.ts";
 import type { MapObject } from "#lib/documents/map-format.ts";
@@ -243,4 +243,55 @@ test("an object that cannot be evaluated affects only itself: it is logged, and 
   await pass(1_000);
   assert.deepEqual(published(store), mapped(["a.new.example.com", "b.new.example.com", "odd.example.com"]));
   assert.ok(logged.includes("object-failed"));
+});
+
+/** A leader whose writes fail; `tries` are the times of its attempts, in milliseconds. */
+async function failing(t: TestContext) {
+  const pass = stopClock(t);
+  const rig = loopRig();
+  rig.loop.start(rig.leadership.signal);
+  rig.source.sync();
+  await pass(5_000);
+  const began = Date.now();
+  const tries: number[] = [];
+  rig.store.onWrite = () => {
+    tries.push(Date.now() - began);
+    throw new Error("503");
+  };
+  rig.source.set("shop/web", "a.example.com");
+  return { ...rig, pass, tries };
+}
+
+function gapsOf(tries: readonly number[]): number[] {
+  return tries.slice(1).map((time, index) => Math.round((time - (tries[index] ?? 0)) / 100) * 100);
+}
+
+test("the retry delay doubles from half a second to fifteen seconds, and resets after a success", async (t) => {
+  const { source, store, tries, failures, logged, pass } = await failing(t);
+  await pass(62_000);
+  assert.deepEqual(gapsOf(tries), [500, 1_000, 2_000, 4_000, 8_000, 15_000, 15_000, 15_000]);
+  assert.equal(failures.length, tries.length);
+  // One line for all attempts, because the failure stays the same.
+  assert.equal(logged.filter((code) => code === "publish-failed").length, 1);
+  const fail = store.onWrite;
+  store.onWrite = () => {};
+  await pass(15_000);
+  assert.deepEqual(published(store), mapped(["a.example.com"]));
+  store.onWrite = fail;
+  tries.length = 0;
+  source.set("shop/web", "b.example.com");
+  await pass(2_000);
+  assert.deepEqual(gapsOf(tries), [500, 1_000]);
+});
+
+test("a leader that is deposed while it writes writes no more", async (t) => {
+  const { loop, source, store, failures, pass, leadership } = await leader(t, names(3));
+  store.onWrite = () => leadership.abort();
+  source.set("shop/new", "new.example.com");
+  await pass(5_000);
+  source.set("shop/late", "late.example.com");
+  await pass(5_000);
+  assert.equal(store.writes.length, 1);
+  assert.deepEqual(failures, [], "being deposed is no failure");
+  assert.equal(loop.publishedNames, undefined);
 });

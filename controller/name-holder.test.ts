@@ -302,3 +302,72 @@ test("a tenant squats names of others with `ignore`: it takes no name that is pu
     await becomes(rig, "shop/more", "ingress-nginx", host);
   }
 });
+
+// Evidence of a mapped name is missing, as after an upgrade.
+
+/** Without a known class and an address, an object has no evidence of its controller. */
+const NOTHING = { className: "nobody" };
+const KEPT = "ingress-nginx, kept";
+const staysUp = (rig: ControllerRig) => shows(rig, ({ leaving }) => !leaving.includes(NAME), "the name stays");
+
+/** A controller that mapped the name by evidence. `change` happens before the next controller starts. */
+async function changed(t: TestContext, change: (kube: MemoryKube) => void): Promise<ControllerRig> {
+  const first = await controllerRig(t, { prepare: (kube) => putIngress(kube, "shop/web", { ip: EDGE }) });
+  await untilPublished(first);
+  await first.stop();
+  change(first.kube);
+  const rig = await controllerRig(t, { kube: first.kube, prepare() {} });
+  await shows(rig, ({ leader }) => leader, "it leads");
+  return rig;
+}
+
+test("a name stays when its evidence disappears; a stranger without evidence does not inherit it", async (t) => {
+  const rig = await changed(t, (kube) => {
+    putIngress(kube, "shop/web", NOTHING);
+    putIngress(kube, "thief/web", { ...NOTHING, created: LATER });
+  });
+  await becomes(rig, "shop/web", KEPT);
+  await becomes(rig, "thief/web", "another-controller");
+  await staysUp(rig);
+  removeShop(rig);
+  await isLeaving(rig);
+  await becomes(rig, "thief/web", "another-controller");
+});
+
+for (const [what, change] of [
+  ["its class is of a load balancer outside the cluster", { className: "gce" }],
+  ["its class is of other software", { className: "traefik" }],
+  ["its address is not the target's", { ip: "203.0.113.99" }],
+] as const) {
+  test(`a name leaves if there is evidence against it, before and after a restart: ${what}`, async (t) => {
+    const rig = await changed(t, (kube) => putIngress(kube, "shop/web", change));
+    await isLeaving(rig);
+    putIngress(rig.kube, "shop/web", { ip: EDGE });
+    await staysUp(rig);
+    putIngress(rig.kube, "shop/web", change);
+    await isLeaving(rig);
+  });
+}
+
+test("an object with evidence takes a kept name of its namespace, but not one of another namespace", async (t) => {
+  const rig = await changed(t, (kube) => {
+    putIngress(kube, "shop/web", NOTHING);
+    putService(kube, "edge/lb", { ingress: [{ ip: OF_TENANT }] });
+  });
+  await becomes(rig, "shop/web", KEPT);
+  putIngress(rig.kube, "new/web", { ip: OF_TENANT, created: LONG_AGO });
+  await becomes(rig, "new/web", "conflict");
+  await becomes(rig, "shop/web", KEPT);
+  putIngress(rig.kube, "shop/new", { ip: OF_TENANT, created: LATER });
+  await becomes(rig, "shop/web", "another-controller");
+  await becomes(rig, "shop/new", /^edge-lb-/);
+});
+
+test("the object with evidence is deleted: another one of the namespace keeps the name", async (t) => {
+  const rig = await controllerRig(t, { prepare: (kube) => putIngress(kube, "shop/proven", { ip: EDGE }) });
+  putIngress(rig.kube, "shop/bare", NOTHING);
+  await untilPublished(rig);
+  rig.kube.remove(`${INGRESSES}/namespaces/shop/ingresses/proven`);
+  await becomes(rig, "shop/bare", KEPT);
+  await staysUp(rig);
+});

@@ -13,7 +13,7 @@ import {
   untilPublished,
 } from "#test/fakes/controller-rig.ts";
 import { until } from "#test/fakes/kube-api.ts";
-import { OBJECTS, publishedIn, targetsIn } from "#test/published.ts";
+import { OBJECTS, publishedIn } from "#test/published.ts";
 
 const FRONT = `${OWN}/services/switchback-ingress-nginx`;
 
@@ -160,42 +160,4 @@ test("without discovery, targets are resolved by class only, fronts are written,
     ["switchback-nginx", "switchback-other"],
   );
   assert.ok(!rig.kube.watched.includes("/api/v1/services"));
-});
-
-test("the configured cluster domain overrides the detected one", async (t) => {
-  const hosts = [NAME, "a.b.svc.cluster.local", "a.b.svc.corp.example"];
-  const reasons = async (config: object) => {
-    const rig = await controllerRig(t, { config: { ...config }, prepare: (kube) => putIngress(kube, hosts) });
-    await untilPublished(rig);
-    const { targets } = targetsIn(configMaps(rig.kube));
-    const { names } = await rig.status();
-    const refused = names.filter(({ reason }) => reason !== undefined).map(({ name }) => name);
-    return [targets[0]?.upstream, refused];
-  };
-  const service = "ingress-nginx-controller.ingress-nginx.svc";
-  assert.deepEqual(await reasons({}), [`${service}.cluster.local.`, ["a.b.svc.cluster.local"]]);
-  assert.deepEqual((await reasons({ clusterDomain: "corp.example" }))[0], `${service}.corp.example.`);
-});
-
-test("the controller reads every configured source, and no other", async (t) => {
-  const sourceNames = async (sources: object) => {
-    const rig = await controllerRig(t, { config: { sources } });
-    await until(() => isPublished(rig), "a map");
-    return (await rig.status()).sources.map(({ name }) => name);
-  };
-  const services = ["services"];
-  const ingress = ["ingresses", "ingressclasses"];
-  assert.deepEqual(await sourceNames({}), ["namespace names", ...ingress, ...services]);
-  const off = { ingress: { enabled: false } };
-  const gateways = await sourceNames({ ...off, gateway: { enabled: true } });
-  assert.ok(
-    gateways.some((name) => name.includes("gateway.networking.k8s.io")),
-    gateways.join(),
-  );
-  assert.ok(!gateways.includes("ingresses"));
-  const custom = await sourceNames({ ...off, presets: ["traefik-ingressroute"] });
-  assert.ok(
-    custom.some((name) => name.startsWith("ingressroutes.")),
-    custom.join(),
-  );
 });

@@ -102,31 +102,6 @@ test("each name is listed with its object, target and addresses, or with the rea
 });
 
 const OK = { target: "relayed", created: "2026-01-01T00:00:00Z" };
-const FROM = { kind: "Ingress", namespace: "shop", name: "ok" };
-
-test("all fields of a mapped name and of a refused name", () => {
-  const plan = planOf(
-    claimOf("a.example.com", "shop/ok", OK),
-    claimOf("*.example.com", "w/x", { ...OK, target: "waiting" }),
-  );
-  plan.set("third/none", [claimOf("d.example.com", "third/none", { target: { code: "no-target", text: "none" } })]);
-  plan.takeChanges();
-  const { names } = statusDocument(depsOf(plan));
-  const [mapped, wild, refused] = names;
-  assert.equal(names.length, 3);
-  assert.deepEqual(mapped, {
-    name: "a.example.com",
-    from: mapped?.from,
-    since: OK.created,
-    target: "relayed",
-    addresses: ["198.51.100.9", "2001:db8::9"],
-    reason: undefined,
-  });
-  assert.deepEqual([mapped?.from.namespace, mapped?.from.name], [FROM.namespace, FROM.name]);
-  const text = "the target waiting has no known ClusterIP; its names wait";
-  assert.deepEqual(wild?.reason, { code: "target-without-address", text }, "the missing address comes first");
-  assert.deepEqual([refused?.target, refused?.addresses, refused?.reason?.code], [undefined, [], "no-target"]);
-});
 
 test("of mapped names that resolve elsewhere, five are listed and the others counted; each has its warning", () => {
   const names = ["a", "b", "c", "d", "e", "f", "g"].map((name) => `${name}.example.com`);

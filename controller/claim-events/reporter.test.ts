@@ -52,37 +52,6 @@ describe("an object whose names are not mapped", () => {
     );
   });
 
-  it("gets another Event for a new reason, and none for another name while the API server has the Event", async () => {
-    const rig = await leading();
-    const change = async (names: Parameters<Rig["set"]>[1]) => {
-      rig.set("shop/web", names);
-      rig.run();
-      await rig.pass(20);
-      return notes(rig).map((note) => note.slice(0, note.indexOf(")") + 1));
-    };
-    const first = "shop/web: a.example.com is not mapped (no-target)";
-    assert.deepEqual(await change({ "a.example.com": NO_TARGET }), [first]);
-    const second = "shop/web: a.example.com is not mapped (no-address)";
-    assert.deepEqual(await change({ "a.example.com": { code: "no-address", text: "" } }), [first, second]);
-    const both = { "a.example.com": NO_TARGET, "b.example.com": NO_TARGET };
-    assert.deepEqual(await change(both), [first, second]);
-    rig.kept.clear();
-    const third = "shop/web: a.example.com, b.example.com are not mapped (no-target)";
-    assert.deepEqual(await change({ ...both, "c.example.com": "nginx" }), [first, second, third]);
-  });
-
-  it("gets an Event for a conflict with another object, without any name of the other tenant", async () => {
-    const rig = await leading();
-    rig.set("shop/web", { "a.example.com": "nginx" }, "2002-01-01T00:00:00Z");
-    rig.run();
-    await rig.pass(20);
-    rig.set("secret-tenant/secret-object", { "a.example.com": "secret-target" }, OLD);
-    rig.run();
-    await rig.pass(20);
-    assert.deepEqual(reasons(rig), ["web Conflict"]);
-    assert.doesNotMatch(JSON.stringify(rig.sent), /secret/);
-  });
-
   it("gets an Event for a mapped name that loses a port, but not for other warnings", async () => {
     const rig = await leading();
     rig.set("shop/web", { "a.example.com": "nginx" }, OLD, { code: "port-lost", text: "secret" });

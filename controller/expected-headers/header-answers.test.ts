@@ -56,13 +56,6 @@ for (const [what, counts, series] of SERIES) {
   });
 }
 
-test("a page that is read again has no new answers", () => {
-  const { answers, decided } = rig("optional");
-  const page = [{ target: "a", port: 443, answer: REFUSES, count: 7 } as const];
-  for (const second of [0, 12, 24, 36, 48]) answers.take(new Map([["one", page]]), second * SECOND);
-  assert.equal(decided, "optional");
-});
-
 test("a leader starts with the published answer and then decides itself; other replicas use the published one", () => {
   const port = rig("demands-v2");
   assert.deepEqual([port.decided, port.saw(0, REFUSES), port.decided], ["demands-v2", false, "demands-v2"]);

@@ -61,11 +61,6 @@ test("each target gets its ports to ask, whether it is relayed or not yet; other
   assert.deepEqual(asked([RELAYED, other]), [{ ...ADDED, ports, clusterIPs }, other]);
 });
 
-test("the answers that decide are published", () => {
-  const ask = [ASK[0], { ...ASK[1], answer: "optional" }] as const;
-  assert.deepEqual(asked([], { published: [{ ...ADDED, ask }] })[0]?.ask, ask);
-});
-
 test("a target keeps its server name while it has it, then takes another; without any name it is not asked", () => {
   const names = new Set(["a.example.com", "*.example.com"]);
   const exampleOf = (_: string, last?: string) => (last !== undefined && names.has(last) ? last : [...names][0]);
