@@ -167,7 +167,6 @@ export class FrontReconciler {
   lead(inUse: ReadonlySet<string>, signal: AbortSignal): void {
     for (const { name } of this.#relayed()) if (inUse.has(name)) this.#listening.trust(name);
     this.#leading = signal;
-    this.#unlisted.clear();
     this.#enqueue(0);
   }
 
@@ -218,7 +217,7 @@ export class FrontReconciler {
   }
 
   #learn(): void {
-    this.#deps.headers.learn(this.#store.published.targets, this.#leading !== undefined);
+    this.#deps.headers.learn(this.#store.published.targets);
   }
 
   #enqueue(afterMs: number): void {

@@ -51,6 +51,7 @@ async function rig(t: TestContext, proxies: readonly string[], unready: readonly
     onChange: () => {
       state.changes += 1;
     },
+    onProxies() {},
     answers,
     onAnswer: () => {
       state.answered += 1;
@@ -135,7 +136,7 @@ test("answers are read every half second until each port has one, then every 5 s
   const { listening, bound, asked, state, answers, pass } = await rig(t, ["10.0.0.1", "10.0.0.2"]);
   bound.set("10.0.0.1", []);
   const ask = [{ port: 443, speaks: "tls", name: "a.example.com", upstreamPort: 443 } as const];
-  answers.learn([{ name: "a", upstream: "a", ports: [], clusterIPs: [], ask }], true);
+  answers.learn([{ name: "a", upstream: "a", ports: [], clusterIPs: [], ask }]);
   listening.expect([]);
   await pass(2 * POLL_MS);
   assert.deepEqual([asked.length, state.answered], [4, 0]);

@@ -145,14 +145,3 @@ test("warns if a pod gets too many names, or more than it can hold; wildcards do
     [["over-cap", true]],
   );
 });
-
-const wildcardPods = (enabled: boolean) => ({ wildcardPods: enabled ? "pods with pod DNS" : undefined });
-
-test("a wildcard is reported to reach no pod, or only the pods that an extra serves", () => {
-  const textOf = (enabled: boolean) => {
-    const plan = planOf(claimOf("*.example.com", "w/x", { target: "relayed" }));
-    return statusDocument(depsOf(plan, wildcardPods(enabled))).names[0]?.reason?.text;
-  };
-  assert.match(textOf(false) ?? "", /: it is kept, but no pod gets it$/);
-  assert.match(textOf(true) ?? "", /: only pods with pod DNS get it$/);
-});

@@ -2,7 +2,6 @@ import { observe } from "#controller/observe.ts";
 import type { FullStatus, StatusDocument } from "#controller/status.ts";
 import { gatherConfig } from "#doctor/gather-install.ts";
 import { gatherNodeAddresses } from "#doctor/gather-nodes.ts";
-import { wildcardPods } from "#extras/pod-dns/config.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
@@ -35,7 +34,6 @@ export async function statusOfDump({ head, client, lookups }: Dump): Promise<Ful
     answers: lookups,
     nodes: nodes.known ? nodes.value : undefined,
     clusterDomain: config.clusterDomain ?? clusterDomain,
-    wildcardPods: wildcardPods(config),
     identity: "the dump",
     withinMs: WITHIN_MS,
     stuckMs: STUCK_MS,

@@ -30,7 +30,7 @@ function asked(listed: readonly PublishedTarget[], given: Given = {}) {
     catalog: { ...catalog, follow() {}, mapsAlways: () => false },
     preferred: "v1",
   });
-  headers.learn(published, true);
+  headers.learn(published);
   return headers.withAskedPorts(listed, { inUse: new Set(byName.keys()), exampleOf, clusterDomain: "cluster.local" });
 }
 
