@@ -2,7 +2,8 @@ import { show } from "#hostmap/hostnames.ts";
 import type { Plan } from "#hostmap/plan.ts";
 import type { PublishedNames, RemovalHold } from "#hostmap/published-names.ts";
 import type { Config } from "#lib/config/schema.ts";
-import { isPublished, MAP_VERSION, recoverMap } from "#lib/documents/map-format.ts";
+import { isPublished, MAP_VERSION, mapOf, type RenderedMap, recoverMap } from "#lib/documents/map-format.ts";
+import type { MapReader } from "#lib/documents/map-reader.ts";
 import type { MapWriter } from "#lib/documents/map-writer.ts";
 import { describeError, hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
@@ -87,6 +88,14 @@ export class Loop {
   /** When the first unpublished change arrived. */
   #changedAt: number | undefined;
   #revision: string | undefined;
+  #offer: Parameters<MapReader["start"]>[0] = () => {};
+  /** Offers each map that this leader publishes, or finds published. For one reader, from before `start`. */
+  readonly maps: MapReader = {
+    start: (found) => {
+      this.#offer = found;
+      return { stop: async () => {} };
+    },
+  };
 
   constructor(deps: LoopDeps) {
     this.#deps = deps;
@@ -178,11 +187,16 @@ export class Loop {
     // Conflict and quota.
     const since = this.#changedAt;
     this.#changedAt = undefined;
-    const changes = plan.takeChanges(now());
+    const lostUntil = this.#lostUntil();
+    plan.loseHolders(lostUntil !== undefined);
+    const changes = plan.takeChanges();
     source.planned?.(changes.keys());
     if (isRead) claimEvents?.changed(plan.takeTouched());
-    const targets = isComplete ? plan.targets : plan.targets.union(map.targetsInUse());
-    addresses.use(targets, (target, last) => plan.exampleOf(target, last));
+    const { targets } = plan;
+    const inUse = new Set(targets.keys());
+    addresses.use(isComplete ? inUse : inUse.union(map.targetsInUse()), (target, last) =>
+      last !== undefined && plan.hasTarget(last, target) ? last : targets.get(target),
+    );
 
     // Publish.
     map.update(changes, addresses.targets(), now(), isComplete);
@@ -191,7 +205,13 @@ export class Loop {
     const mayPublish = isRead && quietUntil === undefined && this.#term?.aborted === false;
     if (!mayPublish) this.#changedAt = since ?? this.#changedAt;
     else if (!(await this.#publish(map, since))) return { requeueAfter: CONFLICT_MS };
-    return this.#againAt(quietUntil, decideAt, map.names.nextDeadline(), plan.nextDeadline());
+    return this.#againAt(quietUntil, decideAt, map.names.nextDeadline(), lostUntil);
+  }
+
+  /** Until when disputed names wait. Undefined: they do not wait. */
+  #lostUntil(): number | undefined {
+    const until = (this.#lostAt ?? Number.NEGATIVE_INFINITY) + LOST_MS;
+    return this.#deps.now() < until ? until : undefined;
   }
 
   /** Runs again at the first of these times. */
@@ -210,7 +230,7 @@ export class Loop {
     try {
       const rendered = await map.render();
       const { hold } = map.names;
-      const notes = { hold, lostAt: now() < (this.#lostAt ?? 0) + LOST_MS ? this.#lostAt : undefined };
+      const notes = { hold, lostAt: this.#lostUntil() && this.#lostAt };
       this.#announce(hold, rendered.leftOut);
       const { revision, bytes } = rendered;
       // It differs after our own change, or because somebody edited it.
@@ -221,7 +241,7 @@ export class Loop {
         this.#nextAt = begun + this.#costMs(bytes);
         onPublished?.({ mapRevision: revision, bytes }, since === undefined ? 0 : now() - since);
       }
-      this.#revision = revision;
+      this.#offerOnce(rendered);
       if (this.#said.end("map") !== undefined) log.info({ code: "publish-failed" }, "it works again");
       return true;
     } catch (error) {
@@ -230,6 +250,12 @@ export class Loop {
       await store.refresh();
       return false;
     }
+  }
+
+  #offerOnce(rendered: RenderedMap): void {
+    if (rendered.revision === this.#revision) return;
+    this.#revision = rendered.revision;
+    this.#offer(mapOf(rendered, this.#deps.store.current));
   }
 
   /** The time until the next publication, milliseconds. Both averages of the configuration hold. */
@@ -280,7 +306,6 @@ export class Loop {
         this.#lostAt = now();
         this.#quietUntil = now() + LOST_QUIET_MS;
       }
-      if (this.#lostAt !== undefined) plan.loseHolders(this.#lostAt + LOST_MS);
     }
     const map = new LeaderMap(rules, plan, lines, published);
     const inUse = map.targetsInUse();

@@ -327,11 +327,11 @@ test("a name stays when its evidence disappears; a stranger without evidence doe
     putIngress(kube, "thief/web", { ...NOTHING, created: LATER });
   });
   await becomes(rig, "shop/web", KEPT);
-  await becomes(rig, "thief/web", "another-controller");
+  await becomes(rig, "thief/web", "no-target");
   await staysUp(rig);
   removeShop(rig);
   await isLeaving(rig);
-  await becomes(rig, "thief/web", "another-controller");
+  await becomes(rig, "thief/web", "no-target");
 });
 
 for (const [what, change] of [
@@ -359,7 +359,7 @@ test("an object with evidence takes a kept name of its namespace, but not one of
   await becomes(rig, "new/web", "conflict");
   await becomes(rig, "shop/web", KEPT);
   putIngress(rig.kube, "shop/new", { ip: OF_TENANT, created: LATER });
-  await becomes(rig, "shop/web", "another-controller");
+  await becomes(rig, "shop/web", "no-target");
   await becomes(rig, "shop/new", /^edge-lb-/);
 });
 

@@ -17,7 +17,7 @@ import type { Loop } from "./loop.ts";
 import { addStatusGauges, type PublicationMetrics, publicationMetrics } from "./metrics.ts";
 import { askByHttp } from "./proxy-readiness.ts";
 import { createReplica, type HeaderTimes, type Term } from "./replica.ts";
-import { addRolloutGauges, restartCounters, workloadQuery } from "./rollout/report.ts";
+import { addRolloutGauges, restartCounters, rolloutStatus } from "./rollout/report.ts";
 import { Restarter } from "./rollout/restarter.ts";
 import type { ObserveAgents } from "./rollout/workload.ts";
 import { followerStatus, type StatusDocument } from "./status.ts";
@@ -85,21 +85,22 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
       askProxy: askByHttp(config.proxy.healthPort),
       onFrontLost: (code, note, service) => warn(code, note, "Service", service),
       reporters: reporters(metrics, warn, log),
-      mapReaders: () => term?.rollouts.mapReaders ?? 0,
+      mapReaders: () => term?.rollouts.pods.agents?.mapReaders ?? 0,
     });
     const certificates = new CertManager({
       ...{ client, namespace, now, log, signal, config: config.certs },
       names: servingNames(WEBHOOK_SERVICE, namespace, clusterDomain ?? DEFAULT_DOMAIN),
     });
     const times = { now: steadyNow, wallClock: now };
-    const rollouts = new Restarter({ client, config, log, events, counters, observeAgents, ...times }, signal);
+    const { maps } = replica.loop;
+    const rollouts = new Restarter({ client, config, maps, log, events, counters, observeAgents, ...times }, signal);
     replica.loop.start(signal);
     return { ...replica, certificates, rollouts };
   };
   const status = () => term?.status() ?? followerStatus(identity);
   addStatusGauges(registry, status, () => term?.leftOut() ?? 0);
   registerCertMetrics(registry, () => term?.certificates.status());
-  addRolloutGauges(registry, () => term?.rollouts.counts());
+  addRolloutGauges(registry, () => term?.rollouts.pods);
   const statusKey = new StatusKey({ client: anyTime, namespace, log });
   const own = probesOf(() => term);
   const health = await startHealthServer({
@@ -134,11 +135,11 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
 
 /** The page `/status`, for requests with the key. */
 function statusPage(statusKey: StatusKey, status: () => StatusDocument, term: () => Term | undefined) {
-  const full = (query: URLSearchParams) => ({
-    ...status(),
-    certificates: term()?.certificates.status(),
-    running: term()?.rollouts.status(workloadQuery(query)),
-  });
+  const full = (query: URLSearchParams) => {
+    const pods = term()?.rollouts.pods;
+    const running = pods && rolloutStatus(pods, query.get("in") ?? undefined);
+    return { ...status(), certificates: term()?.certificates.status(), running };
+  };
   return {
     refusal: (headers: IncomingHttpHeaders) => statusKey.refusal(headers),
     takesQuery: true,
@@ -149,7 +150,7 @@ function statusPage(statusKey: StatusKey, status: () => StatusDocument, term: ()
 /** A follower waits for the Lease, and is ready for it. */
 function probesOf(term: () => Term | undefined): Probes {
   return {
-    live: () => livenessOf(Math.max(term()?.loop.inactiveMs ?? 0, term()?.rollouts.inactiveMs ?? 0)),
+    live: () => livenessOf(Math.max(term()?.loop.inactiveMs ?? 0, term()?.rollouts.pods.inactiveMs ?? 0)),
     ready: () => {
       const { loop, source } = term() ?? {};
       if (loop === undefined || loop.synced) return { ok: true, text: "ok" };

@@ -10,7 +10,8 @@ import { Plan } from "#hostmap/plan.ts";
 import type { TargetAddress } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
-import { MemoryMap, memoryMapReader } from "#lib/documents/map-memory.ts";
+import { MemoryMap } from "#lib/documents/map-memory.ts";
+import type { MapReader } from "#lib/documents/map-reader.ts";
 import { listen } from "#lib/http/listen.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { runProxy } from "#proxy/run.ts";
@@ -48,7 +49,6 @@ export async function startSystem(
   log: Logger,
 ): Promise<DemoSystem> {
   const config = demoConfig(ingressPort, await freePort());
-  const store = new MemoryMap();
   const sources = directories.map(yamlFiles);
   const plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), config.policy.maxNamesPerNamespace);
   const targets = new TargetDiscovery({ config, log });
@@ -58,7 +58,6 @@ export async function startSystem(
     resolver: targets,
     locations: targets,
     mode: "auto",
-    config,
     plan,
     log,
   });
@@ -67,13 +66,13 @@ export async function startSystem(
     source,
     plan,
     addresses,
-    store,
+    store: new MemoryMap(),
     rules: config.map,
     now: Date.now,
     log,
   });
   const leading = new AbortController();
-  const webhook = await startWebhook(config, store, log);
+  const webhook = await startWebhook(config, loop.maps, log);
   const map = () => webhook.running.state.map;
   const proxy = await runProxy(config, { log, interfaceAddresses: [] });
   loop.start(leading.signal);
@@ -149,10 +148,10 @@ function demoConfig(ingressPort: number, listenPort: number): Config {
   });
 }
 
-/** Starts the webhook with a map in memory instead of the ConfigMap, and with a new certificate. */
+/** Starts the webhook with the map of the same process instead of the ConfigMap, and with a new certificate. */
 async function startWebhook(
   config: Config,
-  store: MemoryMap,
+  maps: MapReader,
   log: Logger,
 ): Promise<{ running: RunningWebhook; ca: string }> {
   const life = { now: Date.now(), days: 1 };
@@ -160,7 +159,7 @@ async function startWebhook(
   const pair = await issueLeaf(authority, servingNames("switchback-webhook", config.namespace, "cluster.local"), life);
   const stop = async () => {};
   const running = await runWebhook(config, {
-    maps: memoryMapReader(store),
+    maps,
     certificates: {
       start(found) {
         found(pair);

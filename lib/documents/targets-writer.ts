@@ -57,9 +57,8 @@ export class TargetsWriter extends ConfigMapWriter {
     const text = this.current.data?.[TARGETS_KEY] ?? "";
     if (text === this.#text) return;
     this.#text = text;
-    const parsed = parseTargets(text, this.#good);
-    if (!("code" in parsed)) this.#good = parsed;
-    const refused = "code" in parsed ? parsed : parsed.refused;
-    if (refused !== undefined) this.#log.warn({ code: refused.code }, refused.text);
+    const parsed = parseTargets(text);
+    if ("code" in parsed) this.#log.warn({ code: parsed.code }, parsed.text);
+    else this.#good = parsed;
   }
 }
