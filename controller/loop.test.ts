@@ -141,22 +141,6 @@ test("a leader restores a map at once that somebody edited, deleted, broke or re
   }
 });
 
-test("the loss of more than half is held and logged once; additions go through; its time ends it", async (t) => {
-  const { source, store, holds, logged, pass } = await leader(t, names(12));
-  for (const name of names(8)) source.set(`shop/${name}`);
-  await pass(100);
-  const hold = JSON.parse(store.hold ?? "{}");
-  assert.deepEqual([hold.names, hold.of, hold.until - hold.since], [8, 12, 300_000]);
-  source.set("shop/new", "new.example.com");
-  await pass(120_000);
-  assert.deepEqual(published(store), mapped([...names(12), "new.example.com"]));
-  await pass(300_000);
-  assert.deepEqual(published(store), mapped([...names(4, 8), "new.example.com"]));
-  assert.equal(store.hold, undefined);
-  assert.equal(holds.length, 1);
-  assert.equal(logged.filter((code) => code === "removal-held").length, 1);
-});
-
 test("a full map is logged when names do not fit, and not again while their number stays", async (t) => {
   const { source, store, logged, pass } = await leader(t, []);
   const label = (text: string) => ["a", "b", "c", "d", "e"].map((part) => shortHash(`${part}${text}`)).join("");

@@ -101,16 +101,6 @@ test("a target waits at most 15 s for a proxy, from when it was first expected; 
   assert.equal(listening.has("b"), false, "it waits again");
 });
 
-test("a target that names already use is ready without a question; a dropped target is no longer ready", async (t) => {
-  const { listening, asked, pass } = await rig(t, ["10.0.0.1"]);
-  listening.trust("a");
-  listening.expect(["a"]);
-  await pass(2 * POLL_MS);
-  assert.deepEqual([listening.has("a"), asked], [true, []]);
-  listening.expect([]);
-  assert.equal(listening.has("a"), false);
-});
-
 test("over HTTP, only a well-formed page of a proxy is accepted, and only its well-formed entries", async (t) => {
   let answer = "";
   const server = createServer((request, response) => {

@@ -5,7 +5,6 @@ import { controllerRig, OWN, statusKey } from "#test/fakes/controller-rig.ts";
 import { refusal } from "#test/fakes/memory-kube.ts";
 
 const SECRET = `${OWN}/secrets/switchback-status`;
-const GIVEN = "a-key-that-somebody-chose-and-wrote-down";
 const WRONG =
   "send the key in the Secret switchback-status as the header switchback-status-key; the Role switchback-operator " +
   "grants reading it\n";
@@ -47,17 +46,6 @@ test("no request gets the page while the key cannot be created", async (t) => {
   for (const key of [undefined, "", "undefined"]) assert.deepEqual(await ask(rig, key), { status: 403, text: UNKNOWN });
   isForbidden = false;
   await known(rig);
-});
-
-test("a Secret without a usable key gets one, by a write that is valid only for this version", async (t) => {
-  for (const data of [{}, statusSecretData("short"), statusSecretData(`${GIVEN}\n`)]) {
-    const rig = await controllerRig(t, { prepare: (kube) => kube.put(SECRET, { data }) });
-    const version = rig.kube.at(SECRET)?.metadata.resourceVersion;
-    await known(rig);
-    const [{ body } = { body: {} }] = writes(rig);
-    assert.equal((body as { metadata: { resourceVersion: string } }).metadata.resourceVersion, version);
-    await rig.stop();
-  }
 });
 
 test("a deleted key is refused within a second, and replaced; without an API server it stays valid", async (t) => {

@@ -171,10 +171,3 @@ for (const [stated, protocol, contradicted] of [
     assert.deepEqual(by, contradicted);
   });
 }
-
-test("a port that another Service lends is not judged, because that Service may belong to another tenant", () => {
-  const lent = target([443, "annotation", "v1"]);
-  const ports = lent.ports.map((port) => ({ ...port, upstreamIPs: ["198.51.100.10"] }));
-  const seen = new Map([["refuses-header" as const, ["10.0.0.7"]]]);
-  assert.equal(contradictionOf({ ...lent, ports }, 443, "refuses-header", seen), undefined);
-});

@@ -56,15 +56,6 @@ for (const [what, counts, series] of SERIES) {
   });
 }
 
-test("a leader starts with the published answer and then decides itself", () => {
-  const port = rig("demands-v2");
-  assert.deepEqual([port.decided, port.saw(0, REFUSES), port.decided], ["demands-v2", false, "demands-v2"]);
-  const fresh = rig();
-  fresh.saw(0, "optional");
-  fresh.learn(undefined);
-  assert.equal(fresh.decided, "optional", "a decision that is not published yet");
-});
-
 test("an answer stays when all proxies are gone; what they reported goes", () => {
   const { answers, decided } = rig("optional");
   const page = (answer: HeaderAnswer) => [{ target: "a", port: 443, answer, count: 1 }];
