@@ -233,10 +233,9 @@ describe("what an account may do", () => {
   const custom = [{ group: "example.com", version: "v1", resource: "widgets", hostnames: "$.spec.host" }];
   for (const [what, config, rights] of [
     [
-      "without discovery: the front of each relayed target, and the Service behind each other target",
+      "without discovery: the front of each relayed target, and no other Service",
       { discovery, targets: [relayed, direct, given] },
       [
-        "list,watch services/router",
         "list,watch namespaces",
         `list,watch services ${OURS}`,
         `create,patch services/${frontName("traefik")} ${OURS}`,

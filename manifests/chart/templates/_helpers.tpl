@@ -233,14 +233,3 @@ looked up.
 {{- end -}}
 {{- toJson $names -}}
 {{- end }}
-
-{{/* Names of the Services whose ClusterIPs are mapped directly, without the proxy: a JSON array. */}}
-{{- define "switchback.upstreams" -}}
-{{- $names := list -}}
-{{- range .Values.config.targets -}}
-{{- if and .upstream.service (not .clusterIPs) (not (include "switchback.relayed" .)) -}}
-{{- $names = append $names .upstream.service.name -}}
-{{- end -}}
-{{- end -}}
-{{- $names | uniq | toJson -}}
-{{- end }}
