@@ -1,3 +1,4 @@
+import type { Command } from "@commander-js/extra-typings";
 import type { Fact } from "#doctor/fact.ts";
 import type { DryRun } from "#doctor/facts.ts";
 import { dryRunPod } from "#doctor/gather-admission.ts";
@@ -5,6 +6,15 @@ import { SwitchbackError } from "#lib/errors/errors.ts";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import { pause, steadyNow } from "#lib/kube/time.ts";
 import type { CliContext } from "#lib/process/context.ts";
+import { type Definition, durationSeconds, installationOptions, namespaceName } from "./command.ts";
+
+/** Defines `switchback install-check`. */
+export function define(command: Command, { context }: Definition): void {
+  installationOptions(command)
+    .option("--probe-namespace <name>", "namespace for the dry-run pod", namespaceName, "default")
+    .option("--timeout <time>", "how long to wait: seconds, or 90s, 5m, 1h", durationSeconds, 240)
+    .action((flags) => installCheck(flags, context));
+}
 
 interface InstallCheckFlags extends ConnectFlags {
   readonly namespace: string;

@@ -12,7 +12,6 @@ const ROLES: Readonly<Record<string, string>> = {
   status: "switchback-operator",
   dashboard: "switchback-operator",
   restart: "switchback-operator",
-  version: "switchback-doctor",
   inject: "switchback-map-reader",
 };
 /** The user in an error text of the API server. */

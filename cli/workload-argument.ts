@@ -2,7 +2,7 @@ import type { WorkloadStatus } from "#controller/rollout/report.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { WORKLOAD_NAME } from "#lib/workloads/owners.ts";
 import { isWorkloadKind, WORKLOAD_KINDS } from "#lib/workloads/workload-kinds.ts";
-import { isNamespace } from "./options.ts";
+import { isNamespace } from "./command.ts";
 
 /** The argument of `switchback restart`: a namespace, or one workload in it. */
 interface WorkloadArgument {

@@ -11,7 +11,6 @@ const COMMANDS = [
   ["uninstall", "--yes", "--timeout", "1"],
   ["restart", "shop", "--yes"],
   ["inject", "-f", "/dev/null"],
-  ["version"],
 ] as const;
 
 const ANSWERS: Readonly<Record<string, string>> = {
@@ -67,7 +66,6 @@ const ROLES = {
   status: "switchback-operator",
   restart: "switchback-operator",
   inject: "switchback-map-reader",
-  version: "switchback-doctor",
 } as const;
 
 walk("403 names the Role that is missing, and how to bind it:", [
@@ -85,7 +83,7 @@ walk("403 names the Role that is missing, and how to bind it:", [
       : [
           {
             what: "403",
-            args: [name, ...args, "-n", "ours"],
+            args: [name, ...args, name === "inject" ? "-n" : "--switchback-namespace", "ours"],
             api: forbidden,
             says: new RegExp(
               `: 403 Forbidden: [^\\n]*\\nswitchback: the Role ${ROLES[name]} in the namespace ours has the right; ` +

@@ -4,7 +4,8 @@ import { applyPatch, type Operation } from "rfc6902";
 import { INJECT_KEY } from "#hostmap/metadata-keys.ts";
 import { isNamespaceOptedIn } from "#hostmap/opt-in.ts";
 import type { HostAlias } from "#hostmap/types.ts";
-import { isOfKind, type KubeObject } from "./yaml-files.ts";
+import type { KubeObject } from "./objects.ts";
+import { send } from "./send.ts";
 
 /** A pod of the directory (or of a workload in it), as the API server would send it to a webhook. */
 export interface DemoPod {
@@ -24,10 +25,8 @@ interface PodObject {
 
 /** The webhook's result for a pod. */
 export interface Admitted {
-  readonly allowed: boolean;
   readonly warnings: readonly string[];
   readonly hostAliases: readonly HostAlias[];
-  readonly annotations: Readonly<Record<string, string>>;
 }
 
 interface Workload extends KubeObject {
@@ -37,12 +36,10 @@ interface Workload extends KubeObject {
 /** The pods of a directory: its single pods, and one pod per workload template. */
 export function podsOf(objects: readonly KubeObject[]): DemoPod[] {
   const namespaces = new Map(
-    objects
-      .filter((object) => isOfKind(object, "", "Namespace"))
-      .map(({ metadata }) => [metadata.name, metadata.labels ?? {}]),
+    objects.filter(({ kind }) => kind === "Namespace").map(({ metadata }) => [metadata.name, metadata.labels ?? {}]),
   );
   return objects.flatMap((raw) => {
-    const template = isOfKind(raw, "", "Pod") ? raw : (raw as Workload).spec?.template;
+    const template = raw.kind === "Pod" ? raw : (raw as Workload).spec?.template;
     if (template === undefined) return [];
     const metadata = { ...(template as Partial<KubeObject>).metadata, name: raw.metadata.name };
     const namespace = raw.metadata.namespace ?? "default";
@@ -74,7 +71,7 @@ function matchingEntry(
  */
 export async function admit(pod: DemoPod, endpoint: { readonly port: number; readonly ca: string }): Promise<Admitted> {
   const object = structuredClone(pod.object);
-  if (pod.optIn === undefined) return { allowed: true, warnings: [], hostAliases: [], annotations: {} };
+  if (pod.optIn === undefined) return { warnings: [], hostAliases: [] };
   const review = {
     apiVersion: "admission.k8s.io/v1",
     kind: "AdmissionReview",
@@ -89,48 +86,23 @@ export async function admit(pod: DemoPod, endpoint: { readonly port: number; rea
       dryRun: false,
     },
   };
-  const { response } = JSON.parse(await post(`/mutate/${pod.optIn}`, JSON.stringify(review), endpoint));
+  const options = {
+    host: "127.0.0.1",
+    port: endpoint.port,
+    path: `/mutate/${pod.optIn}`,
+    method: "POST",
+    ca: endpoint.ca,
+    servername: "switchback-webhook.switchback-system.svc",
+    agent: false,
+    headers: { "content-type": "application/json" },
+  };
+  const { status, text } = await send((onResponse) => request(options, onResponse), JSON.stringify(review));
+  if (status !== 200) throw new Error(`the webhook responded with ${status}: ${text}`);
+  const { response } = JSON.parse(text);
   if (response.patch !== undefined) {
     const operations: Operation[] = JSON.parse(Buffer.from(response.patch, "base64").toString("utf8"));
     const failure = applyPatch(object, operations).find((error) => error !== null);
     if (failure) throw failure;
   }
-  return {
-    allowed: response.allowed,
-    warnings: response.warnings ?? [],
-    hostAliases: object.spec.hostAliases ?? [],
-    annotations: object.metadata.annotations ?? {},
-  };
-}
-
-function post(
-  path: string,
-  body: string,
-  { port, ca }: { readonly port: number; readonly ca: string },
-): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const options = {
-      host: "127.0.0.1",
-      port,
-      path,
-      method: "POST",
-      ca,
-      servername: "switchback-webhook.switchback-system.svc",
-      agent: false,
-      headers: { "content-type": "application/json", "content-length": Buffer.byteLength(body) },
-    };
-    const call = request(options, (response) => {
-      let text = "";
-      response.setEncoding("utf8");
-      response.on("data", (chunk: string) => {
-        text += chunk;
-      });
-      response.on("end", () => {
-        if (response.statusCode === 200) resolve(text);
-        else reject(new Error(`the webhook responded with ${response.statusCode}: ${text}`));
-      });
-    });
-    call.on("error", reject);
-    call.end(body);
-  });
+  return { warnings: response.warnings ?? [], hostAliases: object.spec.hostAliases ?? [] };
 }

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { UninstallPart } from "#extras/extension-points.ts";
-import { CONFIG_NAME } from "#lib/documents/installed-config.ts";
 import {
   addDeployment,
   addHolder,
@@ -82,12 +81,6 @@ describe("releasePods", () => {
     });
     await done;
     assert.deepEqual(said, [WEBHOOK_GONE, "shop/Deployment/late: restarted", FREE]);
-  });
-
-  test("can wait for a shorter time", async (t) => {
-    const { done, time } = runUninstall(t, installed(), { settleMs: 5 });
-    await done;
-    assert.deepEqual(time.waits, [5]);
   });
 
   test("continues if the webhook configuration is already gone", async (t) => {
@@ -181,14 +174,6 @@ describe("the wait for old pods", () => {
     assert.deepEqual(time.waits, Array(14).fill(2_000));
   });
 
-  test("is not longer than the timeout", async (t) => {
-    const api = installed();
-    addDeployment(api, "shop", "web");
-    const { done, time } = runUninstall(t, api, { timeoutMs: 500 });
-    await assert.rejects(done, { code: "still-held" });
-    assert.deepEqual(time.waits, [2_000, 500]);
-  });
-
   test("reads only the namespaces of restarted workloads, each once per round", async (t) => {
     const api = installed("restart: { namespaces: [shop, blog] }");
     for (const name of ["api", "web"]) addDeployment(api, "shop", name);
@@ -258,12 +243,6 @@ describe("the last step of an extra", () => {
     assert.deepEqual(said, [WEBHOOK_GONE]);
   });
 
-  test("with force may leave something, which is reported", async (t) => {
-    const { done, said } = runUninstall(t, installed(), { parts: [lastStep(LEFT).part], force: true });
-    await done;
-    assert.equal(said.at(-1), "agents hold addresses of Switchback; continuing because of --force");
-  });
-
   test("is not taken if an earlier step fails", async (t) => {
     const { part, steps } = lastStep();
     const failing = { takeOut: async () => await Promise.reject(new Error("still there")) };
@@ -273,24 +252,24 @@ describe("the last step of an extra", () => {
 });
 
 describe("refusals of the API server", () => {
+  test("of the webhook configuration stop the uninstall before any restart", async (t) => {
+    const api = installed();
+    addDeployment(api, "shop", "web");
+    api.onCall = ({ path }) => (path === WEBHOOK_PATH ? refusal(403, "Refused") : undefined);
+    const { done, said, time } = runUninstall(t, api, { force: true });
+    await assert.rejects(done, { code: "kube-status", status: 403 });
+    assert.deepEqual([said, time.waits, api.writes], [[], [], [`DELETE ${WEBHOOK_PATH}`]]);
+  });
+
+  test("of the pods stop the uninstall, because holders are unknown", async (t) => {
+    const api = installed();
+    api.onCall = ({ path }) => (path === PODS ? refusal(500, "Refused") : undefined);
+    const { done, said } = runUninstall(t, api, { force: true });
+    await assert.rejects(done, { code: "kube-status", status: 500 });
+    assert.deepEqual(said, [WEBHOOK_GONE]);
+  });
+
   for (const status of [403, 409, 500]) {
-    test(`a ${status} on the webhook configuration stops the uninstall before any restart`, async (t) => {
-      const api = installed();
-      addDeployment(api, "shop", "web");
-      api.onCall = ({ path }) => (path === WEBHOOK_PATH ? refusal(status, "Refused") : undefined);
-      const { done, said, time } = runUninstall(t, api, { force: true });
-      await assert.rejects(done, { code: "kube-status", status });
-      assert.deepEqual([said, time.waits, api.writes], [[], [], [`DELETE ${WEBHOOK_PATH}`]]);
-    });
-
-    test(`a ${status} on the pods stops the uninstall, because holders are unknown`, async (t) => {
-      const api = installed();
-      api.onCall = ({ path }) => (path === PODS ? refusal(status, "Refused") : undefined);
-      const { done, said } = runUninstall(t, api, { force: true });
-      await assert.rejects(done, { code: "kube-status", status });
-      assert.deepEqual(said, [WEBHOOK_GONE]);
-    });
-
     test(`a ${status} on a restart is reported, and the other workloads are restarted`, async (t) => {
       const api = installed();
       for (const name of ["api", "web"]) addDeployment(api, "shop", name);
@@ -298,24 +277,39 @@ describe("refusals of the API server", () => {
         method === "PATCH" && path.endsWith("/api") ? refusal(status, "Refused") : undefined;
       const { done, said } = runUninstall(t, api, { onWait: (elapsed) => elapsed > 2_000 && rollsOut(api, "web") });
       await assert.rejects(done, { code: "still-held" });
-      assert.match(said[1] ?? "", new RegExp(`^shop/Deployment/api: it could not be restarted: PATCH .*${status}`));
+      assert.match(said[1] ?? "", new RegExp(`^shop/Deployment/api: .*PATCH .*${status}`));
       assert.equal(said[2], "shop/Deployment/web: restarted");
-      assert.match(said.at(-1) ?? "", /^ {2}shop\/Deployment\/api \(api-old\): it could not be restarted: /);
-    });
-
-    test(`a ${status} on the configuration stops it before the webhook configuration is deleted`, async (t) => {
-      const api = installed();
-      api.onCall = ({ path }) => (path === ours(`configmaps/${CONFIG_NAME}`) ? refusal(status, "Refused") : undefined);
-      await assert.rejects(runUninstall(t, api).done, { code: "kube-status", status });
-      assert.deepEqual(api.writes, []);
+      assert.match(said.at(-1) ?? "", new RegExp(`^ {2}shop/Deployment/api \\(api-old\\): .*${status}`));
     });
   }
 
-  test("a namespace without Switchback is not changed", async (t) => {
+  test("a workload that is gone needs no restart", async (t) => {
     const api = installed();
-    await assert.rejects(runUninstall(t, api, { namespace: "elsewhere" }).done, { code: "input-invalid" });
-    assert.deepEqual(api.writes, []);
+    addDeployment(api, "shop", "web");
+    api.objects.delete(WEB);
+    const { done, said } = runUninstall(t, api, { onWait: (elapsed) => elapsed > 2_000 && rollsOut(api, "web") });
+    await done;
+    assert.deepEqual(said, [WEBHOOK_GONE, "shop/Deployment/web: restarted", FREE]);
   });
+
+  for (const [field, spec] of [
+    ["hostAliases", { hostAliases: [{ ip: FRONT_IP }] }],
+    ["dnsConfig", { dnsConfig: { nameservers: [FRONT_IP] } }],
+  ] as const) {
+    test(`a workload whose own template has the address in ${field} is not restarted: it would not help`, async (t) => {
+      const api = installed();
+      addDeployment(api, "shop", "web", { template: { spec } });
+      const { done, said } = runUninstall(t, api);
+      await assert.rejects(done, { code: "still-held" });
+      const text = `its own template has them: take the ${field} out of its manifest`;
+      assert.deepEqual(said.slice(1), [
+        `shop/Deployment/web: ${text}`,
+        "still held:",
+        `  shop/Deployment/web (web-old): ${text}`,
+      ]);
+      assert.deepEqual(api.callsOf("PATCH", WEB), []);
+    });
+  }
 });
 
 describe("check", () => {
@@ -353,8 +347,7 @@ describe("check", () => {
     });
     const { done, said } = look(api);
     await done;
-    assert.ok(said.includes("   These keep names that have addresses of an ingress controller itself:"));
-    assert.ok(said.includes("     other/Pod/plain"));
+    assert.deepEqual(said.slice(2, 3), ["2. These are restarted: none"]);
     assert.deepEqual(api.writes, []);
   });
 

@@ -59,11 +59,6 @@ export async function loadKubeconfig(paths: string, context?: string): Promise<L
   };
 }
 
-/** Returns the names of a kubeconfig's contexts. Throws `config-invalid`. */
-export async function contextNames(paths: string): Promise<string[]> {
-  return (await read(paths)).getContexts().map(({ name }) => name);
-}
-
 /**
  * Loads the library, which is installed only on users' machines. It takes 80 MB and 0.4 s. The image does not include
  * it, because pods have a ServiceAccount.
