@@ -140,7 +140,6 @@ function runningOf(admitted: AdmittedPods): RolloutStatus {
       stale: 0,
       notInjected: 0,
       mode: "none" as const,
-      modeFrom: "the demo",
       standing: "in-step" as const,
       code: "in-step",
       text: "the webhook has just changed it",
@@ -149,10 +148,8 @@ function runningOf(admitted: AdmittedPods): RolloutStatus {
     }));
   return {
     unknown: undefined,
-    dryRun: false,
     underWay: undefined,
     waiting: 0,
-    restartsLastHour: 0,
     counts: { workloads: workloads.length, pods: workloads.length, stale: 0 },
     workloads,
     omitted: 0,

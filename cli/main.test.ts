@@ -132,7 +132,7 @@ describe("a command gets its arguments and flags:", () => {
   /** The path of the request that each command sends first. The error names it if the API server is unreachable. */
   for (const [name, args, path] of [
     ["status", OURS, `/api/v1/namespaces/ours/secrets/${OBJECTS.statusKey}`],
-    ["status", ["-n", "shop"], "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/"],
+    ["status", ["-n", "shop"], `/api/v1/namespaces/switchback-system/secrets/${OBJECTS.statusKey}`],
     ["restart", ["shop", "--yes", ...OURS], `/api/v1/namespaces/ours/secrets/${OBJECTS.statusKey}`],
     ["uninstall", ["--check", "-n", "ours"], "/api/v1/namespaces/ours/configmaps/switchback-config"],
     ["uninstall", ["--remains", "--namespace", "ours"], "/api/v1/namespaces/ours/pods?limit=500"],
@@ -258,7 +258,7 @@ describe("a wrong configuration stops the start with exit code 2 and names the p
     assert.equal(unknown.code, 2);
     assert.match(
       unknown.stderr,
-      /^switchback: --set no\.such=1: unknown setting; accepted are .* more \(docs\/configuration\.md\)\n$/,
+      /^switchback: --set no\.such: no: unknown setting; accepted are .* more \(docs\/configuration\.md\)\n$/,
     );
   });
 

@@ -65,7 +65,7 @@ async function readCluster(flags: StatusFlags, { env, progress }: CliContext): P
   const read = async (): Promise<WholeStatus> => {
     const ours = await installedIn(client, flags.switchbackNamespace);
     const [full, publishers] = await Promise.all([
-      leaderStatus(client, ours, { in: flags.namespace, stuck: flags.stuck }),
+      leaderStatus(client, ours, { in: flags.namespace }),
       readPublishers(client, ours),
     ]);
     const { namespace } = flags;

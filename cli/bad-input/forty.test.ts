@@ -76,7 +76,7 @@ const FORTY: readonly [args: string, cause: RegExp][] = [
   ],
   ["config --config DIR/wrong.yaml", /^switchback: \S+wrong\.yaml: \S+: must be /],
   ["config --config DIR/list.yaml", /list\.yaml: expected a map of sections, such as `targets:` and `policy:`$/],
-  ["config --set webhook.prot=1", /--set webhook\.prot=1: unknown setting; accepted are webhook\.port, .* more \(/],
+  ["config --set webhook.prot=1", /--set webhook\.prot: webhook\.prot: unknown setting; accepted are address, port, /],
   ["webhook --config DIR/broken.yaml", /broken\.yaml: is not valid YAML: Flow sequence/],
 ];
 

@@ -12,8 +12,11 @@ const CLAIMS_PER_NAME = 4;
 const ALWAYS = 50;
 /** Bytes of the heap for each claim in all. A claim takes 1.5 KB, and a published name as much again. */
 const HEAP_PER_CLAIM = 4_000;
-/** How often namespaces with claims that were left out are checked for room, milliseconds. */
-const AGAIN_MS = 10_000;
+/**
+ * How often namespaces with claims that were left out are checked for room, milliseconds. If one has room, all objects
+ * are listed again, so a tenant who makes room again and again must not make that frequent.
+ */
+const AGAIN_MS = 30_000;
 const TOO_MANY = "too-many-claims";
 /** Stands for the name of an object without valid names. RFC 2606 reserves `.invalid`. */
 const NAMELESS = "left-out.invalid";

@@ -129,7 +129,7 @@ test("a deleted object makes room for those that did not fit into the budget", a
     ["0 shop/a"],
   );
   api.unset(SERVICES, "shop/a");
-  await pass(15_000);
+  await pass(45_000);
   assert.deepEqual(
     entered().map((each) => each.slice(0, 8)),
     ["0 shop/b"],

@@ -58,7 +58,7 @@ export class KindLimit<V extends Kept> implements Limit {
   }
 
   refresh(namespace: string): void {
-    this.#informer?.refresh(namespace);
+    this.#informer?.relist();
     this.#options.reevaluate?.(namespace);
   }
 

@@ -262,7 +262,6 @@ class FollowedKind<V extends Kept> {
     const options: WatchOptions<V, Raw> = {
       client,
       path: resourcePath({ group, version, resource }),
-      pathIn: (namespace) => resourcePath({ group, version, resource, namespace }),
       project: (raw) => this.wanted.project(raw, kind),
       onChange: ({ key, after, dropped }) => {
         if (this.#informer !== informer) return;

@@ -20,7 +20,6 @@
  "DumpIncomplete",
  "FrontAddressLost",
  "FrontNotInDump",
- "FrontNotWritten",
  "GatewayInsideCluster",
  "GatewayNotFound",
  "HeaderContradicted",
@@ -68,7 +67,6 @@
  "PodFailed",
  "PortLost",
  "ProxyNotListening",
- "PublicIpv6",
  "PublishFailed",
  "RemovalHeld",
  "RestartNotPermitted",
@@ -96,7 +94,6 @@
  "TrafficDistributionRefused",
  "UnderWay",
  "WebhookUnreachable",
- "Wildcard",
- "WildcardCovers"
+ "Wildcard"
 ]
 {{- end }}
