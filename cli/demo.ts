@@ -4,10 +4,10 @@ import type { FullStatus, NameStatus } from "#controller/status.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import type { Definition } from "./command.ts";
-import { type Admitted, admit, type DemoPod, podsOf } from "./demo/admission.ts";
+import { type AdmittedPod, admitAll } from "./demo/admission.ts";
+import { call } from "./demo/call.ts";
 import { type IngressStandIn, startIngress } from "./demo/ingress.ts";
 import { readObjects } from "./demo/objects.ts";
-import { call, lookUp } from "./demo/send.ts";
 import { type DemoSystem, startSystem } from "./demo/system.ts";
 import { EXAMPLES, hasOwnFile, hasOwnFolder, ownFile, ownFolder } from "./own-files.ts";
 import { type Row, table } from "./table.ts";
@@ -34,8 +34,6 @@ interface DemoOptions {
 export async function demo({ directory, dashboard }: DemoOptions, { stdout }: CliContext): Promise<void> {
   const interrupted = new Promise<void>((resolve) => process.once("SIGINT", () => resolve()));
   const objects = await readObjects(directory);
-  const pods = podsOf(objects);
-  if (pods.length === 0) throw new SwitchbackError("input-invalid", `${directory}: no pod or workload is in its files`);
   const backends = new Map<string, string>();
   const ingress = await startIngress((host) => backends.get(host));
   try {
@@ -46,15 +44,17 @@ export async function demo({ directory, dashboard }: DemoOptions, { stdout }: Cl
       stdout.write(`The names of ${directory}, as the controller maps them to the relay\n\n`);
       stdout.write(table(["NAME", "FROM", "LEADS TO"], system.status.names.map(nameRow)));
       stdout.write("\nThe pods, as the webhook changes them\n\n");
-      const admitted = await admitAll(pods, system);
-      stdout.write(table(["POD", "OPTED IN BY", "NAMES IN /etc/hosts"], admitted.map(podRow)));
+      const pods = admitAll(objects, system.map);
+      if (pods.length === 0)
+        throw new SwitchbackError("input-invalid", `${directory}: no pod or workload in its files`);
+      stdout.write(table(["POD", "OPTED IN BY", "NAMES IN /etc/hosts"], pods.map(podRow)));
       stdout.write("\nTheir requests, to the ingress controller itself and through the relay\n\n");
-      const rows = await requests(admitted, system, ingress);
+      const rows = await requests(pods, system, ingress);
       stdout.write(table(["POD", "NAME", "DIRECT", "THROUGH THE RELAY"], rows));
       stdout.line("");
       if (ingress.lastError() !== undefined) stdout.line(`The ingress controller logs: ${ingress.lastError()}`);
       stdout.line("Through the relay each name answers, because the relay adds the PROXY header.");
-      if (dashboard) await showPage(system, admitted, stdout.line, interrupted);
+      if (dashboard) await showPage(system, pods, stdout.line, interrupted);
       else stdout.line("Next: `npx switchback doctor` checks whether the pods of your cluster need this.");
     } finally {
       await system.stop();
@@ -62,12 +62,6 @@ export async function demo({ directory, dashboard }: DemoOptions, { stdout }: Cl
   } finally {
     await ingress.close();
   }
-}
-
-type AdmittedPods = ReadonlyArray<readonly [DemoPod, Admitted]>;
-
-async function admitAll(pods: readonly DemoPod[], { webhook }: DemoSystem): Promise<AdmittedPods> {
-  return await Promise.all(pods.map(async (pod) => [pod, await admit(pod, webhook)] as const));
 }
 
 function objectOf({ kind, namespace, name }: NameStatus["from"]): string {
@@ -79,7 +73,7 @@ function nameRow({ name, from, addresses, reason }: NameStatus): Row {
   return { cells: [name, objectOf(from), mapped] };
 }
 
-function podRow([{ namespace, name, optIn }, { hostAliases, warnings }]: AdmittedPods[number]): Row {
+function podRow({ namespace, name, optIn, hostAliases, warnings }: AdmittedPod): Row {
   const hosts = hostAliases.map(({ ip, hostnames }) => `${ip} ${hostnames.join(" ")}`).join(", ");
   return { cells: [`${namespace}/${name}`, optIn ?? "-", hosts || "-"], notes: warnings };
 }
@@ -89,15 +83,15 @@ function podRow([{ namespace, name, optIn }, { hostAliases, warnings }]: Admitte
  * address in /etc/hosts.
  */
 async function requests(
-  admitted: AdmittedPods,
+  pods: readonly AdmittedPod[],
   { status, front }: DemoSystem,
   ingress: IngressStandIn,
 ): Promise<Row[]> {
   const names = new Set(status.names.filter(({ reason }) => reason === undefined).map(({ name }) => name));
   const rows: Row[] = [];
-  for (const [pod, { hostAliases }] of admitted) {
+  for (const pod of pods) {
     for (const name of names) {
-      const alias = lookUp(hostAliases, name);
+      const alias = pod.hostAliases.find(({ hostnames }) => hostnames.includes(name))?.ip;
       if (alias === undefined) continue;
       const direct = await call(name, { address: front.address, port: ingress.port });
       const relayed = await call(name, { address: alias, port: front.port });
@@ -115,12 +109,12 @@ async function requests(
 /** Shows the demo as an installation on a page, until `interrupted`. */
 async function showPage(
   system: DemoSystem,
-  admitted: AdmittedPods,
+  pods: readonly AdmittedPod[],
   say: (line: string) => void,
   interrupted: Promise<void>,
 ): Promise<void> {
   const { showDemo } = await import("#extras/dashboard/server/demo-page.ts");
-  const status = (): FullStatus => ({ ...system.status, running: runningOf(admitted) });
+  const status = (): FullStatus => ({ ...system.status, running: runningOf(pods) });
   const ownFiles = { ownFile, hasOwnFile, hasOwnFolder };
   const hide = await showDemo({ status, metrics: system.metrics, ownFiles, say });
   say("Ctrl-C ends it.");
@@ -129,10 +123,10 @@ async function showPage(
 }
 
 /** The opted-in pods, in the form in which a leader reports them. */
-function runningOf(admitted: AdmittedPods): RolloutStatus {
-  const workloads = admitted
-    .filter(([{ optIn }]) => optIn !== undefined)
-    .map(([{ namespace, name }]) => ({
+function runningOf(pods: readonly AdmittedPod[]): RolloutStatus {
+  const workloads = pods
+    .filter(({ optIn }) => optIn !== undefined)
+    .map(({ namespace, name }) => ({
       namespace,
       kind: "Pod",
       name,

@@ -1,5 +1,4 @@
 import { type AddressInfo, createServer } from "node:net";
-import { issueAuthority, issueLeaf, servingNames } from "#certs/issue.ts";
 import { observe } from "#controller/observe.ts";
 import type { StatusDocument } from "#controller/status.ts";
 import { shortHash } from "#hostmap/hash.ts";
@@ -10,22 +9,18 @@ import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { listen } from "#lib/http/listen.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { runProxy } from "#proxy/run.ts";
-import { type RunningWebhook, runWebhook } from "#webhook/run.ts";
 import { storedClient } from "../dump/stored-client.ts";
 import { pluralOf, StoredObjects } from "../dump/stored-objects.ts";
 import type { KubeObject } from "./objects.ts";
 
-/**
- * The components of Switchback on one machine. They are the same as in a cluster, but connected in memory instead of
- * by an API server.
- */
+/** What the controller says about the objects, and a running proxy. */
 export interface DemoSystem {
   /** Where the relay listens for HTTP, instead of port 80 of the front Service's ClusterIP. */
   readonly front: { readonly address: string; readonly port: number };
-  readonly webhook: { readonly port: number; readonly ca: string };
-  /** What the controller says about the objects. */
   readonly status: StatusDocument;
-  /** The metrics of proxy and webhook, in Prometheus' text format. */
+  /** The map that a leader would publish. */
+  readonly map: PublishedMap;
+  /** The metrics of the proxy, in Prometheus' text format. */
   readonly metrics: () => Promise<readonly string[]>;
   stop(): Promise<void>;
 }
@@ -37,8 +32,8 @@ const WITHIN_MS = 15_000;
 const STUCK_MS = 500;
 
 /**
- * Evaluates the objects as the controller does, and starts webhook and proxy with the result. All names have one
- * target, the ingress controller on `ingressPort`.
+ * Evaluates the objects as the controller does, and starts a proxy. All names have one target, the ingress controller
+ * on `ingressPort`.
  */
 export async function startSystem(objects: readonly KubeObject[], ingressPort: number): Promise<DemoSystem> {
   const port = await freePort();
@@ -51,16 +46,13 @@ export async function startSystem(objects: readonly KubeObject[], ingressPort: n
     stuckMs: STUCK_MS,
   });
   const map = mapOf(observed);
-  const webhook = await startWebhook(config, map);
   const proxy = await runProxy(config, { log: silentLogger, interfaceAddresses: [] });
   return {
     front: { address: LOOPBACK, port },
-    webhook: { port: webhook.running.port, ca: webhook.ca },
     status: { ...observed, leader: true, revision: map.revision },
-    metrics: () => Promise.all([proxy.healthPort, webhook.running.healthPort].map(metricsAt)),
-    stop: async () => {
-      await Promise.all([webhook.running.stop(), proxy.stop()]);
-    },
+    map,
+    metrics: async () => [await (await fetch(`http://${LOOPBACK}:${proxy.healthPort}/metrics`)).text()],
+    stop: proxy.stop,
   };
 }
 
@@ -74,16 +66,10 @@ function clientOf(objects: readonly KubeObject[]) {
   return storedClient({ objects: stored, answers: new Map([["GET /version", { status: 200, body: {} }]]) });
 }
 
-/** The map that a leader would publish. */
 function mapOf({ names }: StatusDocument): PublishedMap {
   const mapped = names.filter(({ reason }) => reason === undefined);
   const entries = new Map(mapped.map(({ name, addresses }) => [name, addresses]));
   return publishedMapOf(shortHash(JSON.stringify([...entries])), entries);
-}
-
-async function metricsAt(port: number): Promise<string> {
-  const response = await fetch(`http://${LOOPBACK}:${port}/metrics`);
-  return await response.text();
 }
 
 /** A free port for the relay. If another process takes the port first, the demo fails with that error. */
@@ -113,35 +99,7 @@ function demoConfig(upstreamPort: number, http: number, https: number): Config {
     // No controller writes the status of objects in files.
     sources: { gateway: { requireAccepted: false } },
     policy: { verifyDns: "off" },
-    webhook: { address: LOOPBACK, port: 0, healthPort: 0 },
     // Somebody is watching: a shutdown should not take half a minute.
     proxy: { address: LOOPBACK, healthPort: 0, drainSeconds: 1 },
   });
-}
-
-/** Starts the webhook with the map in memory, and with a new certificate. */
-async function startWebhook(config: Config, map: PublishedMap): Promise<{ running: RunningWebhook; ca: string }> {
-  const life = { now: Date.now(), days: 1 };
-  const authority = await issueAuthority(life);
-  const pair = await issueLeaf(authority, servingNames("switchback-webhook", config.namespace, "cluster.local"), life);
-  const stop = async () => {};
-  const running = await runWebhook(config, {
-    maps: {
-      start(found) {
-        found(map);
-        return { stop };
-      },
-    },
-    certificates: {
-      start(found) {
-        found(pair);
-        return { stop };
-      },
-    },
-    log: silentLogger,
-    now: Date.now,
-    // The webhook can stop at once: no traffic has to be redirected first.
-    pause: async () => {},
-  });
-  return { running, ca: authority.cert };
 }
