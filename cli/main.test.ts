@@ -7,7 +7,6 @@ import { statusSecretData } from "#lib/documents/status-page.ts";
 import { runTool } from "#test/cluster/tools.ts";
 import { captured, clusterFlags, componentFlags, connectFlags, helpOf, switchback, useFiles } from "#test/fakes/cli.ts";
 import { fakeApi, json, refuse } from "#test/fakes/kube-api.ts";
-import { MemoryServer } from "#test/fakes/memory-server.ts";
 import { OBJECTS } from "#test/published.ts";
 import { createProgram } from "./program.ts";
 
@@ -148,22 +147,6 @@ describe("a command gets its arguments and flags:", () => {
     });
   }
 
-  it("doctor", async () => {
-    const server = new MemoryServer();
-    server.add("/apis/apps/v1/namespaces/ours/deployments", "switchback-proxy");
-    const api = await fakeApi(server.respond);
-    try {
-      const kubeconfig = await files.kubeconfig(api.url);
-      const flags = ["--namespace", "ours", "--probe-namespace", "probes", "-o", "json"];
-      const { code, stdout } = await switchback(["doctor", ...flags, "--kubeconfig", kubeconfig]);
-      assert.equal(code, 1, "something is broken");
-      assert.equal(JSON.parse(stdout).status, "broken");
-      assert.equal(server.callsOf("POST", "/api/v1/namespaces/probes/pods").length, 1);
-    } finally {
-      await api.close();
-    }
-  });
-
   it("restart, whose exit code reports that a workload was not restarted", async () => {
     const workload = { namespace: "shop", kind: "Deployment", name: "web", pods: 1, stale: 1, standing: "stuck" };
     const status = {
@@ -202,75 +185,6 @@ describe("a command gets its arguments and flags:", () => {
     assert.equal(code, 0);
     const { config } = JSON.parse(stdout);
     assert.deepEqual([config.namespace, config.log.level, config.map.vanishSeconds], ["ours", "debug", 7]);
-  });
-
-  it("status and doctor accept five output formats, and no others", async () => {
-    for (const name of ["status", "doctor"]) {
-      const { code, stderr } = await switchback([name, "-o", "xml"]);
-      assert.equal(code, 2);
-      assert.match(stderr, /argument 'xml' is invalid\. Allowed choices are text, wide, json, yaml, name\./);
-    }
-  });
-});
-
-describe("a wrong configuration stops the start with exit code 2 and names the place:", () => {
-  const CASES: [what: string, component: string, yaml: string, ...expected: RegExp[]][] = [
-    ["a wrong type", "controller", "controller: { port: x }", /: controller\.port: must be a number, not a string/],
-    [
-      "an unknown key where the file is strict",
-      "webhook",
-      "strict: true\nwebhook: { prot: 8443 }",
-      /: webhook\.prot: .*healthPort/,
-    ],
-    ["a value that is not accepted", "proxy", "log: { level: loud }", /: log\.level: .*"debug"/],
-    ["a place in a list", "proxy", "targets: [{ name: X }]", /: targets\[0\]\.name: /],
-    ["YAML that does not parse", "controller", "a: [", /is not valid YAML/],
-    ["no map at all", "controller", "hello", /expected a map of sections/],
-    [
-      "each of several, on a line of its own",
-      "controller",
-      "controller: { port: -1 }\nmap: { vanishSeconds: -1 }",
-      /^switchback: \S+: controller\.port: .*$/m,
-      /^switchback: \S+: map\.vanishSeconds: .*$/m,
-    ],
-  ];
-  for (const [what, component, yaml, ...expected] of CASES) {
-    it(what, async () => {
-      const file = await files.file("config.yaml", yaml);
-      const { code, stdout, stderr } = await switchback([component, "--config", file]);
-      assert.deepEqual([code, stdout], [2, ""]);
-      assert.ok(stderr.startsWith(`switchback: ${file}`), stderr);
-      for (const line of expected) assert.match(stderr, line);
-    });
-  }
-
-  it("a file that is not there", async () => {
-    const { code, stderr } = await switchback(["webhook", "--config", "/nonexistent/config.yaml"]);
-    assert.equal(code, 2);
-    assert.match(stderr, /^switchback: \/nonexistent\/config\.yaml: cannot be read: ENOENT/);
-  });
-
-  it("a --set", async () => {
-    const flag = await switchback(["controller", "--set", "controller.port=x"]);
-    assert.equal(flag.code, 2);
-    assert.match(flag.stderr, /^switchback: --set controller\.port: controller\.port: must be a number, not a string/);
-    const unknown = await switchback(["controller", "--set", "no.such=1"]);
-    assert.equal(unknown.code, 2);
-    assert.match(
-      unknown.stderr,
-      /^switchback: --set no\.such: no: unknown setting; accepted are .* more \(docs\/configuration\.md\)\n$/,
-    );
-  });
-
-  it("no cluster configured", async () => {
-    for (const args of [["controller"], ["status"], ["inject", "-f", "/dev/null"]]) {
-      const { code, stderr } = await switchback(args, { HOME: "/nonexistent" });
-      assert.equal(code, 2, args.join(" "));
-      assert.match(stderr, /no cluster configured: not in a pod, no --kubeconfig, no KUBECONFIG/);
-    }
-    const missing = await switchback(["status", "--kubeconfig", "/nonexistent/config"]);
-    assert.equal(missing.code, 2);
-    assert.match(missing.stderr, /\/nonexistent\/config/);
   });
 });
 

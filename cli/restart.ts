@@ -48,7 +48,8 @@ export async function restart(what: string, flags: RestartFlags, context: CliCon
       const status = await leaderStatus(client, ours, { in: argument.namespace });
       return (await withUnwatched(client, status, argument.namespace)).running;
     };
-    const { unknown, workloads } = (await context.progress.during("reading the controller's status", read)) ?? {};
+    const running = await context.progress.during("reading the controller's status", read);
+    const { unknown, workloads = [] } = running ?? { unknown: "no controller is the leader at the moment" };
     if (unknown) throw new SwitchbackError("kube-unreachable", `the state of workloads is unknown: ${unknown}`);
     const selected = selectWorkloads(argument, workloads);
     for (const each of selected) print(`${labelOf(each)}: ${each.stale} of ${each.pods} pods stale`);

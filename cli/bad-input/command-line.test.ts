@@ -17,7 +17,7 @@ const NAMESPACE = /argument '.*' is invalid\. Expected the name of a namespace: 
 const TIME = /argument '.*' is invalid\. Expected a number of seconds, or a time such as 90s, 5m or 1h, up to 24h\./;
 const EMPTY = /argument '' is invalid\. It is empty: leave it out for the default\./;
 const WORKLOAD =
-  /^switchback: ".*": expected NAMESPACE, NAMESPACE\/NAME or NAMESPACE\/KIND\/NAME, such as shop\/deployment\/web\n$/;
+  /^switchback: ".*": expected NAMESPACE, NAMESPACE\/NAME or NAMESPACE\/KIND\/NAME, such as shop\/deployment\/web, with the kind [^\n]*\n$/;
 
 const PER_CLUSTER_COMMAND: readonly BadInput[] = CLUSTER.flatMap(([option, ...args]) => [
   { what: "no namespace", args: [...args, option, "Shop_1"], says: NAMESPACE },
@@ -64,7 +64,11 @@ walk(
       says: /unknown setting; accepted are \S+, \S+, \S+ and /,
     },
     { what: "a wrong value", args: [name, "--set", "log.level=loud"], says: /log\.level: must be one of .*"debug"/ },
-    { what: "a setting without a value", args: [name, "--set", "log.level"], says: /expected section\.setting=VALUE\n$/ },
+    {
+      what: "a setting without a value",
+      args: [name, "--set", "log.level"],
+      says: /expected section\.setting=VALUE\n$/,
+    },
     { what: "a file of another kind", args: [name, "--config", "FILE"], file: "hello", says: /map of sections/ },
     { what: "too many arguments", args: [name, "now"], says: /too many arguments/ },
   ]),

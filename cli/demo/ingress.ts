@@ -29,7 +29,7 @@ export async function startIngress(backendOf: (host: string) => string | undefin
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket));
     socket.on("error", () => socket.destroy());
-    socket.once("data", (chunk) => {
+    socket.once("data", (chunk: Buffer) => {
       const text = chunk.toString("latin1");
       const [header = "", address, port] = HEADER.exec(text) ?? [];
       if (address === undefined) {

@@ -129,19 +129,6 @@ describe("releasePods", () => {
     assert.deepEqual(time.waits, [2_000, 2_000]);
   });
 
-  test("with force continues although pods hold addresses, and reports that", async (t) => {
-    const api = installed();
-    addHolder(api, "shop", "bare");
-    const { done, said } = runUninstall(t, api, { force: true });
-    await done;
-    assert.deepEqual(said, [
-      WEBHOOK_GONE,
-      "still held:",
-      "  shop/Pod/bare: nothing recreates it: delete it",
-      "1 pod holds addresses of Switchback; continuing because of --force",
-    ]);
-  });
-
   test("does not refuse because of a pod with another's addresses", async (t) => {
     const api = installed();
     api.add("/api/v1/namespaces/other/pods", "plain", {
@@ -172,25 +159,6 @@ describe("the wait for old pods", () => {
     assert.deepEqual(saidAt, [0, 2, 2, 12, 22, 28, 28]);
     // After a wait for the webhook, the 13th wait of 2 s is the first one that exceeds the timeout of 25 s.
     assert.deepEqual(time.waits, Array(14).fill(2_000));
-  });
-
-  test("reads only the namespaces of restarted workloads, each once per round", async (t) => {
-    const api = installed("restart: { namespaces: [shop, blog] }");
-    for (const name of ["api", "web"]) addDeployment(api, "shop", name);
-    addDeployment(api, "blog", "cms");
-    addHolder(api, "other", "bare");
-    const { done } = runUninstall(t, api, {
-      force: true,
-      onWait: (elapsed) => {
-        if (elapsed === 4_000) api.objects.delete("/api/v1/namespaces/blog/pods/cms-old");
-        if (elapsed === 6_000) for (const name of ["api", "web"]) rollsOut(api, name);
-      },
-    });
-    await done;
-    const looks = api.calls.flatMap(({ path }) => (path.endsWith("/pods") ? [path] : []));
-    const shop = "/api/v1/namespaces/shop/pods";
-    const blog = "/api/v1/namespaces/blog/pods";
-    assert.deepEqual(looks, [PODS, blog, shop, blog, shop, shop, PODS]);
   });
 
   test("does not wait for a new holder that was not restarted, but the last read finds it", async (t) => {
@@ -226,16 +194,6 @@ function lastStep(left?: { readonly who: string; readonly text: string }) {
 
 describe("the last step of an extra", () => {
   const LEFT = { who: "agents", text: "agents still have names" };
-
-  test("follows the other steps of all extras", async (t) => {
-    const { part, steps } = lastStep();
-    const { done, said } = runUninstall(t, installed(), {
-      parts: [part, { takeOut: async () => void steps.push("another") }],
-    });
-    await done;
-    assert.deepEqual(steps, ["takes out", "another", "last step"]);
-    assert.deepEqual(said, [WEBHOOK_GONE, FREE]);
-  });
 
   test("stops the uninstall if it leaves something", async (t) => {
     const { done, said } = runUninstall(t, installed(), { parts: [lastStep(LEFT).part] });
@@ -349,13 +307,5 @@ describe("check", () => {
     await done;
     assert.deepEqual(said.slice(2, 3), ["2. These are restarted: none"]);
     assert.deepEqual(api.writes, []);
-  });
-
-  test("names no address if the install has no front Services", async () => {
-    const api = installed();
-    api.objects.delete(ours("services/switchback-nginx"));
-    const { done, said } = look(api);
-    await done;
-    assert.equal(said[0], "Addresses that the uninstall frees: none");
   });
 });
