@@ -134,6 +134,7 @@ function runningOf(pods: readonly AdmittedPod[]): RolloutStatus {
       stale: 0,
       notInjected: 0,
       mode: "none" as const,
+      modeFrom: "the demo",
       standing: "in-step" as const,
       code: "in-step",
       text: "the webhook has just changed it",

@@ -3,7 +3,6 @@ import { describeError, SwitchbackError, statusOf } from "#lib/errors/errors.ts"
 import type { KubeClient } from "#lib/kube/client.ts";
 import { readAndRestart } from "#lib/workloads/restart.ts";
 import type { WorkloadName } from "#lib/workloads/workload-keys.ts";
-import type { WorkloadKind } from "#lib/workloads/workload-kinds.ts";
 import type { RawWorkload, WorkloadState } from "#lib/workloads/workload-state.ts";
 
 interface RestartOptions {
@@ -29,9 +28,8 @@ export async function restartWorkload(
   options: RestartOptions,
 ): Promise<Refusal | undefined> {
   try {
-    const workload = { namespace, kind: kind as WorkloadKind, name };
     const stamp = () => new Date(Date.now()).toISOString();
-    const outcome = await readAndRestart(client, workload, { ...options, stamp });
+    const outcome = await readAndRestart(client, { namespace, kind, name }, { ...options, stamp });
     if (outcome.result === "refused") return outcome.reason;
     if (outcome.result !== "restarted") throw outcome.error;
     return undefined;

@@ -5,7 +5,7 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { waitForRestart } from "#lib/workloads/restart.ts";
-import { type WorkloadKind, workloadPath } from "#lib/workloads/workload-kinds.ts";
+import { workloadPath } from "#lib/workloads/workload-kinds.ts";
 import { type RawWorkload, type WorkloadState, workloadState } from "#lib/workloads/workload-state.ts";
 import { agree } from "./ask.ts";
 import { type Definition, durationSeconds, objectsOptions } from "./command.ts";
@@ -110,7 +110,7 @@ async function restartAll(
 
 /** Waits for a rollout. Returns what is still missing after the time, or when the rollout has failed. */
 async function rolledOut(client: KubeClient, workload: WorkloadStatus, timeoutMs: number): Promise<string | undefined> {
-  const kind = workload.kind as WorkloadKind;
+  const { kind } = workload;
   const path = workloadPath(workload.namespace, kind, workload.name);
   const look = async () => {
     const { unsettled, failed } = workloadState(kind, await client.get<RawWorkload>(path));

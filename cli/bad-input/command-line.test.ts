@@ -61,7 +61,7 @@ walk(
     {
       what: "a setting that is not there",
       args: [name, "--set", "no.such=1"],
-      says: /unknown setting; accepted are \S+, \S+, \S+ and /,
+      says: /unknown setting; accepted are \S+, \S+, \S+, /,
     },
     { what: "a wrong value", args: [name, "--set", "log.level=loud"], says: /log\.level: must be one of .*"debug"/ },
     {
