@@ -2,7 +2,6 @@ import { observe } from "#controller/observe.ts";
 import type { FullStatus, StatusDocument } from "#controller/status.ts";
 import { gatherNodeAddresses } from "#doctor/gather-cluster.ts";
 import { gatherConfig, gatherStatus } from "#doctor/gather-install.ts";
-import { wildcardPods } from "#extras/pod-dns/config.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
@@ -47,7 +46,6 @@ export async function statusOfFile({ head, client, lacks }: ClusterFile): Promis
     answers: new Map(resolved),
     nodes: nodes.known ? nodes.value : undefined,
     clusterDomain: config.clusterDomain,
-    wildcardPods: wildcardPods(config),
     identity: "the file",
     withinMs: WITHIN_MS,
     stuckMs: STUCK_MS,
