@@ -6,7 +6,7 @@ import { refusal } from "#test/fakes/memory-kube.ts";
 
 const SECRET = `${OWN}/secrets/switchback-status`;
 const WRONG =
-  "send the key in the Secret switchback-status as the header switchback-status-key; the Role switchback-operator " +
+  "send the key in the Secret switchback-status as the header switchback-status-key; the ClusterRole switchback-reader " +
   "grants reading it\n";
 const UNKNOWN = "the key in the Secret switchback-status is not known to this controller yet\n";
 
