@@ -61,7 +61,7 @@ const WORDS = [
   // The pages of the controller and of a proxy.
   "running synced inactiveMs hold until since relayed leaving target names taken revision in-step waiting left stuck",
   "unknown notice underWay counts decisions notInjected lastRestart",
-  "warning readyz i upstream ok failing",
+  "warning readyz i upstream ok failing modeFrom",
   // Files of CoreDNS.
   "coredns coredns-custom Corefile rewrite name exact continue stop kubernetes hairpin-proxy hairpin-proxy-gen2 Added",
   "by managed-by do-not-modify ouroboros BEGIN END",

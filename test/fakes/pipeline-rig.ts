@@ -150,7 +150,7 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
       state.now += stepMs;
       t.mock.timers.tick(stepMs);
       await turns(6);
-      plan.takeChanges(state.now);
+      plan.takeChanges();
     }
   };
   return {
