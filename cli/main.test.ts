@@ -255,10 +255,7 @@ describe("a wrong configuration stops the start with exit code 2 and names the p
     assert.match(flag.stderr, /^switchback: --set controller\.port: controller\.port: must be a number, not a string/);
     const unknown = await switchback(["controller", "--set", "no.such=1"]);
     assert.equal(unknown.code, 2);
-    assert.match(
-      unknown.stderr,
-      /^switchback: --set no\.such: no: unknown setting; accepted are .* more \(docs\/configuration\.md\)\n$/,
-    );
+    assert.match(unknown.stderr, /^switchback: --set no\.such: no: unknown setting; accepted are namespace, .*\n$/);
   });
 
   it("no cluster configured", async () => {

@@ -67,7 +67,6 @@ test("any differing field makes hints different", async (t) => {
     { ...base, admitted: false },
     { ...base, ports: [443] },
     { ...base, service: { namespace: "a", name: "b" } },
-    { ...base, instance: "edge" },
     { ...base, gateway: { namespace: "a", name: "b" } },
     { ...base, gateway: { namespace: "a", name: "b", classNamespace: "c" } },
   ];
@@ -87,7 +86,7 @@ test("hints that cannot be resolved, and views that cannot be read, affect only 
   see("broken", [viewOf("a.example.com", "edge", { hints: null as never })]);
   set("web");
   await pass(100);
-  assert.deepEqual([results("odd"), results("web")], [["target-failed"], ["edge"]]);
+  assert.deepEqual([results("odd"), results("web")], [["object-failed"], ["edge"]]);
   assert.ok(!reported.includes("broken"));
   assert.deepEqual(log.lines.at(-1)?.fields, { code: "object-failed", object: '"0/broken"' });
 });

@@ -1,7 +1,6 @@
 import { isExposed, literalIPs } from "#controller/targets/service-view.ts";
 import { METADATA_LIST } from "#lib/kube/accept.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { listProjected } from "#lib/kube/list.ts";
 import { corePath, resourcePath } from "#lib/kube/paths.ts";
 import type { ApiObject, ObjectMeta } from "#lib/kube/types.ts";
 import { type NamespaceFacts, namespaceFacts } from "#lib/workloads/namespaces.ts";
@@ -35,7 +34,7 @@ interface RawService {
 /** All Services of the cluster, including front Services and upstreams. */
 export async function gatherServices(client: KubeClient): Promise<Fact<readonly ServiceFacts[]>> {
   return await readFact({ verb: "list", resource: "services" }, async () => {
-    return await listProjected(client, corePath("services"), serviceFacts);
+    return (await client.list<RawService>(corePath("services"))).items.map(serviceFacts);
   });
 }
 

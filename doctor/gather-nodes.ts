@@ -1,6 +1,5 @@
 import { canonicalIp, literalsOf } from "#controller/targets/service-view.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { listProjected } from "#lib/kube/list.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { type Fact, mapFact, readFact } from "./fact.ts";
 
@@ -11,9 +10,8 @@ interface RawNode {
 /** Reads the IPs of all nodes. Each node's status has a list of its images, so thousands of nodes take seconds. */
 export async function gatherNodeAddresses(client: KubeClient): Promise<Fact<ReadonlySet<string>>> {
   const nodes = await readFact({ verb: "list", resource: "nodes" }, async () => {
-    return await listProjected(client, corePath("nodes"), ({ status }: RawNode) =>
-      literalsOf((status?.addresses ?? []).flatMap(({ address }) => address ?? [])),
-    );
+    const { items } = await client.list<RawNode>(corePath("nodes"));
+    return items.map(({ status }) => literalsOf((status?.addresses ?? []).flatMap(({ address }) => address ?? [])));
   });
   return mapFact(nodes, (addresses) => new Set(addresses.flat().map(canonicalIp)));
 }

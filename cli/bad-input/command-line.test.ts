@@ -62,10 +62,14 @@ walk(
     {
       what: "a setting that is not there",
       args: [name, "--set", "no.such=1"],
-      says: /unknown setting; accepted are \S+, \S+, \S+ and /,
+      says: /unknown setting; accepted are \S+, \S+, \S+, /,
     },
     { what: "a wrong value", args: [name, "--set", "log.level=loud"], says: /log\.level: must be one of .*"debug"/ },
-    { what: "a setting without a value", args: [name, "--set", "log.level"], says: /expected log\.level=VALUE\n$/ },
+    {
+      what: "a setting without a value",
+      args: [name, "--set", "log.level"],
+      says: /expected section\.setting=VALUE\n$/,
+    },
     { what: "a file of another kind", args: [name, "--config", "FILE"], file: "hello", says: /map of sections/ },
     { what: "too many arguments", args: [name, "now"], says: /too many arguments/ },
   ]),
