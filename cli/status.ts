@@ -33,7 +33,7 @@ export function define(command: Command, { context, exit }: Definition): void {
 interface StatusFlags extends StatusFilter, ConnectFlags {
   readonly switchbackNamespace?: string | undefined;
   readonly output: Format;
-  /** Path of a dump to read instead of a cluster; `-` for standard input. */
+  /** Path of a file to read instead of a cluster; `-` for standard input. */
   readonly from?: string | undefined;
 }
 
@@ -78,16 +78,17 @@ async function readCluster(flags: StatusFlags, { env, progress }: CliContext): P
   }
 }
 
-/** The status that a controller would have in the cluster of a dump. */
+/** The status that a controller would have in the cluster of a file. */
 async function readFile(file: string, { stderr, progress }: CliContext): Promise<ReadStatus> {
-  const [{ readDump }, { statusOfDump }] = await Promise.all([
-    import("./dump/read-dump.ts"),
-    import("./dump/status-of-dump.ts"),
+  const [{ readClusterFile }, { statusOfFile }] = await Promise.all([
+    import("./dump/read-file.ts"),
+    import("./dump/status-of-file.ts"),
   ]);
-  const dump = await progress.during(`reading ${file}`, () => readDump(file));
-  for (const line of dump.leftOut) stderr.line(line);
-  const publishers = await readPublishers(dump.client, dump.head.namespace);
-  return { full: { ...(await statusOfDump(dump)), publishers }, now: dump.time };
+  const cluster = await progress.during(`reading ${file}`, () => readClusterFile(file));
+  for (const line of cluster.leftOut) stderr.line(line);
+  // The status says what the file does not have.
+  const publishers = await readPublishers(cluster.client, cluster.head.namespace).catch(() => ({}));
+  return { full: { ...(await statusOfFile(cluster)), publishers }, now: cluster.time };
 }
 
 /**
