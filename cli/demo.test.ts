@@ -38,7 +38,10 @@ describe("the demo", () => {
 apiVersion: v1
 kind: List
 items:
-  - { apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: { name: i }, spec: { rules: [{ host: a.example.com }] } }
+  - apiVersion: networking.k8s.io/v1
+    kind: Ingress
+    metadata: { name: i }
+    spec: { rules: [{ host: a.example.com }] }
   - apiVersion: networking.k8s.io/v1
     kind: Ingress
     metadata: { name: greedy }

@@ -202,7 +202,7 @@ describe("status", () => {
     assert.match(stdout, /^\{\n {2}"leader": true,\n/);
   });
 
-  test("exits with the code for the selected rows, and says how many workloads the controller has left out", async () => {
+  test("exits with the code for the selected rows, and says how many workloads are left out", async () => {
     const leader = fullStatus({}, { workloads: [WORKLOAD], omitted: 4_999 });
     const { code, stdout, stderr } = await run("text", leader, { namespace: "shop" });
     assert.equal(code, 0);

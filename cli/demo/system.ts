@@ -28,7 +28,7 @@ export interface DemoSystem {
 const LOOPBACK = "127.0.0.1";
 /** How long the controller may take. It is long because the machine may be busy. */
 const WITHIN_MS = 15_000;
-/** Short, because objects in memory answer at once. */
+/** How long nothing may happen until then, milliseconds. */
 const STUCK_MS = 500;
 
 /**
@@ -56,14 +56,23 @@ export async function startSystem(objects: readonly KubeObject[], ingressPort: n
   };
 }
 
+/** Kinds that a directory may lack, and that the controller has to know before it decides. */
+const LISTED = [
+  "/api/v1/services",
+  "/apis/networking.k8s.io/v1/ingresses",
+  "/apis/networking.k8s.io/v1/ingressclasses",
+];
+
 /** An API server with these objects. */
 function clientOf(objects: readonly KubeObject[]) {
   const stored = new StoredObjects();
+  // Every cluster has it. Once a Namespace is known, the others are known not to exist, and with them their objects.
+  stored.put("/api/v1", "namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: "default" } });
   for (const object of objects) {
     const { apiVersion, kind } = object;
     stored.put(apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`, pluralOf(kind), object);
   }
-  return storedClient({ objects: stored, answers: new Map([["GET /version", { status: 200, body: {} }]]) });
+  return storedClient({ objects: stored, answers: new Map(LISTED.map((path) => [`GET ${path}`, { status: 200 }])) });
 }
 
 function mapOf({ names }: StatusDocument): PublishedMap {

@@ -294,7 +294,7 @@ describe("check", () => {
       "   These hold addresses of Switchback, and you have to recreate them:",
       "     shop/Pod/bare: nothing recreates it: delete it",
     ]);
-    assert.equal(said.at(-1), `Left: the namespace ${NAMESPACE}.`);
+    assert.equal(said.at(-1), `Left: what Helm or your manifests installed, and the namespace ${NAMESPACE}.`);
     assert.deepEqual(api.writes, []);
   });
 

@@ -1,4 +1,10 @@
-import { MAP_NAME, type MapNotes, type MapObject, mapAnnotations, type RenderedMap } from "#lib/documents/map-format.ts";
+import {
+  MAP_NAME,
+  type MapNotes,
+  type MapObject,
+  mapAnnotations,
+  type RenderedMap,
+} from "#lib/documents/map-format.ts";
 import type { MapWriter } from "#lib/documents/map-writer.ts";
 
 /** A map in memory instead of the API server. */
