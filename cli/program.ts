@@ -68,7 +68,7 @@ function addComponents(root: Command, context: CliContext): void {
     ["proxy", "run the proxy: adds the PROXY header and relays to the ingress controller"],
     ["all", "run controller, webhook and proxy in one process, for small clusters"],
   ] as const) {
-    addComponent(root, name, [`${name} --config switchback.yaml --log-format text`])
+    addConfigured(root, name, [`${name} --config switchback.yaml`])
       .description(description)
       .action(async (flags) => (await import("./serve.ts")).serve(name, flags, context));
   }
@@ -81,18 +81,12 @@ function addComponents(root: Command, context: CliContext): void {
     .action(async (flags) => (await import("./config.ts")).printConfig(flags, context));
 }
 
-/** Adds a command that runs a component. */
-function addComponent(root: Command, name: string, examples: readonly string[]): Command {
-  const format = new Option("--log-format <format>", "lines of the log (log.format)").choices(["json", "text"]);
-  return addConfigured(root, name, examples).addOption(format);
-}
-
 /** The functions with which extras add their commands. */
 function commandLine(root: Command, context: CliContext): CommandLine {
   return {
     context,
     ownFiles: { ownFile, hasOwnFile, hasOwnFolder },
-    addComponent: (name, ...examples) => addComponent(root, name, examples),
+    addComponent: (name, ...examples) => addConfigured(root, name, examples),
     addClusterCommand: (name, ...examples) => addClusterCommand(root, name, "look", examples),
     addConnection,
     agree: async (question) => (await import("./ask.ts")).agree(question),

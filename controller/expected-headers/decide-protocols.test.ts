@@ -189,11 +189,11 @@ for (const [stated, protocol, contradicted] of [
 test("the text names the annotation and its value, the answers, and the proxies that differ", () => {
   assert.equal(
     contradiction([443, "annotation", "none"], "demands-either"),
-    'Service infra/edge, port 443: its annotation switchback.dev/proxy-protocol is "VALUE", but it demands v1 or v2',
+    'Service infra/edge, port 443: its annotation switchback.dev/proxy-protocol is "VALUE", but it answers demands-either',
   );
   assert.equal(
     contradiction([443, "nobody"], "refuses-header", "demands-v1", "unknown"),
-    "Service infra/edge, port 443: it refuses a header (seen from 10.0.0.7), and it demands v1 (seen from 10.0.0.6)",
+    "Service infra/edge, port 443: it answers refuses-header (seen from 10.0.0.7), and it answers demands-v1 (seen from 10.0.0.6)",
   );
 });
 

@@ -2,9 +2,6 @@ import { RESERVED_TARGET_NAMES } from "./defaults.ts";
 import { optInRules } from "./opt-in.ts";
 import type { Config } from "./schema.ts";
 
-/** Maximum number of ports of all configured targets. Each port is a socket in every thread of every proxy. */
-const MAX_CONFIGURED_PORTS = 1_000;
-
 type Path = readonly (string | number)[];
 type ReportError = (path: Path, message: string) => void;
 type Targets = Config["targets"];
@@ -50,9 +47,6 @@ function checkTargets(targets: Targets, reportError: ReportError): void {
     const ports = target.ports.map(({ port: number }) => number);
     if (new Set(ports).size < ports.length) reportError([index, "ports"], "a port is listed twice");
   }
-  const ports = targets.reduce((sum, target) => sum + target.ports.length, 0);
-  if (ports > MAX_CONFIGURED_PORTS)
-    reportError([], `${ports} ports in all; at most ${MAX_CONFIGURED_PORTS} are possible`);
   checkClasses(targets, reportError);
   checkListenPorts(targets, reportError);
 }

@@ -39,6 +39,4 @@ export interface Progress {
 export interface ConfigFlags {
   readonly config?: string;
   readonly set?: readonly string[];
-  /** Takes precedence over `log.format`. */
-  readonly logFormat?: "json" | "text";
 }
