@@ -2,8 +2,9 @@ import type { WorkloadStatus } from "#controller/rollout/report.ts";
 import { stamp } from "#controller/rollout/restart-record.ts";
 import { describeError, hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { type RestartableName, readAndRestart, waitForRestart } from "#lib/workloads/restart.ts";
-import { type WorkloadKind, workloadPath } from "#lib/workloads/workload-kinds.ts";
+import { readAndRestart, waitForRestart } from "#lib/workloads/restart.ts";
+import type { WorkloadName } from "#lib/workloads/workload-keys.ts";
+import { workloadPath } from "#lib/workloads/workload-kinds.ts";
 import { type RawWorkload, type WorkloadState, workloadState } from "#lib/workloads/workload-state.ts";
 
 /**
@@ -30,16 +31,14 @@ export async function restartOne(
   timeoutMs: number,
   report: (missing: string) => void,
 ): Promise<Restarted> {
-  const kind = workload.kind as WorkloadKind;
+  const { kind } = workload;
   const look = async () => {
     const path = workloadPath(workload.namespace, kind, workload.name);
     const { unsettled, failed } = workloadState(kind, await client.get<RawWorkload>(path));
     return { missing: unsettled, hasFailed: failed };
   };
   try {
-    const isNew = await begin(client, { namespace: workload.namespace, kind, name: workload.name }, (state) =>
-      isUnderWay(workload, state, Date.now() - timeoutMs),
-    );
+    const isNew = await begin(client, workload, (state) => isUnderWay(workload, state, Date.now() - timeoutMs));
     const now = () => performance.now();
     const failure = await waitForRestart(look, { now, pollMs: POLL_MS, timeoutMs, report });
     if (failure !== undefined)
@@ -58,7 +57,7 @@ export async function restartOne(
 /** Restarts the workload. Returns false if a restart is already under way. Throws if it cannot be restarted. */
 async function begin(
   client: KubeClient,
-  workload: RestartableName,
+  workload: WorkloadName,
   underWay: (state: WorkloadState) => boolean,
 ): Promise<boolean> {
   const outcome = await readAndRestart(client, workload, {

@@ -30,7 +30,7 @@ async function controllers(store = { text: "" }, { quota = config.policy.maxName
   await restart();
   const publish = async () => {
     now += 1_000;
-    map.update(plan.takeChanges(now), TARGETS, now, true);
+    map.update(plan.takeChanges(), TARGETS, now, true);
     map.settle(now);
     store.text = (await map.render()).data?.hosts ?? "";
   };

@@ -72,7 +72,7 @@ test("a name stays when its evidence disappears, and leaves when its object is d
   const { warnings, leaving } = await rig.status();
   assert.deepEqual(leaving, []);
   assert.ok(warnings.some(({ code }) => code === "kept"));
-  assert.match((await nameOf(rig))?.warning?.text ?? "", /its class "nobody" is not known .* \(another-controller\)$/);
+  assert.match((await nameOf(rig))?.warning?.text ?? "", /its class "nobody" is not known .* \(no-target\)$/);
   rig.kube.remove("/apis/networking.k8s.io/v1/namespaces/shop/ingresses/web");
   await isLeaving(rig, true);
 });
@@ -114,7 +114,7 @@ test("a fresh install maps nothing without evidence", async (t) => {
     },
   });
   await untilPublished(rig, "other.example.com");
-  await becomes(rig, "shop/web", [null, "another-controller", null]);
+  await becomes(rig, "shop/web", [null, "no-target", null]);
 });
 
 test("if several namespaces claim a kept name, the one that has it keeps it; no other inherits it", async (t) => {
@@ -123,10 +123,10 @@ test("if several namespaces claim a kept name, the one that has it keeps it; no 
     put(kube, "thief/web", { ...NOTHING, created: "2026-02-01T00:00:00Z" });
   });
   await becomes(rig, "shop/web", ["ingress-nginx", null, "kept"]);
-  await becomes(rig, "thief/web", [null, "another-controller", null]);
+  await becomes(rig, "thief/web", [null, "no-target", null]);
   rig.kube.remove("/apis/networking.k8s.io/v1/namespaces/shop/ingresses/web");
   await isLeaving(rig, true);
-  await becomes(rig, "thief/web", [null, "another-controller", null]);
+  await becomes(rig, "thief/web", [null, "no-target", null]);
 });
 
 test("an object with evidence takes a kept name of its namespace, but not one of another namespace", async (t) => {
@@ -144,7 +144,7 @@ test("an object with evidence takes a kept name of its namespace, but not one of
   await becomes(rig, "new/web", [null, "conflict", null]);
   await becomes(rig, "shop/web", ["ingress-nginx", null, "kept"]);
   put(rig.kube, "shop/new", { status, created: "2026-03-01T00:00:00Z" });
-  await becomes(rig, "shop/web", [null, "another-controller", null]);
+  await becomes(rig, "shop/web", [null, "no-target", null]);
   assert.match((await nameOf(rig, "shop/new"))?.target ?? "", /^edge-lb-/);
   // All objects are decided again when a Service changes, now with the other target.
   const far = { loadBalancer: { ingress: [{ ip: "203.0.113.99" }] } };
@@ -155,7 +155,7 @@ test("an object with evidence takes a kept name of its namespace, but not one of
   });
   put(rig.kube, "far/web", { host: "far.example.com", className: "nobody", status: far });
   await untilPublished(rig, "far.example.com");
-  assert.equal((await nameOf(rig, "shop/web"))?.reason?.code, "another-controller");
+  assert.equal((await nameOf(rig, "shop/web"))?.reason?.code, "no-target");
 });
 
 for (const order of [

@@ -19,7 +19,7 @@ function rig(published: Readonly<Record<string, string>> = {}) {
   const claim = (name: string, target = "edge") =>
     plan.set(name, target === "none" ? [] : [claimOf(name, `shop/${name}`, { target })]);
   const update = (targets: Parameters<LeaderMap["update"]>[1], now = 0, isComplete = true) =>
-    map.update(plan.takeChanges(now), targets, now, isComplete);
+    map.update(plan.takeChanges(), targets, now, isComplete);
   /** The published lines, in order, without holders. */
   const text = (now = 0) => {
     map.settle(now);

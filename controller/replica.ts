@@ -88,7 +88,7 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
 
   // Which names a namespace may have.
   const namespaces = new Namespaces({ client, log });
-  const names = new InClusterNames({ client, namespaces, log, mayListServices: config.discovery.enabled });
+  const names = new InClusterNames({ namespaces, services: targets });
   const domainsOf = policy.namespaceAnnotation ? (one: string) => namespaces.domainsOf(one) : undefined;
   const permitted = createClaimPolicy(policy, clusterDomain, domainsOf);
   const { maxNamesPerNamespace } = policy;
@@ -106,7 +106,7 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
   const dns = policy.verifyDns === "off" ? undefined : sweep;
   const sources = configuredSources(config.sources, { client, log, clusterDomain, budget, namespaces });
   const stages = { resolver: targets, locations: targets, headers, dns, mode, budget, names, plan };
-  const source = new Pipeline({ config, log, sources, ...stages, prerequisites: [namespaces] });
+  const source = new Pipeline({ log, sources, ...stages, prerequisites: [namespaces] });
   const loop = new Loop({
     ...{ source, plan, addresses, log, rules: config.map, readers: deps.mapReaders },
     store: new KubeMapWriter({ client, namespace, log, now }),

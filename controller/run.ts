@@ -138,9 +138,9 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
 /** The page `/status`, for requests with the key. */
 function statusPage(statusKey: StatusKey, status: () => StatusDocument, term: () => Term | undefined) {
   const full = (query: URLSearchParams) => {
-    const pods = term()?.rollouts.pods;
-    const running = pods && rolloutStatus(pods, query.get("in") ?? undefined);
-    return { ...status(), certificates: term()?.certificates.status(), running };
+    const { certificates, rollouts } = term() ?? {};
+    const running = rollouts && rolloutStatus(rollouts.pods, query.get("in") ?? undefined);
+    return { ...status(), certificates: certificates?.status(), running };
   };
   return {
     refusal: (headers: IncomingHttpHeaders) => statusKey.refusal(headers),

@@ -2,7 +2,7 @@ import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
 import type { Plan } from "#hostmap/plan.ts";
 import type { PublishedNames, RemovalHold } from "#hostmap/published-names.ts";
 import type { Reason, ReportedClaim } from "#hostmap/types.ts";
-import { ANY_DEPTH } from "#hostmap/wildcards.ts";
+import { ANY_DEPTH, isWildcard } from "#hostmap/wildcards.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";
 import { listSome } from "#lib/errors/printable.ts";
@@ -134,7 +134,7 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
  * server.
  */
 function sizeWarnings(plan: Plan, { warnNames, maxNames }: Config["inject"]): Reason[] {
-  const count = [...plan.planned.values()].filter(({ wildcard }) => !wildcard).length;
+  const count = [...plan.planned.keys()].filter((name) => !isWildcard(name)).length;
   const choose = `pods can select names with the annotation ${HOSTS_KEY}`;
   if (count > maxNames) {
     const text = `a pod without a selection gets the first ${maxNames} of ${count} names (inject.maxNames); ${choose}`;
@@ -214,8 +214,8 @@ function withoutAddress(target: string): Reason {
   return { code: "target-without-address", text: `the target ${target} has no known ClusterIP; its names wait` };
 }
 
-function ofWildcard({ wildcard }: ReportedClaim, { wildcardPods }: StatusDeps): Reason | undefined {
-  if (!wildcard) return undefined;
+function ofWildcard({ name }: ReportedClaim, { wildcardPods }: StatusDeps): Reason | undefined {
+  if (!isWildcard(name)) return undefined;
   const reach = wildcardPods === undefined ? "it is kept, but no pod gets it" : `only ${wildcardPods} get it`;
   return { code: "wildcard", text: `a hosts file cannot hold a wildcard: ${reach}` };
 }

@@ -56,6 +56,7 @@ async function live(pod: DemoPod, { webhook, front }: Pick<DemoSystem, "webhook"
     stale: isInjected ? 0 : 1,
     notInjected: isInjected ? 0 : 1,
     mode: "none",
+    modeFrom: "the demo",
     standing: isInjected ? "in-step" : "left",
     code: "in-step",
     text: "the demo creates this pod anew every second",

@@ -58,7 +58,6 @@ export async function startSystem(
     resolver: targets,
     locations: targets,
     mode: "auto",
-    config,
     plan,
     log,
   });

@@ -41,7 +41,7 @@ const WORDS = [
   "kubernetes.io/metadata.name kubernetes.io/service-name pod-template-hash app.kubernetes.io/component",
   "gateway.networking.k8s.io/gateway-name gateway.networking.k8s.io/gateway-class-name",
   "gateway.envoyproxy.io/owning-gateway-name gateway.envoyproxy.io/owning-gateway-namespace",
-  "gateway.envoyproxy.io/owning-gatewayclass service.kubernetes.io/service-proxy-name app.kubernetes.io/instance",
+  "gateway.envoyproxy.io/owning-gatewayclass service.kubernetes.io/service-proxy-name",
   "projectcontour.io/owning-gateway-name",
   "LoadBalancer ClusterIP NodePort ExternalName None TCP UDP SCTP HTTP HTTPS TLS VIP Proxy True False Accepted",
   "Conflicted Admitted valid Same All Selector IPAddress Hostname Subdomain AUTO_PASSTHROUGH mesh In NotIn Exists",
@@ -61,7 +61,7 @@ const WORDS = [
   // The pages of the controller and of a proxy.
   "running synced inactiveMs hold until since relayed leaving target names taken revision in-step waiting left stuck",
   "unknown notice underWay counts decisions notInjected lastRestart",
-  "warning readyz i upstream ok failing",
+  "warning readyz i upstream ok failing modeFrom",
   // Files of CoreDNS.
   "coredns coredns-custom Corefile rewrite name exact continue stop kubernetes hairpin-proxy hairpin-proxy-gen2 Added",
   "by managed-by do-not-modify ouroboros BEGIN END",

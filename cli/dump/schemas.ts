@@ -154,7 +154,7 @@ export const SCHEMAS: ReadonlyMap<string, Schema> = new Map<string, Schema>([
   ["leases.coordination.k8s.io", kind({ spec: group({ renewTime: some }) }, labelled)],
   ["mutatingwebhookconfigurations.admissionregistration.k8s.io", kind({ webhooks })],
   ["ingresses.networking.k8s.io", kind(ingress)],
-  ["ingressclasses.networking.k8s.io", kind({ spec: group({ controller: some }) }, labelled)],
+  ["ingressclasses.networking.k8s.io", kind({ spec: group({ controller: some }) })],
   ["clusterissuers.cert-manager.io", kind(issuer)],
   ["issuers.cert-manager.io", kind(issuer)],
   ["gatewayclasses.gateway.networking.k8s.io", kind(gatewayClass)],

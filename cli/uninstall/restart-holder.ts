@@ -2,7 +2,6 @@ import type { Reason } from "#hostmap/types.ts";
 import { describeError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { readAndRestart } from "#lib/workloads/restart.ts";
-import type { WorkloadKind } from "#lib/workloads/workload-kinds.ts";
 import type { RawWorkload } from "#lib/workloads/workload-state.ts";
 import type { AddressHolder } from "./address-holders.ts";
 
@@ -20,7 +19,7 @@ export async function restartHolder(
   try {
     const outcome = await readAndRestart(
       client,
-      { namespace, kind: kind as WorkloadKind, name },
+      { namespace, kind, name },
       { stamp: () => at, fieldManager: FIELD_MANAGER, refuse: (_, raw) => inTemplate(raw, addresses) },
     );
     // If a workload is gone, its pods are deleted with it.

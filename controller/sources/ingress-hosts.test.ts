@@ -100,27 +100,6 @@ test("a change of the default class affects only the Ingresses without a class",
   assert.deepEqual(take(), ["shop/a a.example.com:m"]);
 });
 
-test("the release of the IngressClass is a hint of its Ingresses, also after a change", async (t) => {
-  const api = new MemoryKube();
-  const source = ingressSource({ client: api.client, budget: ample(), log: silentLogger });
-  t.after(() => source.stop());
-  const found: unknown[] = [];
-  const labelled = (instance: string) => {
-    const { metadata, ...rest } = ingressClass("nginx", "true");
-    return { ...rest, metadata: { ...metadata, labels: { "app.kubernetes.io/instance": instance } } };
-  };
-  api.set(CLASSES, labelled("public"));
-  api.set(INGRESSES, ingress("web"));
-  source.start(
-    (_key, claims) => found.push(...claims.map(({ hints }) => "instance" in hints && hints.instance)),
-    () => {},
-  );
-  await settled();
-  api.set(CLASSES, labelled("internal"));
-  await settled();
-  assert.deepEqual(found, ["public", "internal"]);
-});
-
 test("annotations of ingress-nginx count only while the controller of the class is ingress-nginx", async (t) => {
   const { api, start, take } = rig(t);
   const annotations = { "nginx.ingress.kubernetes.io/server-alias": "alias.example.com" };

@@ -69,19 +69,15 @@ export interface IngressClasses {
   readonly defaultClass: string | undefined;
   /** `spec.controller` of a class. */
   controllerOf?(className: string): string | undefined;
-  /** The release that a class belongs to. */
-  instanceOf?(className: string): string | undefined;
 }
 
 /** The claims of an Ingress. */
 export function claimsOfIngress(view: IngressView, classes: IngressClasses): View[] {
   const className = view.className ?? classes.defaultClass;
   const controller = className === undefined ? undefined : classes.controllerOf?.(className);
-  const instance = className === undefined ? undefined : classes.instanceOf?.(className);
   const hints: RoutingHints = {
     className,
     ...(controller !== undefined && { controller }),
-    ...(instance !== undefined && { instance }),
     addresses: view.addresses,
     admitted: view.addresses.length > 0,
   };
@@ -94,21 +90,17 @@ export function claimsOfIngress(view: IngressView, classes: IngressClasses): Vie
 
 /** Marks an IngressClass as the cluster's default. */
 const DEFAULT_CLASS_ANNOTATION = "ingressclass.kubernetes.io/is-default-class";
-/** The release of a chart, on all its objects (https://helm.sh/docs/chart_best_practices/labels/). */
-export const INSTANCE_LABEL = "app.kubernetes.io/instance";
 
 interface ClassView {
   readonly isDefault: boolean;
   readonly controller: string | undefined;
-  readonly instance: string | undefined;
 }
 
 function viewClass(raw: Raw): ClassView {
-  const { annotations, labels } = mapOf(raw.metadata);
+  const { annotations } = mapOf(raw.metadata);
   return {
     isDefault: mapOf(annotations)[DEFAULT_CLASS_ANNOTATION] === "true",
     controller: textOf(mapOf(raw.spec).controller),
-    instance: textOf(mapOf(labels)[INSTANCE_LABEL]),
   };
 }
 
@@ -132,10 +124,9 @@ export function ingressSource(deps: {
   const start: Source["start"] = (sink, onSynced) => {
     const limit = new KindLimit<IngressView>({ budget, prefix: "", pick, sink });
     const controllerOf = (name: string) => classes?.objects().get(name)?.controller;
-    const instanceOf = (name: string) => classes?.objects().get(name)?.instance;
     const emit = (key: string, view: IngressView | undefined) => {
       if (classes?.state.synced !== true) return;
-      limit.report(key, view === undefined ? [] : claimsOfIngress(view, { defaultClass, controllerOf, instanceOf }));
+      limit.report(key, view === undefined ? [] : claimsOfIngress(view, { defaultClass, controllerOf }));
     };
     ingresses = limit.watch<Raw>({
       client,

@@ -79,7 +79,7 @@ test("the class or its controller tells whether ingress-nginx serves an Ingress"
 test("an alias is a claim of the Ingress, its wildcards cover any depth, and an invalid alias has a reason", () => {
   const more = { [ALIAS]: "a.com, *.b.com", [WWW]: "true" };
   assert.deepEqual(claims(more), ["www.main.com", "a.com", "*.b.com anyDepth"]);
-  assert.deepEqual(claims({ [ALIAS]: "a.com b.com", [WWW]: "true" }), ["a.com b.com server-alias-invalid"]);
+  assert.deepEqual(claims({ [ALIAS]: "a.com b.com", [WWW]: "true" }), ["a.com b.com not-accepted"]);
 });
 
 test("aliases count towards the quota of their namespace", () => {

@@ -106,7 +106,7 @@ export function nginxClaims(
   const claims = new ClaimList(object, { anyDepth: true });
   if (invalid !== undefined) {
     const text = `ingress-nginx does not accept the server-alias ${show(invalid)}, nor the Ingress with it`;
-    claims.add(invalid, { code: "server-alias-invalid", text });
+    claims.add(invalid, { code: "not-accepted", text });
   }
   for (const name of names) claims.add(name, hints);
   return claims.all;

@@ -1,6 +1,6 @@
 import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import { answerOf, isConnected, takenVersions } from "#proxy/detection/ask.ts";
-import type { Seen } from "#proxy/detection/outcome.ts";
+import type { Seen } from "#proxy/detection/dial.ts";
 import type { DialResult, ProbeResult } from "./result.ts";
 
 type Version = "v1" | "v2";

@@ -189,10 +189,10 @@ describe("untrusted values", () => {
     });
 
   for (const [what, value, expected] of [
-    ["a number", 5, "syntax-invalid"],
-    ["a map", { toString: "a.com" }, "syntax-invalid"],
-    ["a list", ["a.com"], "syntax-invalid"],
-    ["true", true, "syntax-invalid"],
+    ["a number", 5, "path-failed"],
+    ["a map", { toString: "a.com" }, "path-failed"],
+    ["a list", ["a.com"], "path-failed"],
+    ["true", true, "path-failed"],
     ["a line break", "a.com\n192.0.2.1 b.com", "name-invalid"],
     ["a zero byte", "a.com\u0000", "name-invalid"],
     ["an escape sequence", "\u001b[2Ja.com", "name-invalid"],

@@ -65,7 +65,7 @@ function claimValue(
   for (const name of names ?? []) claims.add(name, hints);
   if (names !== undefined) return;
   const text = `${hostnames} selects ${show(JSON.stringify(value))}, which does not have the syntax ${syntax}`;
-  claims.add(UNREADABLE, { code: "syntax-invalid", text });
+  claims.add(UNREADABLE, { code: "path-failed", text });
 }
 
 /** The routing hints of an object. If the kind has no path for admission, the object counts as admitted. */

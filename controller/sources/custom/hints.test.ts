@@ -77,7 +77,7 @@ test("a value with another syntax is reported in addition to the readable names"
     claims.map(({ hostname, hints }) => [hostname, "code" in hints ? hints : "hints"]),
     [
       ["a.com", "hints"],
-      ["unreadable.invalid", { code: "syntax-invalid", text }],
+      ["unreadable.invalid", { code: "path-failed", text }],
       ["b.com", "hints"],
     ],
   );
@@ -146,7 +146,7 @@ test("if other prefixes are configured, only their annotations are read", () => 
 test("each reason to refuse the names of a Service", () => {
   const reason = (raw: object) => serviceClaims(raw as never).map(({ hints }) => hints);
   assert.deepEqual(reason(service({ spec: {} })), [
-    { code: "not-a-load-balancer", text: "the Service is not of type LoadBalancer: pods reach its address directly" },
+    { code: "not-short-circuited", text: "the Service is not of type LoadBalancer: pods reach its address directly" },
   ]);
   assert.deepEqual(reason(service({}, { "switchback.dev/ignore": "true" })), [
     { code: "ignored", text: 'the Service carries switchback.dev/ignore: "true"' },

@@ -27,7 +27,7 @@ function hintsOf(raw: Raw, { ref, ignored }: ObjectOrigin): RoutingHints | Reaso
   const { type } = mapOf(raw.spec);
   if (type !== "LoadBalancer") {
     return {
-      code: "not-a-load-balancer",
+      code: "not-short-circuited",
       text: "the Service is not of type LoadBalancer: pods reach its address directly",
     };
   }

@@ -101,8 +101,8 @@ for (const [what, rules, expected] of [
   ["a match with it", { http: [{ match: [{ gateways: ["infra/public"] }] }] }, ["a.com"]],
   ["a match with it, of TLS", { tls: [{ match: [{ gateways: ["infra/public"] }] }] }, ["a.com"]],
   ["a second match, of TCP", { tcp: [{ match: [{ gateways: ["mesh"] }, { gateways: ["infra/public"] }] }] }, ["a.com"]],
-  ["a match of the mesh", { http: [{ match: [{ gateways: ["mesh"] }] }] }, ["a.com: no-gateway-rule"]],
-  ["a match of another", { http: [{ match: [{ gateways: ["public"] }] }] }, ["a.com: no-gateway-rule"]],
+  ["a match of the mesh", { http: [{ match: [{ gateways: ["mesh"] }] }] }, ["a.com: no-matching-listener"]],
+  ["a match of another", { http: [{ match: [{ gateways: ["public"] }] }] }, ["a.com: no-matching-listener"]],
   ["one of the mesh, and one for all", { http: [{ match: [{ gateways: ["mesh"] }] }, {}] }, ["a.com"]],
 ] as const) {
   test(`a VirtualService with ${what}`, () => {
@@ -124,7 +124,7 @@ for (const [exportTo, expected] of [
     ["infra", ".", "infra"],
     ["infra", "shop"],
   ],
-  [["~"], "not-exported"],
+  [["~"], "not-allowed"],
 ] as const) {
   test(`a VirtualService with exportTo ${JSON.stringify(exportTo)}`, () => {
     const { gateway, service, whole } = rig();

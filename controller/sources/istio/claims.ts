@@ -84,10 +84,10 @@ function claimsOfVirtualService(view: VirtualServiceView, gateway: (key: string)
 /** Why no Gateway can serve a VirtualService. */
 function refusalOf({ ref, ignored, exportedTo, gateways, unrouted = "" }: VirtualServiceView): Reason | undefined {
   if (ignored) return ignoredBy(ref.kind);
-  if (exportedTo?.length === 0) return { code: "not-exported", text: "`exportTo` is ~: no Gateway has it" };
+  if (exportedTo?.length === 0) return { code: "not-allowed", text: "`exportTo` is ~: no Gateway has it" };
   if (gateways.length > 0) return undefined;
   const text = `\`match.gateways\` of its rules leaves out its Gateway ${show(unrouted)}`;
-  return { code: "no-gateway-rule", text };
+  return { code: "no-matching-listener", text };
 }
 
 function exported(hints: RoutingHints | Reason, { exportedTo }: VirtualServiceView): RoutingHints | Reason {
