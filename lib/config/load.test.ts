@@ -74,12 +74,12 @@ const BAD: ReadonlyArray<readonly [text: string, ...expected: string[]]> = [
   ["targets: [{name: a, upstream: {host: h}, ports: []}]", "targets[0].ports: must not be empty"],
   [
     "targets: [{name: a, upstream: {host: h}, ports: [{port: 80}, {port: 80}]}]",
-    "targets[0].ports: a port is listed twice",
+    "targets[0].ports[1].port: targets[0].ports[0].port is the same",
   ],
   [
     "targets: [{name: a, classes: [x], upstream: {host: h}, ports: [{port: 80, listenPort: 9000}]}, {name: b, " +
       "classes: [y], upstream: {host: h}, ports: [{port: 80, listenPort: 9000}]}]",
-    "targets[1].ports[0].listenPort: targets[0].ports[0] already has this port",
+    "targets[1].ports[0].listenPort: targets[0].ports[0].listenPort is the same",
   ],
   [
     "targets: [{name: a, upstream: {host: h}, clusterIPs: [fe80::1%eth0]}]",
@@ -96,8 +96,8 @@ const BAD: ReadonlyArray<readonly [text: string, ...expected: string[]]> = [
   ],
   [
     "targets: [{name: a, classes: [x], upstream: {host: h}}, {name: a, classes: [x], upstream: {host: h}}]",
-    "targets[1].name: two targets have this name",
-    "targets[1].classes: the class x already belongs to the target a",
+    "targets[1].name: targets[0].name is the same",
+    "targets[1].classes[0]: targets[0].classes[0] is the same",
   ],
   [
     "targets: [{name: a, upstream: {host: h}}, {name: b, classes: [x], upstream: {host: h}}]",
