@@ -119,7 +119,7 @@ export async function readHolders(
 ): Promise<AddressHolder[]> {
   const ours = new Set(install.addresses.keys());
   const found: AddressHolder[] = [];
-  for await (const { items } of listPages<RawPod>({ client, path: corePath("pods", namespace) })) {
+  for await (const { items } of listPages<RawPod>(client, corePath("pods", namespace))) {
     for (const pod of items) found.push(...[addressHolderOf(pod, ours)].filter((holder) => holder !== undefined));
   }
   return byWorkload(found);
