@@ -1,3 +1,4 @@
+import { proxyDeployment } from "#doctor/checks/deployments.ts";
 import { examine } from "#doctor/checks.ts";
 import type { Fact } from "#doctor/fact.ts";
 import type { ClusterFacts } from "#doctor/facts.ts";
@@ -6,7 +7,6 @@ import { gather } from "#doctor/gather.ts";
 import { planProbe } from "#doctor/probe/plan.ts";
 import { PROBE_SECONDS, type ProbeImage } from "#doctor/probe/pod.ts";
 import type { ProbePlan, ProbeResult } from "#doctor/probe/result.ts";
-import { proxyDeployment } from "#doctor/proxy-deployment.ts";
 import { reportDocument } from "#doctor/report.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
@@ -24,7 +24,7 @@ interface DoctorFlags extends ConnectFlags {
   readonly strict?: boolean;
   readonly probeNamespace: string;
   readonly image?: string;
-  /** A dump, or `-` for standard input, instead of a cluster. */
+  /** A file, or `-` for standard input, instead of a cluster. */
   readonly from?: string;
   readonly output: Format;
 }
@@ -61,14 +61,15 @@ export async function doctor(
   }
 }
 
-/** Diagnoses a dump instead of a cluster, at the time of the dump. */
+/** Diagnoses the cluster of a file, at the time of the dump. */
 async function doctorFrom(file: string, flags: DoctorFlags, context: CliContext): Promise<number> {
   const { stdout, stderr, progress } = context;
-  const { readDump } = await import("./dump/read-dump.ts");
-  const { head, client, time, leftOut } = await progress.during(`reading ${file}`, () => readDump(file));
-  for (const line of leftOut) stderr.line(line);
+  const { findingsInFile, readClusterFile } = await import("./dump/read-file.ts");
+  const cluster = await progress.during(`reading ${file}`, () => readClusterFile(file));
+  for (const line of cluster.leftOut) stderr.line(line);
+  const { client, head, time } = cluster;
   const facts = await gather({ client, ...head, now: () => time, added: await addedChecks() });
-  return await print(examine(facts), flags, stdout);
+  return await print(findingsInFile(cluster, examine(facts)), flags, stdout);
 }
 
 async function print(findings: readonly Finding[], flags: DoctorFlags, stdout: Output): Promise<number> {

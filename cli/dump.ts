@@ -1,5 +1,4 @@
-import { clusterLookup } from "#controller/dnscheck/lookup.ts";
-import { type ConnectFlags, connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
+import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { dumpLines, recordCluster } from "./dump/write-dump.ts";
 
@@ -19,9 +18,8 @@ export async function dump(program: string, flags: DumpFlags, context: CliContex
   const client = await connect({ ...connectOptionsFrom(env, flags), userAgent: "switchback-dump" });
   try {
     stderr.line(`reading ${client.server}`);
-    const lookup = isInPod(env) ? clusterLookup : undefined;
     const { head, ...cluster } = await progress.during("reading the cluster", () =>
-      recordCluster(client, { ...flags, now: Date.now(), lookup }),
+      recordCluster(client, { ...flags, now: Date.now() }),
     );
     for (const json of dumpLines({ head: { ...head, program }, ...cluster }, flags.redact === true)) {
       stdout.write(`---\n${json}\n`);

@@ -70,7 +70,10 @@ test("without permission to read the key, fails with the refusal, and the cure n
   server.onCall = ({ path }) => (path === SECRET ? refusal(403, "Forbidden") : undefined);
   const error = await leaderStatus(refusing(server), "ours").catch((each: unknown) => each);
   assert.ok((error as Error).message.startsWith(`GET ${SECRET}: 403 Forbidden`));
-  assert.match(cureOfRefusal(error, { command: "status", namespace: "ours" }) ?? "", /the Role switchback-operator/);
+  assert.match(
+    cureOfRefusal(error, { command: "status", namespace: "ours" }) ?? "",
+    /the ClusterRole switchback-reader/,
+  );
 });
 
 test("without a key, reports that the controller creates one", async () => {

@@ -140,7 +140,7 @@ const OF_CLUSTERS = ["namespace", "kubeconfig", "context", "as", "requestTimeout
 function fromDump(): Option {
   const option = new Option(
     "--from <file>",
-    "read a file of switchback dump instead of a cluster; - for standard input",
+    "read a file of switchback dump or kubectl get -o yaml instead of a cluster; - for standard input",
   );
   return option.argParser(notEmpty);
 }
@@ -259,7 +259,6 @@ function addDoctor(root: Command, context: CliContext, setExitCode: (code: numbe
     });
   addConnection(addNamespace(root.command("install-check", { hidden: true })))
     .description("wait until the API server calls the webhook; the chart's hook after an install runs this")
-    .option("--probe-namespace <name>", "namespace for the dry-run pod", namespaceName, "default")
     .option("--timeout <time>", "how long to wait: seconds, or 90s, 5m, 1h", durationSeconds, 240)
     .action(async (flags) => (await import("./install-check.ts")).installCheck(flags, context));
 }

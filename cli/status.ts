@@ -18,7 +18,7 @@ interface StatusFlags extends StatusFilter, ConnectFlags {
   readonly watch?: boolean;
   /** Whether to print every row. */
   readonly all?: boolean;
-  /** Path of a dump to read instead of a cluster; `-` for standard input. */
+  /** Path of a file to read instead of a cluster; `-` for standard input. */
   readonly from?: string;
 }
 
@@ -66,17 +66,18 @@ export async function status(flags: StatusFlags, context: CliContext): Promise<n
   }
 }
 
-/** Prints the status that a controller would have in the cluster of a dump. */
+/** Prints the status that a controller would have in the cluster of a file. */
 async function statusFrom(file: string, flags: StatusFlags, { stdout, stderr, progress }: CliContext): Promise<number> {
-  const [{ readDump }, { statusOfDump }] = await Promise.all([
-    import("./dump/read-dump.ts"),
-    import("./dump/status-of-dump.ts"),
+  const [{ readClusterFile }, { statusOfFile }] = await Promise.all([
+    import("./dump/read-file.ts"),
+    import("./dump/status-of-file.ts"),
   ]);
-  const dump = await progress.during(`reading ${file}`, () => readDump(file));
-  for (const line of dump.leftOut) stderr.line(line);
-  const publishers = await readPublishers(dump.client, dump.head.namespace);
-  const full = { ...(await statusOfDump(dump)), publishers };
-  const report = statusReport(full, flags, stdout.columns, dump.time);
+  const cluster = await progress.during(`reading ${file}`, () => readClusterFile(file));
+  for (const line of cluster.leftOut) stderr.line(line);
+  // The status says what the file does not have.
+  const publishers = await readPublishers(cluster.client, cluster.head.namespace).catch(() => ({}));
+  const full = { ...(await statusOfFile(cluster)), publishers };
+  const report = statusReport(full, flags, stdout.columns, cluster.time);
   const { text, notes = [] } = await render(flags.output, report);
   stdout.write(text);
   for (const note of notes) stderr.line(note);

@@ -99,6 +99,6 @@ describe("version", () => {
     const { code, stdout, stderr } = await version(undefined);
     assert.deepEqual([code, stdout], [1, `switchback ${OWN}\n`]);
     assert.deepEqual(JSON.parse((await version(undefined, "-o=json")).stdout), { client: OWN });
-    assert.match(stderr, /switchback: the Role switchback-doctor in the namespace switchback-system has the right/);
+    assert.match(stderr, /switchback: the ClusterRole switchback-reader has the right/);
   });
 });

@@ -47,8 +47,6 @@ interface ReplicaDeps {
   readonly answers?: DnsAnswers | undefined;
   /** The IPs of the nodes, if known. */
   readonly nodes?: ReadonlySet<string> | undefined;
-  /** Describes the pods that get every name below a wildcard. Default: no pod does. */
-  readonly wildcardPods?: string | undefined;
   /** Reports the loss of an address that pods hold. */
   readonly onFrontLost: (code: string, note: string, service: string) => void;
   /** Reports what the loop does. */
@@ -76,7 +74,7 @@ export interface Term extends Replica {
 
 /** Starts nothing yet: `loop.start()` does. */
 export function createReplica(config: Config, deps: ReplicaDeps): Replica {
-  const { client, identity, clusterDomain, log, now, askProxy, wildcardPods, onFrontLost: notify, events } = deps;
+  const { client, identity, clusterDomain, log, now, askProxy, onFrontLost: notify, events } = deps;
   const { namespace, policy } = config;
 
   // Targets: by class alone, or also by the cluster's Services.
@@ -125,7 +123,7 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
     loop.enqueue();
   });
 
-  const shown = { identity, source, plan, addresses, headers, verifier: dns, config, wildcardPods, map: loop };
+  const shown = { identity, source, plan, addresses, headers, verifier: dns, config, map: loop };
   return { loop, source, leftOut: () => budget.leftOut, status: () => statusDocument(shown) };
 }
 

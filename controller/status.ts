@@ -76,8 +76,6 @@ export interface StatusDeps {
   /** The targets, with the protocols and the answers of their ports. */
   readonly headers: Pick<HeaderDecisions, "configured" | "found" | "shownAt">;
   readonly config: Pick<Config, "inject">;
-  /** Describes the pods that get every name below a wildcard. Default: no pod does. */
-  readonly wildcardPods?: string | undefined;
   readonly map: {
     readonly synced: boolean;
     /** Undefined: this replica does not lead. */
@@ -200,7 +198,7 @@ function rowOf(claim: ReportedClaim, addresses: ReadonlyMap<string, readonly str
   const reason = decision.mapped
     ? clusterIPs.length === 0
       ? (ofTarget ?? withoutAddress(decision.target))
-      : ofWildcard(claim, deps)
+      : ofWildcard(claim)
     : decision.reason;
   const warning = decision.mapped
     ? (claim.warning ?? verifier?.warningOf(name) ?? (clusterIPs.length > 0 ? ofTarget : undefined))
@@ -214,8 +212,7 @@ function withoutAddress(target: string): Reason {
   return { code: "target-without-address", text: `the target ${target} has no known ClusterIP; its names wait` };
 }
 
-function ofWildcard({ name }: ReportedClaim, { wildcardPods }: StatusDeps): Reason | undefined {
+function ofWildcard({ name }: ReportedClaim): Reason | undefined {
   if (!isWildcard(name)) return undefined;
-  const reach = wildcardPods === undefined ? "it is kept, but no pod gets it" : `only ${wildcardPods} get it`;
-  return { code: "wildcard", text: `a hosts file cannot hold a wildcard: ${reach}` };
+  return { code: "wildcard", text: "a hosts file cannot hold a wildcard: only pods with pod DNS get it" };
 }

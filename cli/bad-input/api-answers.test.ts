@@ -63,14 +63,7 @@ const forbidden: Responder = ({ path, response }) => {
   response.writeHead(403, { "content-type": "application/json" });
   response.end(JSON.stringify({ kind: "Status", code: 403, reason: "Forbidden", message: `${message} (${path})` }));
 };
-const ROLES = {
-  status: "switchback-operator",
-  restart: "switchback-operator",
-  inject: "switchback-map-reader",
-  version: "switchback-doctor",
-} as const;
-
-walk("403 names the Role that is missing, and how to bind it:", [
+walk("403 names the ClusterRole that is missing, and how to bind it:", [
   ...COMMANDS.flatMap(([name, ...args]): BadInput[] =>
     name === "uninstall"
       ? [
@@ -88,9 +81,9 @@ walk("403 names the Role that is missing, and how to bind it:", [
             args: [name, ...args, "-n", "ours"],
             api: forbidden,
             says: new RegExp(
-              `: 403 Forbidden: [^\\n]*\\nswitchback: the Role ${ROLES[name]} in the namespace ours has the right; ` +
-                `an admin can bind it: kubectl -n ours create rolebinding ${ROLES[name]}-${name} --role ` +
-                `${ROLES[name]} --user 'jane'\\n$`,
+              ": 403 Forbidden: [^\\n]*\\nswitchback: the ClusterRole switchback-reader has the right; an admin can bind " +
+                "it in the namespace ours: kubectl -n ours create rolebinding switchback-reader --clusterrole " +
+                "switchback-reader --user 'jane'\\n$",
             ),
             code: 1,
           },

@@ -37,7 +37,7 @@ const FORTY: readonly [args: string, cause: RegExp][] = [
   ["status -o", /^switchback: option '-o, --output <format>' argument missing; see `switchback status --help`$/],
   ["status --in Shop_1", /'Shop_1' is invalid\. Expected the name of a namespace: 1 to 63 lower case letters/],
   ["status --from DIR/absent", /^switchback: --from \S+absent: ENOENT: no such file or directory, open '\S+'$/],
-  ["status --from DIR/pod.yaml", /^switchback: \S+pod\.yaml: .*a dump begins with a document of apiVersion /],
+  ["status --from DIR/hosts", /^switchback: \S+hosts: it has no object of Kubernetes; --from reads what `kubectl get /],
   ["status --from x --watch", /option '--from <file>' cannot be used with option '-w, --watch'$/],
   ["doctor --kubeconfig DIR/absent", /^switchback: kubeconfig \S+absent cannot be read: ENOENT/],
   ["doctor --kubeconfig DIR/hosts", /^switchback: kubeconfig \S+hosts: no context ""/],

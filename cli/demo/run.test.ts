@@ -42,7 +42,7 @@ const WHOLE = `1. The map from the objects in DIR
   shop.example.com  Ingress shop/web  127.0.0.1
   api.example.com  Ingress shop/api  127.0.0.1
   acme-v02.api.letsencrypt.org  Ingress shop/greedy  not mapped (name-protected): "acme-v02.api.letsencrypt.org" belongs to a public ACME server and is never mapped
-  *.example.com  Gateway shop/public  not mapped (wildcard): a hosts file cannot hold a wildcard: it is kept, but no pod gets it
+  *.example.com  Gateway shop/public  not mapped (wildcard): a hosts file cannot hold a wildcard: only pods with pod DNS get it
   checkout.example.com  HTTPRoute shop/checkout  127.0.0.1
   checkout.example.net  HTTPRoute shop/checkout  not mapped (no-matching-listener): no listener accepts this name; they accept "*.example.com"
 

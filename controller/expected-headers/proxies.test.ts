@@ -77,7 +77,7 @@ async function run({ seed = 1, proxies, backend, seconds, targets = 1 }: Setting
       ...{ name, upstream: "", ports: [], clusterIPs: [] },
       ask: [questions[index] as PublishedAsk],
     }));
-    answers.learn(published, true);
+    answers.learn(published);
     for (const rig of rigs) rig.setQuestions(questions);
   };
   const changes: { readonly answer: string; readonly second: number }[] = [];

@@ -9,10 +9,8 @@
 // not change the record of restarts, which is on the workload and in the leader's memory. Pods from before a restart
 // ask for nothing: stale pods are read again before a restart, and those that are gone or end do not count.
 
-import { CONFIGURATION_PATH } from "#certs/objects.ts";
 import { compareNames } from "#hostmap/hostnames.ts";
 import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
-import { TARGETS_NAME } from "#lib/documents/targets-format.ts";
 import { describeError, ifFound, statusOf } from "#lib/errors/errors.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { pause } from "#lib/kube/time.ts";
@@ -21,6 +19,7 @@ import type { RawPod } from "#lib/workloads/pods.ts";
 import { restartWorkload, waitForRestart } from "#lib/workloads/restart.ts";
 import { workloadPath } from "#lib/workloads/workload-kinds.ts";
 import { type RawWorkload, type WorkloadState, workloadState } from "#lib/workloads/workload-state.ts";
+import { webhookProblem } from "./webhook-problem.ts";
 import { checkNeed, checkState, type Difference, differenceOf, restarting } from "./may-restart.ts";
 import { reportRestart, reportStuck } from "./report.ts";
 import { encodeRecord, type Restart, restartRecords, stamp } from "./restart-record.ts";
@@ -120,7 +119,7 @@ export class Restarter {
     if (difference === undefined) return waiting("not-available", "its pods could not be read");
     const by = checkNeed(subject, difference);
     if (!Array.isArray(by)) return by;
-    const problem = await this.#webhookProblem();
+    const problem = await webhookProblem(this.#deps.client, this.#deps.config.namespace, this.#signal);
     if (problem !== undefined) return waiting("webhook-unreachable", problem);
     // Its namespace may have opted out meanwhile.
     await this.pods.refresh();
@@ -216,23 +215,6 @@ export class Restarter {
     const pod = await ifFound(this.#deps.client.get<RawPod>(path, {}, { signal: this.#signal }));
     if (pod === undefined || pod.metadata?.deletionTimestamp !== undefined) return undefined;
     return map && select && differenceOf(pod, select(pod.metadata?.annotations?.[HOSTS_KEY]), map);
-  }
-
-  /**
-   * Why a new pod would not be injected. For a dry run, which changes nothing, the API server calls the webhook by the
-   * chart's entry `reachable.switchback.dev`, on its own route (kube-proxy, a firewall) and with its own copy of
-   * caBundle: entries for pods fail open. Without the configuration, for example during an uninstall, it calls nothing.
-   */
-  async #webhookProblem(): Promise<string | undefined> {
-    const { client, config } = this.#deps;
-    try {
-      await client.get(CONFIGURATION_PATH, {}, { signal: this.#signal });
-      await client.mergePatch(corePath("configmaps", config.namespace, TARGETS_NAME), {}, { dryRun: true });
-      return undefined;
-    } catch (error) {
-      this.#signal.throwIfAborted();
-      return `the API server cannot call the webhook: ${describeError(error)}`;
-    }
   }
 
   /** The state of a workload, or the decision if it cannot be read. An error of one workload delays no other. */

@@ -23,12 +23,13 @@ export function configuredTarget(
   { detect }: Pick<Config["discovery"], "detect">,
   service?: ServiceView,
 ): ConfiguredTarget {
-  if (target.ports.every(({ protocol }) => protocol !== "auto")) return target;
+  const addressed = { ...target, ...(service && { serviceIPs: service.clusterIPs }) };
+  if (target.ports.every(({ protocol }) => protocol !== "auto")) return addressed;
   const ports = target.ports.map((port) => {
     if (port.protocol !== "auto") return port;
     return { ...port, ...(detect ? statedBy(service, port) : { protocol: "v1" as const }) };
   });
-  return { ...target, ports, ...(service && { serviceIPs: service.clusterIPs }) };
+  return { ...addressed, ports };
 }
 
 function statedBy(service: ServiceView | undefined, { port, upstreamPort = port }: TargetConfig["ports"][number]) {

@@ -90,7 +90,7 @@ test("without the right to read the status, the page says which Role has the rig
     const last = (await eventsUntil(address, "unknown")).at(-1);
     assert.match(
       last?.type === "unknown" ? last.text : "",
-      /Forbidden.*the Role switchback-operator in the namespace ours has the right/,
+      /Forbidden.*the ClusterRole switchback-reader has the right/,
     );
   } finally {
     child.kill("SIGTERM");
