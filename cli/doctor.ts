@@ -1,3 +1,5 @@
+import type { Command } from "@commander-js/extra-typings";
+import { InvalidArgumentError } from "commander";
 import { proxyDeployment } from "#doctor/checks/deployments.ts";
 import { examine } from "#doctor/checks.ts";
 import type { Fact } from "#doctor/fact.ts";
@@ -12,6 +14,7 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import type { CliContext, Output } from "#lib/process/context.ts";
 import { askAtTerminal } from "./ask.ts";
+import { type Definition, fromOption, installationOptions, namespaceName, outputOption } from "./command.ts";
 import { doctorText } from "./doctor-text.ts";
 import { addedChecks } from "./extras.ts";
 import { type Format, type Report, render } from "./formats.ts";
@@ -19,14 +22,37 @@ import { type Format, type Report, render } from "./formats.ts";
 interface DoctorFlags extends ConnectFlags {
   readonly namespace: string;
   /** Whether a pod may run. Undefined: ask, if there is a terminal and a probe would answer something. */
-  readonly probe?: boolean;
+  readonly probe?: boolean | undefined;
   /** Whether the command also fails if something could not be read. */
-  readonly strict?: boolean;
+  readonly strict?: boolean | undefined;
   readonly probeNamespace: string;
-  readonly image?: string;
+  readonly image?: string | undefined;
   /** A file, or `-` for standard input, instead of a cluster. */
-  readonly from?: string;
+  readonly from?: string | undefined;
   readonly output: Format;
+}
+
+/** Defines `switchback doctor`. */
+export function define(command: Command, { context, exit }: Definition): void {
+  installationOptions(command)
+    .option("--probe", "run a short-lived pod that tests connections and resolves names, without asking")
+    .option("--no-probe", "run no pod, and do not ask")
+    .option("--probe-namespace <name>", "namespace for the probe pod and for the dry-run pod", namespaceName, "default")
+    .option("--strict", "exit with 1 also if something could not be examined")
+    .option(
+      "--image <image>",
+      "image of the probe pod, any with Node 18 or newer (default: the installed proxy's, else a public one)",
+      imageReference,
+    )
+    .addOption(fromOption(command, "namespace", "probe", "probeNamespace", "image"))
+    .addOption(outputOption(command))
+    .action((flags) => exit(doctor(flags, context)));
+}
+
+/** Checks the form of an image reference; only the node knows whether the image exists. */
+function imageReference(value: string): string {
+  if (/^[\w.-]+(?::\d+)?(?:\/[\w.-]+)*(?::[\w.-]+)?(?:@[\w+.-]+:[0-9a-fA-F]+)?$/.test(value)) return value;
+  throw new InvalidArgumentError("Expected an image, such as registry.example.com/switchback:0.1.0.");
 }
 
 /** Used if nothing is installed: the probe needs Node and nothing else. */
@@ -73,7 +99,7 @@ async function doctorFrom(file: string, flags: DoctorFlags, context: CliContext)
 }
 
 async function print(findings: readonly Finding[], flags: DoctorFlags, stdout: Output): Promise<number> {
-  stdout.write((await render(flags.output, doctorReport(findings, stdout.columns))).text);
+  stdout.write(await render(flags.output, doctorReport(findings, stdout.columns)));
   return isFailure(findings, flags.strict === true) ? 1 : 0;
 }
 
@@ -87,7 +113,7 @@ export function doctorReport(findings: readonly Finding[], columns: number | und
   return {
     document: reportDocument(findings),
     names: [...new Set(names)],
-    text: (wide) => ({ text: doctorText(findings, wide ? undefined : columns) }),
+    text: (wide) => doctorText(findings, wide ? undefined : columns),
   };
 }
 

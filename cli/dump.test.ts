@@ -291,8 +291,8 @@ describe("status --from", () => {
   });
 
   test("cannot be combined with an option that selects the cluster", async () => {
-    const { code, stderr } = await runHere(["status", "--from", "x", "-n", "ours"], {});
+    const { code, stderr } = await runHere(["status", "--from", "x", "--switchback-namespace", "ours"], {});
     assert.equal(code, 2);
-    assert.match(stderr, /--from.*cannot be used with.*--namespace|--namespace/);
+    assert.match(stderr, /--from.*cannot be used with.*--switchback-namespace/);
   });
 });

@@ -1,12 +1,22 @@
+import type { Command } from "@commander-js/extra-typings";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import type { CliContext } from "#lib/process/context.ts";
+import { type Definition, installationOptions, namespaceName } from "./command.ts";
 import { dumpLines, recordCluster } from "./dump/write-dump.ts";
 
 interface DumpFlags extends ConnectFlags {
   readonly namespace: string;
   readonly probeNamespace: string;
   /** Whether to replace names, hosts and addresses. */
-  readonly redact?: boolean;
+  readonly redact?: boolean | undefined;
+}
+
+/** Defines `switchback dump`. */
+export function define(command: Command, { context, version }: Definition): void {
+  installationOptions(command)
+    .option("--probe-namespace <name>", "namespace for the dry-run pod", namespaceName, "default")
+    .option("--redact", "replace all words and addresses but Switchback's own, each always by the same one")
+    .action((flags) => dump(version, flags, context));
 }
 
 /**

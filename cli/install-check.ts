@@ -1,8 +1,17 @@
+import type { Command } from "@commander-js/extra-typings";
 import { webhookProblem } from "#controller/rollout/webhook-problem.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import { pause, steadyNow } from "#lib/kube/time.ts";
 import type { CliContext } from "#lib/process/context.ts";
+import { type Definition, durationSeconds, installationOptions } from "./command.ts";
+
+/** Defines `switchback install-check`. */
+export function define(command: Command, { context }: Definition): void {
+  installationOptions(command)
+    .option("--timeout <time>", "how long to wait: seconds, or 90s, 5m, 1h", durationSeconds, 240)
+    .action((flags) => installCheck(flags, context));
+}
 
 interface InstallCheckFlags extends ConnectFlags {
   readonly namespace: string;

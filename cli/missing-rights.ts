@@ -10,7 +10,7 @@ export interface Invocation {
 /** The ClusterRole that the chart installs for people. It does not bind it to anybody. */
 const READER = "switchback-reader";
 /** Commands for which its rights in Switchback's namespace are enough. */
-const IN_NAMESPACE: readonly string[] = ["status", "dashboard", "restart", "version", "inject"];
+const IN_NAMESPACE: readonly string[] = ["status", "dashboard", "restart", "inject"];
 /** The user in an error text of the API server. */
 const USER = /\bUser "([^"]+)" cannot\b/;
 

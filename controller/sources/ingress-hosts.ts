@@ -21,7 +21,7 @@ import {
 import type { ApiResource, RoutingHints, Source, SourceState, View } from "./types.ts";
 
 /** The API group of Ingresses and IngressClasses. */
-export const INGRESS_GROUP = "networking.k8s.io";
+const INGRESS_GROUP = "networking.k8s.io";
 
 const INGRESSES: ApiResource = { group: INGRESS_GROUP, version: "v1", resource: "ingresses", kind: "Ingress" };
 

@@ -53,11 +53,6 @@ function accepted(known: ReadonlyArray<{ readonly name: string }>): string {
   return listSome(known, 6, ({ name }) => name) || "none";
 }
 
-/** Returns the names of a kubeconfig's contexts. Throws `config-invalid`. */
-export async function contextNames(paths: string): Promise<string[]> {
-  return (await read(paths)).getContexts().map(({ name }) => name);
-}
-
 /**
  * Loads the library, which is installed only on users' machines. It takes 80 MB and 0.4 s. The image does not include
  * it, because pods have a ServiceAccount.

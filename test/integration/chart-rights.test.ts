@@ -202,9 +202,10 @@ describe("what an account may do", () => {
     "switchback-proxy": [`list,watch configmaps/${OBJECTS.targets} ${OURS}`],
     "switchback-uninstall": [
       "list pods",
+      "get daemonsets/switchback-agent",
       `delete mutatingwebhookconfigurations/${WEBHOOK_CONFIGURATION}`,
       `get configmaps/switchback-config,${OBJECTS.targets},${PUBLISHERS.toSorted().map(publisherStateName)} ${OURS}`,
-      `patch deployments/scale/switchback-controller ${OURS}`,
+      `patch deployments/scale/switchback-controller,switchback-all ${OURS}`,
       `list,delete services ${OURS}`,
       `delete configmaps/${OBJECTS.map},${OBJECTS.targets} ${OURS}`,
       `delete secrets/${OBJECTS.ca},${OBJECTS.serving},switchback-cert-manager-ca,${OBJECTS.statusKey} ${OURS}`,
@@ -235,11 +236,7 @@ describe("what an account may do", () => {
     [
       "without discovery: the front of each relayed target, and no other Service",
       { discovery, targets: [relayed, direct, given] },
-      [
-        "list,watch namespaces",
-        `list,watch services ${OURS}`,
-        `create,patch services/${frontName("traefik")} ${OURS}`,
-      ],
+      ["list,watch namespaces", `list,watch services ${OURS}`, `create,patch services/${frontName("traefik")} ${OURS}`],
     ],
     [
       "with cert-manager: no Secret of the certificate, and no change of the webhook configuration",

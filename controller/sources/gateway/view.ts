@@ -21,7 +21,7 @@ export const GATEWAY_GROUP = "gateway.networking.k8s.io";
 export const EXPERIMENTAL_GROUP = "gateway.networking.x-k8s.io";
 
 /** The kinds of routes whose requests have a hostname that a client resolves. */
-export const ROUTE_KINDS = ["HTTPRoute", "GRPCRoute", "TLSRoute"] as const;
+const ROUTE_KINDS = ["HTTPRoute", "GRPCRoute", "TLSRoute"] as const;
 export type RouteKind = (typeof ROUTE_KINDS)[number];
 
 /** The projection of a GatewayClass. */
@@ -82,7 +82,7 @@ export interface RouteView extends ObjectOrigin {
 }
 
 /** The kinds of objects that add listeners to a Gateway, each with its group. */
-export const SET_GROUPS = { ListenerSet: GATEWAY_GROUP, XListenerSet: EXPERIMENTAL_GROUP } as const;
+const SET_GROUPS = { ListenerSet: GATEWAY_GROUP, XListenerSet: EXPERIMENTAL_GROUP } as const;
 export type SetKind = keyof typeof SET_GROUPS;
 /** The groups of the kinds of parents with listeners. */
 const PARENT_GROUPS: ReadonlyMap<unknown, string> = new Map([

@@ -104,7 +104,7 @@ test("the demo serves a page with a running example, without a cluster", async (
     const messages = await eventsUntil(address, "summary");
     assert.deepEqual(messages[0], { type: "begin", place: "the demo on this machine", canExamine: false });
     const names = messages.flatMap((message) => (message.type === "names" ? (message.set ?? []) : []));
-    assert.ok(names.some(([, { name, target }]) => name === "added.example.com" && target === "ingress-nginx"));
+    assert.ok(names.some(([, { name, target }]) => name === "shop.example.com" && target === "ingress-nginx"));
     const [running] = messages.flatMap((message) =>
       message.type === "summary" ? (message.summary.running ?? []) : [],
     );

@@ -1,7 +1,7 @@
-import { MAP_NAME, type MapNotes, type MapObject, mapAnnotations, type RenderedMap } from "./map-format.ts";
-import type { MapWriter } from "./map-writer.ts";
+import { MAP_NAME, type MapNotes, type MapObject, mapAnnotations, type RenderedMap } from "#lib/documents/map-format.ts";
+import type { MapWriter } from "#lib/documents/map-writer.ts";
 
-/** A map within one process, as in the demo. */
+/** A map in memory instead of the API server. */
 export class MemoryMap implements MapWriter {
   #current: MapObject | undefined;
   readonly #listeners = new Set<() => void>();
