@@ -6,9 +6,9 @@ import { ISTIO_KINDS } from "#controller/sources/istio.ts";
 import { PUBLISHERS } from "#extras/publishers/names.ts";
 import { publisherStateName } from "#extras/publishers/publisher-state.ts";
 import { INJECT_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
-import { decideOptIn } from "#hostmap/opt-in.ts";
 import { optInRules } from "#lib/config/opt-in.ts";
 import { frontName } from "#lib/documents/listeners.ts";
+import { isOptedIn } from "#lib/workloads/namespaces.ts";
 import { OBJECTS } from "../published.ts";
 import { configOf, direct, NAMESPACE, named, type Rendered, relayed, render } from "./rendered.ts";
 
@@ -120,10 +120,15 @@ describe("the MutatingWebhookConfiguration", () => {
           ({ namespaceSelector, objectSelector }: Rendered) =>
             selects(namespaceSelector, ofNamespace) && selects(objectSelector, ofPod),
         );
-        const facts = { namespace: name, labels: ofPod, annotations: {}, namespaceLabels: ofNamespace, rules };
-        const { optedIn, code } = decideOptIn(facts);
+        const pod = { namespace: name, inject: ofPod[INJECT_KEY], mirror: false };
+        const optedIn = isOptedIn(pod, { inject: ofNamespace[INJECT_KEY], onChange: undefined }, rules);
+        const entry = pod.inject === "enabled" ? "pod" : "namespace";
         const [, path] = /^\/mutate\/([a-z]+)/.exec(calls[0]?.clientConfig.service.path ?? "") ?? [];
-        assert.deepEqual([calls.length, path], optedIn ? [1, code] : [0, undefined], JSON.stringify(facts));
+        assert.deepEqual(
+          [calls.length, path],
+          optedIn ? [1, entry] : [0, undefined],
+          JSON.stringify([ofNamespace, ofPod]),
+        );
       }
     });
   }
