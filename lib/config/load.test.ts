@@ -35,8 +35,8 @@ const LABEL = "must be a lower-case RFC 1123 label";
 const BAD: ReadonlyArray<readonly [text: string, ...expected: string[]]> = [
   [
     "optin: 1",
-    "optin: unknown setting; accepted are namespace, strict, clusterDomain, targets, discovery, policy, sources, map, " +
-      "inject, pods, optIn, restart, webhook, controller, proxy, certs, log",
+    "optin: unknown setting; accepted are namespace, strict, clusterDomain, targets, discovery, policy, sources, " +
+      "map, inject, pods, optIn, restart, webhook, controller, proxy, certs, log",
   ],
   ["sources: {ingress: {enable: true}}", "sources.ingress.enable: unknown setting; accepted are enabled"],
   ["proxy: 5", "proxy: must be a map, not a number"],
