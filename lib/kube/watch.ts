@@ -225,7 +225,7 @@ class Watch<P> implements Informer<P> {
     const options = { timeoutMs: PAGE_MS, signal, ...this.#accepting(METADATA_LIST) };
     let version = "";
     const sliceEnd = timeSlices(this.#now);
-    for await (const { items, resourceVersion } of listPages<ApiObject>({ client, path, query, options })) {
+    for await (const { items, resourceVersion } of listPages<ApiObject>(client, path, query, options)) {
       version = resourceVersion;
       this.#activeAt = this.#now();
       for (const item of items) {
