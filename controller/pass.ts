@@ -1,5 +1,6 @@
 import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { Claim, Reason } from "#hostmap/types.ts";
+import { textOfHints } from "./sources/claim-list.ts";
 import type { RoutingHints } from "./sources/types.ts";
 import { type FindDeps, type Found, findTarget, type Holding } from "./targets/find-target.ts";
 import type { TargetHeaders, TargetLocations } from "./targets/resolver.ts";
@@ -21,7 +22,7 @@ export class Pass {
   }
 
   find(hints: RoutingHints, namespace: string, holding: Holding): Found {
-    const ofHints = getOrAdd(this.#found, textOf(hints), () => new Map<string, Found>());
+    const ofHints = getOrAdd(this.#found, textOfHints(hints), () => new Map<string, Found>());
     const key = `${namespace} ${holding.held} ${holding.likely}`;
     return getOrAdd(ofHints, key, () => findTarget(hints, holding, this.#deps));
   }
@@ -40,15 +41,6 @@ export class Pass {
       return JSON.stringify([target, locations.addressesOf(target), ...known]);
     });
   }
-}
-
-const TEXTS = new WeakMap<object, string>();
-
-/** A text that is equal for equal hints. */
-export function textOf(hints: object): string {
-  const text = TEXTS.get(hints) ?? JSON.stringify(hints);
-  TEXTS.set(hints, text);
-  return text;
 }
 
 /** Whether what was decided about two claims is the same. */

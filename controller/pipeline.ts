@@ -6,8 +6,9 @@ import { describeError } from "#lib/errors/errors.ts";
 import { steadyNow, timeSlices } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { DnsSweep } from "./dnscheck/sweep.ts";
-import { isAlike, Pass, textOf } from "./pass.ts";
+import { isAlike, Pass } from "./pass.ts";
 import type { ClaimBudget } from "./sources/claim-budget.ts";
+import { textOfHints } from "./sources/claim-list.ts";
 import type {
   ApiResource,
   ClaimSink,
@@ -341,7 +342,7 @@ export class Pipeline implements ClaimSource {
 
 /** Equal for views of a namespace with equal hints. */
 function keyOf({ view: { from, hints } }: Pick<Seen, "view">): string {
-  return `${from.namespace} ${textOf(hints)}`;
+  return `${from.namespace} ${textOfHints(hints)}`;
 }
 
 function namesOf(seen: readonly Seen[]): Set<string> {

@@ -89,8 +89,12 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
 
   // Which names a namespace may have.
   const namespaces = new Namespaces({ client, log });
-  const names = new InClusterNames({ client, namespaces, log, mayListServices: config.discovery.enabled });
-  const domainsOf = policy.namespaceAnnotation ? (one: string) => namespaces.domainsOf(one) : undefined;
+  const onFreed = () => {
+    plan.reevaluateServiceNames();
+    loop.enqueue();
+  };
+  const names = new InClusterNames({ client, namespaces, log, mayListServices: config.discovery.enabled, onFreed });
+  const domainsOf = policy.namespaceAnnotation ? (one: string) => namespaces.of(one)?.domains : undefined;
   const permitted = createClaimPolicy(policy, clusterDomain, domainsOf);
   const { maxNamesPerNamespace } = policy;
   const plan = new Plan(permitted, maxNamesPerNamespace, (name) => names.reasonOf(name));
@@ -134,10 +138,6 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
     plan.reevaluate(namespace);
     loop.enqueue();
   });
-  names.follow(() => {
-    plan.reevaluateServiceNames();
-    loop.enqueue();
-  });
 
   const shown = { identity, source, plan, addresses, catalog, headers, verifier: dns, config, wildcardPods, map: loop };
   return { loop, source, leftOut: () => budget.leftOut, status: () => statusDocument(shown) };
@@ -159,7 +159,7 @@ function configuredSources(
 ): Source[] {
   const { client, budget, namespaces, log, clusterDomain } = deps;
   const sources = [
-    config.ingress.enabled && ingressSource({ client, budget, log }),
+    config.ingress.enabled && ingressSource({ client, config, budget, log }),
     config.gateway.enabled && gatewaySource({ client, config, budget, namespaces, log, clusterDomain }),
     customSource({ client, config, budget, log }),
     istioSource({ client, config, budget, log }),

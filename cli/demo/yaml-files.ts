@@ -111,7 +111,8 @@ function report(objects: readonly KubeObject[], known: ReadonlySet<string>, sink
   const labels = new Map(namespaces.map(({ metadata }) => [metadata.name, metadata.labels ?? {}]));
   // No controller writes the status of files, so they need no acceptance.
   const options = { requireAccepted: false, listeners: true, labelsOf: (namespace: string) => labels.get(namespace) };
-  for (const [object, claimsOf] of gatewayClaims(graph, options).all) claims.set(object, claimsOf());
+  const claimsOf = gatewayClaims(graph, options);
+  for (const [object, view] of graph) claims.set(object, claimsOf(view, object));
   for (const object of new Set([...known, ...claims.keys()])) sink(object, claims.get(object) ?? []);
   return new Set(claims.keys());
 }

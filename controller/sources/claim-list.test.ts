@@ -64,8 +64,8 @@ test("names beyond the limit are counted, and only the first of them is listed",
   });
 });
 
-test("all names are refused with one reason", () => {
-  const refused = new ClaimList(OBJECT).refuseAll(["a.com", "b.com"], REFUSED).all;
+test("many names get one reason", () => {
+  const refused = new ClaimList(OBJECT).addAll(["a.com", "b.com"], REFUSED).all;
   assert.deepEqual(
     refused.map(({ hostname, hints: of }) => [hostname, of]),
     [

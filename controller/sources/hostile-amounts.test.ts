@@ -94,9 +94,9 @@ const config = parseConfig({
     services: { enabled: true },
   },
 }).sources;
-const ingresses: Start = (deps) => ingressSource({ ...deps, log });
+const ingresses: Start = (deps) => ingressSource({ ...deps, config, log });
 const gateways: Start = (deps) =>
-  gatewaySource({ ...deps, namespaces: { synced: true, follow() {}, labelsOf: () => undefined }, config, log });
+  gatewaySource({ ...deps, namespaces: { synced: true, follow() {}, of: () => undefined }, config, log });
 const istio: Start = (deps) => istioSource({ ...deps, config, log });
 const custom: Start = (deps) => customSource({ ...deps, config, log });
 

@@ -25,9 +25,9 @@ async function cluster(t: TestContext, { namespaces = ["payments", "vault", "dev
   addService("dev", "shop");
   const namespaceList = new Namespaces({ client: api.client, log: silentLogger });
   const [client, log] = [api.client, silentLogger];
-  const names = new InClusterNames({ client, namespaces: namespaceList, log, mayListServices });
+  const onFreed = () => plan.reevaluateServiceNames();
+  const names = new InClusterNames({ client, namespaces: namespaceList, log, mayListServices, onFreed });
   const plan = new Plan(createClaimPolicy(RULES, "cluster.local"), 100, (name) => names.reasonOf(name));
-  names.follow(() => plan.reevaluateServiceNames());
   t.after(() => Promise.all([names.stop(), namespaceList.stop()]));
   const state = { synced: 0 };
   namespaceList.start(() => {

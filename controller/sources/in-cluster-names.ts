@@ -7,16 +7,18 @@ import { corePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { informerState } from "./ingress-hosts.ts";
+import { informerState } from "./followed-kind.ts";
 import type { Namespaces } from "./namespaces.ts";
 import type { SourceState } from "./types.ts";
 
 interface InClusterNamesDeps {
   readonly client: Pick<KubeClient, "get" | "stream">;
-  readonly namespaces: Pick<Namespaces, "has" | "follow">;
+  readonly namespaces: Pick<Namespaces, "of" | "follow">;
   readonly log: Logger;
   /** Whether the controller may list Services, which it may only with discovery. If not, only namespaces count. */
   readonly mayListServices: boolean;
+  /** Called when refused names may be free: a namespace or Service was deleted, or the Services are known. */
+  readonly onFreed: () => void;
 }
 
 /** Code of the reason for a name that is, or would be, the name of a Service. */
@@ -34,14 +36,13 @@ export class InClusterNames {
   readonly #deps: InClusterNamesDeps;
   readonly #freed: Reconciler;
   #services: Informer<true> | undefined;
-  #onFreed: () => void = () => {};
   #stopped = false;
 
   constructor(deps: InClusterNamesDeps) {
     this.#deps = deps;
     this.#freed = new Reconciler({
       reconcile: () => {
-        this.#onFreed();
+        deps.onFreed();
         return undefined;
       },
     });
@@ -50,18 +51,10 @@ export class InClusterNames {
     });
   }
 
-  /**
-   * `onFreed` is called when refused names may be free: a namespace or Service was deleted, or the Services are
-   * known.
-   */
-  follow(onFreed: () => void): void {
-    this.#onFreed = onFreed;
-  }
-
   /** Why a name (in lower case) is, or may be, a name of a Service of this cluster; undefined: it is not. */
   reasonOf(hostname: string): Reason | undefined {
     const service = serviceNameOf(hostname);
-    if (service === undefined || !this.#deps.namespaces.has(service.namespace)) return undefined;
+    if (service === undefined || this.#deps.namespaces.of(service.namespace) === undefined) return undefined;
     if (isPublicTld(service.namespace)) return this.#reasonOfService(hostname, service);
     const text =
       `${show(hostname)} would be a Service of the namespace ${service.namespace}, which is no public top-level ` +

@@ -33,12 +33,12 @@ test("each change of a namespace is reported, with its annotation and labels", a
   await settled();
   assert.deepEqual(changed.splice(0), ["shop undefined example.com"]);
   assert.deepEqual([...api.whole], [], "only metadata is read");
-  assert.deepEqual([source.has("shop"), source.labelsOf("shop")?.team, source.has("web")], [true, "a", false]);
+  assert.deepEqual([source.of("shop")?.labels.team, source.of("web")], ["a", undefined]);
   api.set(NAMESPACES, namespace("shop", "example.org"));
   api.set(NAMESPACES, namespace("shop", ""));
   api.unset(NAMESPACES, "shop");
   assert.deepEqual(changed, ["shop example.com example.org", "shop example.org ", "shop  undefined"]);
-  assert.deepEqual([source.has("shop"), source.domainsOf("shop")], [false, undefined]);
+  assert.deepEqual(source.of("shop"), undefined);
 });
 
 test("synced is reported once, after the list of namespaces; stopping waits for the end of the watch", async (t) => {

@@ -5,7 +5,7 @@ import { corePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { informerState } from "../sources/ingress-hosts.ts";
+import { informerState } from "../sources/followed-kind.ts";
 import type { RoutingHints, SourceProblem, SourceState } from "../sources/types.ts";
 import { AddressTable, allAddressesOf, canonicalAddress, keyOf } from "./address-table.ts";
 import { withBorrowedPorts } from "./borrowed-ports.ts";

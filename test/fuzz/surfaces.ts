@@ -158,7 +158,7 @@ function claimsOfIstio(raw: object, kind: string): readonly View[] {
     ["Gateway shop/shop", usual],
     [kind, own],
   ]);
-  return new Map(istioClaims(objects, { gateways: true })).get(kind)?.() ?? [];
+  return istioClaims(objects, { gateways: true })(own, kind);
 }
 
 const customs: readonly Surface[] = Object.entries(PRESET_OBJECTS).map(

@@ -12,8 +12,7 @@ import {
 } from "#test/fakes/gateway-objects.ts";
 import { ClaimList } from "../claim-list.ts";
 import type { Raw } from "../raw-object.ts";
-import type { GatewayOptions } from "./route-attachment.ts";
-import type { Labels } from "./selector.ts";
+import type { GatewayOptions, Labels } from "./route-attachment.ts";
 import { viewGateway, viewRoute } from "./view.ts";
 
 const NOT_ACCEPTED = [{ type: "Accepted", status: "False", reason: "NotAllowedByListeners", message: "no\u001b[2J" }];

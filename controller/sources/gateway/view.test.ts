@@ -4,7 +4,7 @@ import { gatewayObject, gatewayWorld, HTTP, routeObject } from "#test/fakes/gate
 import { fc } from "#test/property.ts";
 import { MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
 import type { Raw } from "../raw-object.ts";
-import { matchesSelector } from "./selector.ts";
+import { matchesSelector } from "./route-attachment.ts";
 import { viewGateway, viewListenerSet, viewRoute } from "./view.ts";
 
 const LABELS = { app: "web", empty: "", tier: "front" };
