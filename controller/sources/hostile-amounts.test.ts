@@ -140,16 +140,6 @@ const CROWDS: readonly (readonly [what: string, start: Start, objects: Readonly<
     },
   ],
   [
-    "5,000 Ingresses of 10 hosts",
-    ingresses,
-    {
-      [INGRESSES]: many(5_000, (index) => ({
-        metadata: metadata(index),
-        spec: { tls: [{ hosts: hosts(index, 10) }] },
-      })),
-    },
-  ],
-  [
     "50 Ingresses with 200 KB of text around each name",
     ingresses,
     {
@@ -160,16 +150,6 @@ const CROWDS: readonly (readonly [what: string, start: Start, objects: Readonly<
           "switchback.dev/target": `target-${index}${PADDING}`,
         }),
         spec: { rules: [{ host: `${index}.crowd.example.com` }] },
-      })),
-    },
-  ],
-  [
-    "3,000 HTTPRoutes of 16 hostnames",
-    gateways,
-    {
-      [`${GATEWAY_API}/httproutes`]: many(3_000, (index) => ({
-        metadata: metadata(index),
-        spec: { parentRefs, hostnames: hosts(index, 16) },
       })),
     },
   ],
