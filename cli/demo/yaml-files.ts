@@ -100,11 +100,12 @@ function report(objects: readonly KubeObject[], known: ReadonlySet<string>, sink
   const claims = new Map<string, readonly View[]>();
   const graph = new Map<string, GatewayObject>();
   for (const object of objects) {
-    const raw = object as unknown as Raw;
-    const key = `${object.metadata.namespace ?? "default"}/${object.metadata.name}`;
+    const { namespace = "default", name } = object.metadata;
+    const raw: Raw = { ...object, metadata: { ...object.metadata, namespace } };
+    const key = `${namespace}/${name}`;
     const view = gatewayObjectOf(object, raw);
     if (isOfKind(object, INGRESS_GROUP, "Ingress"))
-      claims.set(`Ingress ${key}`, claimsOfIngress(viewIngress(raw), { defaultClass: undefined }));
+      claims.set(`Ingress ${key}`, claimsOfIngress(viewIngress(raw), undefined));
     else if (view !== undefined) graph.set(`${object.kind} ${key}`, view);
   }
   const namespaces = objects.filter((one) => isOfKind(one, "", "Namespace"));

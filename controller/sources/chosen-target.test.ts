@@ -29,7 +29,7 @@ const spec = { rules: [{ host: "a.com" }], host: "a.com", type: "LoadBalancer" }
 const status = { ingress: [{ conditions: [{ type: "Admitted", status: "True" }] }] };
 const PATHS = { hostnames: "$.spec.host", syntax: "name", classes: [] } as const;
 const READERS: Readonly<Record<string, (raw: Raw) => readonly View[]>> = {
-  Ingress: (raw) => claimsOfIngress(viewIngress(raw), { defaultClass: "nginx" }),
+  Ingress: (raw) => claimsOfIngress(viewIngress(raw), "nginx"),
   Route: (raw) => routeClaims(raw, "Route"),
   Service: serviceClaims,
   Widget: (raw) => customReader(PATHS)(raw, "Widget"),

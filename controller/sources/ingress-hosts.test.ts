@@ -9,7 +9,6 @@ import { claimsOfIngress, ingressSource, viewIngress } from "./ingress-hosts.ts"
 import type { Raw } from "./raw-object.ts";
 import type { View } from "./types.ts";
 
-const NO_CLASSES = { defaultClass: undefined };
 const CREATED = "2026-01-01T00:00:00Z";
 const FROM = { kind: "Ingress", namespace: "shop", name: "web" };
 const OLD = { "kubernetes.io/ingress.class": "old" };
@@ -58,16 +57,15 @@ const CASES: readonly (readonly [what: string, raw: Raw, defaultClass: string | 
 ];
 for (const [what, raw, defaultClass, expected] of CASES) {
   test(`an Ingress claims its hosts, with ${what}`, () => {
-    assert.deepEqual(shown(claimsOfIngress(viewIngress(raw), { defaultClass })), expected);
+    assert.deepEqual(shown(claimsOfIngress(viewIngress(raw), defaultClass)), expected);
   });
 }
 
-test("all fields of a claim; an object of a file needs no namespace", () => {
+test("all fields of a claim", () => {
   const hints = { className: undefined, addresses: [], admitted: false };
-  assert.deepEqual(claimsOfIngress(viewIngress(ingress({})), NO_CLASSES), [
+  assert.deepEqual(claimsOfIngress(viewIngress(ingress({})), undefined), [
     { hostname: "a.com", from: FROM, created: CREATED, hints },
   ]);
-  assert.equal(viewIngress({ metadata: { name: "web" } }).ref.namespace, "default");
 });
 
 test("classes decide about all Ingresses: the first default by name, its controller and its release", async (t) => {
@@ -139,7 +137,7 @@ test("property: for fields of any type, an Ingress has hosts that are strings", 
   );
   fc.assert(
     fc.property(raw, (object) => {
-      for (const { hostname, created } of claimsOfIngress(viewIngress(object), NO_CLASSES))
+      for (const { hostname, created } of claimsOfIngress(viewIngress(object), undefined))
         assert.deepEqual([typeof hostname, typeof created], ["string", "string"]);
     }),
     { numRuns: 500 },

@@ -24,7 +24,7 @@ export function viewIngress(raw: Raw) {
   const hosts = [...new Set([...rules.filter((host) => host !== ""), ...ofTls])];
   const className = textOf(spec.ingressClassName) ?? textOf(annotations[OLD_CLASS_ANNOTATION]);
   return {
-    ...originOf("Ingress", raw, { namespace: "default" }),
+    ...originOf("Ingress", raw),
     className: className && copied(className),
     hosts,
     /** They count only if ingress-nginx serves the Ingress. */
@@ -41,17 +41,14 @@ export function loadBalancerOf(raw: Raw): readonly Raw[] {
 
 type ClassView = ReturnType<typeof viewClass>;
 
-/** The IngressClasses of a cluster. */
-export interface IngressClasses {
-  /** Used when an Ingress names no class. */
-  readonly defaultClass: string | undefined;
-  readonly byName?: ReadonlyMap<string, ClassView>;
-}
-
-/** The claims of an Ingress. */
-export function claimsOfIngress(view: IngressView, { defaultClass, byName }: IngressClasses): View[] {
+/** The claims of an Ingress. `defaultClass` is used if it names no class. */
+export function claimsOfIngress(
+  view: IngressView,
+  defaultClass: string | undefined,
+  classes?: ReadonlyMap<string, ClassView>,
+): View[] {
   const className = view.className ?? defaultClass;
-  const { controller, instance } = byName?.get(className ?? "") ?? {};
+  const { controller, instance } = classes?.get(className ?? "") ?? {};
   const hints: RoutingHints = {
     className,
     ...(controller !== undefined && { controller }),
@@ -116,7 +113,7 @@ export function ingressSource(deps: SourceDeps): Source {
       const byName = new Map(classes.map((view) => [view.ref.name, view]));
       // Of several defaults, the first one by name does not depend on the order of events.
       const [defaultClass] = [...byName.keys()].filter((name) => byName.get(name)?.isDefault).sort();
-      return (view) => ("hosts" in view ? claimsOfIngress(view, { defaultClass, byName }) : []);
+      return (view) => ("hosts" in view ? claimsOfIngress(view, defaultClass, byName) : []);
     },
   });
 }

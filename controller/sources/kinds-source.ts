@@ -119,7 +119,7 @@ export class KindsSource<V extends Kept> implements Source {
     for (const [object, view] of this.#objects) {
       this.#safely(object, () => {
         const views = claimsOf(view, object);
-        if (isSameClaims(views, this.#reported.get(object))) return;
+        if (isDeepStrictEqual(views, this.#reported.get(object) ?? [])) return;
         // A change meanwhile was evaluated at once.
         news.push(() => this.#objects.get(object) === view && this.#report(object, views));
       });
@@ -135,7 +135,7 @@ export class KindsSource<V extends Kept> implements Source {
 
   #report(object: string, all: readonly View[]): void {
     const views = this.#kindOf(object)?.limited(object, all) ?? all;
-    if (isSameClaims(views, this.#reported.get(object))) return;
+    if (isDeepStrictEqual(views, this.#reported.get(object) ?? [])) return;
     if (views.length === 0) this.#reported.delete(object);
     else this.#reported.set(object, views);
     this.#sink(object, views);
@@ -149,15 +149,4 @@ export class KindsSource<V extends Kept> implements Source {
       this.#deps.log.error({ code: "object-failed", object: show(object) }, describeError(error));
     }
   }
-}
-
-function isSameClaims(views: readonly View[], before: readonly View[] = []): boolean {
-  return (
-    views.length === before.length &&
-    views.every((view, index) => {
-      const { hostname, created, hints } = before[index] ?? view;
-      if (view.hostname !== hostname || view.created !== created) return false;
-      return view.hints === hints || isDeepStrictEqual(view.hints, hints);
-    })
-  );
 }

@@ -62,11 +62,10 @@ export interface ObjectOrigin {
   readonly chosen?: ChosenTarget;
 }
 
-/** `namespace` replaces a missing namespace. */
-export function originOf(kind: string, raw: Raw, { namespace = "" }: { namespace?: string } = {}): ObjectOrigin {
+export function originOf(kind: string, raw: Raw): ObjectOrigin {
   const metadata = mapOf(raw.metadata);
   const annotations = mapOf(metadata.annotations);
-  const ref = { kind, namespace: textOf(metadata.namespace) ?? namespace, name: textOf(metadata.name) ?? "" };
+  const ref = { kind, namespace: textOf(metadata.namespace) ?? "", name: textOf(metadata.name) ?? "" };
   return {
     ref,
     created: textOf(metadata.creationTimestamp) ?? "",

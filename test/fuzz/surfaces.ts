@@ -180,7 +180,7 @@ export const SURFACES: readonly Surface[] = [
   {
     name: "Ingresses",
     seeds: [INGRESS],
-    feed: tolerant((raw) => planned(claimsOfIngress(viewIngress(raw), { defaultClass: "nginx" }))),
+    feed: tolerant((raw) => planned(claimsOfIngress(viewIngress(raw), "nginx"))),
   },
   {
     name: "Gateways",

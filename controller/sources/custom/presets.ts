@@ -44,14 +44,8 @@ export const PRESETS: Readonly<Record<Exclude<PresetName, IstioPreset>, Claiming
 };
 
 /** Converts a configured kind to the same form. */
-export function customKind(source: CustomSource): ClaimingKind {
-  const { version, class: classPath, ...rest } = source;
-  return byPaths({
-    ...rest,
-    versions: [version],
-    classes: classPath === undefined ? [] : [classPath],
-    className: source.className,
-  });
+export function customKind({ version, class: path, ...rest }: CustomSource): ClaimingKind {
+  return byPaths({ ...rest, versions: [version], classes: path === undefined ? [] : [path] });
 }
 
 function byPaths({ group, versions, resource, ...paths }: ClaimPaths & Omit<ClaimingKind, "read">): ClaimingKind {

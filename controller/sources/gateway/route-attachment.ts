@@ -137,7 +137,7 @@ function commonNames(listeners: readonly ListenerView[], hostname: string | unde
 }
 
 function attach(route: RouteView, parent: ParentView, owners: Owners, options: GatewayOptions): Attachment {
-  const { kind, key, accepted, refusal } = parent;
+  const { kind, key, sectionName, port, accepted, refusal } = parent;
   const owner = owners.get(`${kind} ${key}`);
   const own = `${kind} ${show(key)}`;
   const refused = (stage: keyof typeof STAGES, code: string, text: string) => ({
@@ -147,12 +147,17 @@ function attach(route: RouteView, parent: ParentView, owners: Owners, options: G
   if (owner === undefined) return refused("parent", "gateway-not-found", `its parent, the ${own}, does not exist`);
   const { hints, ignored } = owner;
   if ("code" in hints) return refused("parent", hints.code, `its parent, the ${own}, has no Gateway: ${hints.text}`);
-  const meant = owner.listeners.filter((listener) => isNamed(listener, parent));
+  // If both name and port are set, both must match (`ParentReference`).
+  const ofName = owner.listeners.filter(({ name }) => sectionName === undefined || sectionName === name);
+  const meant = ofName.filter((listener) => port === undefined || port === listener.port);
   if (meant.length === 0) {
     const text = `its parent, the ${own}, has no listener for hostnames with the route's name and port`;
     return refused("listener", "no-matching-listener", text);
   }
-  const listeners = meant.filter((listener) => allows(listener, route, owner.ref.namespace, options));
+  const listeners = meant.filter(
+    (one) =>
+      !one.refused && one.kinds.includes(route.kind) && selects(one, route.ref.namespace, owner.ref.namespace, options),
+  );
   if (listeners.length === 0) {
     return refused("allowed", "not-allowed", `no listener of the ${own} allows a ${route.kind} from this namespace`);
   }
@@ -200,16 +205,6 @@ function gatewayOfSet(set: ListenerSetView, objects: GatewayObjects, options: Ga
   if (selects(gateway.allowedSets, set.ref.namespace, gateway.ref.namespace, options)) return gateway;
   const text = `\`allowedListeners\` of the Gateway ${show(set.gateway)} does not allow ListenerSets of this namespace`;
   return { code: "not-allowed", text };
-}
-
-/** If both name and port are set, both must match (`ParentReference`). */
-function isNamed(listener: ListenerView, { sectionName, port }: ParentView): boolean {
-  return (sectionName === undefined || sectionName === listener.name) && (port === undefined || port === listener.port);
-}
-
-function allows(listener: ListenerView, route: RouteView, ownNamespace: string, options: GatewayOptions): boolean {
-  if (listener.refused || !listener.kinds.includes(route.kind)) return false;
-  return selects(listener, route.ref.namespace, ownNamespace, options);
 }
 
 /** Whether objects of `namespace` may attach to an object of `own`. */

@@ -35,9 +35,6 @@ export type ParentView = ReturnType<typeof viewParent>;
 /** Namespaces from which objects may attach. */
 export type NamespaceChoice = ReturnType<typeof choiceOf>;
 
-/** In files of the demo, a namespace may be missing. */
-const IN_DEFAULT = { namespace: "default" };
-
 /**
  * The kinds of routes that a listener allows by its protocol (`ProtocolType` and `AllowedRoutes.kinds`). TCP and
  * UDP have no hostnames.
@@ -65,7 +62,7 @@ export function viewGateway(raw: Raw, { clusterDomain }: { readonly clusterDomai
   const own = viewListeners(raw);
   const addresses = listOf(mapOf(raw.status).addresses).flatMap(addressOf);
   const inside = insideCluster(raw, addresses, clusterDomain);
-  const origin = originOf("Gateway", raw, IN_DEFAULT);
+  const origin = originOf("Gateway", raw);
   const hints: RoutingHints = {
     className: textOf(spec.gatewayClassName),
     isGatewayClass: true,
@@ -114,7 +111,7 @@ function isServiceName(address: string, clusterDomain: string): boolean {
 }
 
 export function viewListenerSet(raw: Raw, kind: SetKind = "ListenerSet") {
-  const own = originOf(kind, raw, IN_DEFAULT);
+  const own = originOf(kind, raw);
   const parent = mapOf(mapOf(raw.spec).parentRef);
   /** `namespace/name` of its Gateway; undefined if its parent is of another kind. */
   const gateway = parentKindOf(parent) === "Gateway" ? parentKey(parent, own.ref.namespace) : undefined;
@@ -198,7 +195,7 @@ function addressOf(raw: unknown): string[] {
 
 export function viewRoute(kind: RouteKind, raw: Raw) {
   const spec = mapOf(raw.spec);
-  const own = originOf(kind, raw, IN_DEFAULT);
+  const own = originOf(kind, raw);
   const { namespace } = own.ref;
   // Several controllers may have written a status for a parent.
   const statuses = Map.groupBy(listOf(mapOf(raw.status).parents).map(mapOf), ({ parentRef }) =>

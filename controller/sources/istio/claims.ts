@@ -54,7 +54,7 @@ function claimsOfGateway(view: GatewayView): View[] {
 /** A VirtualService claims the names that it has in common with its Gateways. */
 function claimsOfVirtualService(view: VirtualServiceView, gateway: (key: string) => KnownGateway | undefined): View[] {
   const claims = new ClaimList(view, WILDCARDS);
-  const { ref, gateways: keys } = view;
+  const { ref, gateways: keys, exportedTo } = view;
   const [first = ""] = keys;
   if (keys.length === 0) return [];
   if (view.ignored) return claims.addAll(view.hosts.filter(isName), ignoredBy(ref.kind)).all;
@@ -62,7 +62,8 @@ function claimsOfVirtualService(view: VirtualServiceView, gateway: (key: string)
   const hosts = virtualHosts(view.hosts);
   const matched = new Set<string>();
   for (const one of gateways) {
-    const hints = withChoice(exported(one.hints, view), view);
+    const own = "code" in one.hints || exportedTo === undefined ? one.hints : { ...one.hints, exportedTo };
+    const hints = withChoice(own, view);
     for (const [host, name] of commonNames(one.hosts, hosts, ref.namespace)) {
       matched.add(host);
       if (isName(name)) claims.add(name, hints);
@@ -75,10 +76,6 @@ function claimsOfVirtualService(view: VirtualServiceView, gateway: (key: string)
       ? { code: "no-matching-listener", text: unmatched }
       : { code: "gateway-not-found", text: `there is no Gateway ${show(first)} of Istio` };
   return claims.addAll(others, reason).all;
-}
-
-function exported(hints: RoutingHints | Reason, { exportedTo }: VirtualServiceView): RoutingHints | Reason {
-  return "code" in hints || exportedTo === undefined ? hints : { ...hints, exportedTo };
 }
 
 function isName(host: string): boolean {

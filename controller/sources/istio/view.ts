@@ -6,30 +6,18 @@ import { copied, listOf, mapOf, originOf, type Raw, textMapOf, textsOf } from ".
  * hosts.
  */
 const MAX_GATEWAYS = 8;
-/** Maximum number of namespaces that are read from `exportTo`. */
-const MAX_NAMESPACES = 32;
-/** Maximum number of labels in a selector. Objects have few labels. */
-const MAX_LABELS = 32;
+/** Maximum number of namespaces in `exportTo` and of labels in a selector that are read. Objects have few. */
+const MAX_ENTRIES = 32;
 /** Maximum length of a text that is kept: more than a namespace and a name have, or the key of a label. */
 const MAX_TEXT = 512;
 
-const IN_DEFAULT = { namespace: "default" };
-
-/**
- * A name or wildcard of a Gateway's server, and the namespace whose VirtualServices may use it; undefined: all
- * namespaces.
- */
-export interface ServerHost {
-  readonly name: string;
-  readonly namespace: string | undefined;
-}
-
+export type ServerHost = ReturnType<typeof serverHost>;
 export type GatewayView = ReturnType<typeof viewGateway>;
 export type VirtualServiceView = ReturnType<typeof viewVirtualService>;
 
 /** Keeps at most one host more than an object may claim, so that the excess is reported. */
 export function viewGateway(raw: Raw) {
-  const own = originOf("Gateway", raw, IN_DEFAULT);
+  const own = originOf("Gateway", raw);
   const spec = mapOf(raw.spec);
   const hosts: ServerHost[] = [];
   for (const entry of listOf(spec.servers)) {
@@ -56,12 +44,12 @@ function hasPublicNames({ port, tls }: Raw): boolean {
 function selectorOf(value: unknown): Readonly<Record<string, string>> | undefined {
   const labels = Object.entries(textMapOf(value)).sort();
   const isLong = labels.flat().some(({ length }) => length > MAX_TEXT);
-  const isOther = isLong || labels.length > MAX_LABELS || labels.length < Object.keys(mapOf(value)).length;
+  const isOther = isLong || labels.length > MAX_ENTRIES || labels.length < Object.keys(mapOf(value)).length;
   return isOther ? undefined : Object.fromEntries(labels);
 }
 
 export function viewVirtualService(raw: Raw) {
-  const own = originOf("VirtualService", raw, IN_DEFAULT);
+  const own = originOf("VirtualService", raw);
   const spec = mapOf(raw.spec);
   const named = textsOf(spec.gateways).filter((name) => name !== "mesh");
   const keys = new Set(named.map((name) => gatewayKey(short(name), own.ref.namespace)));
@@ -100,14 +88,15 @@ function exportedTo(value: unknown, own: string): readonly string[] | undefined 
   const names = textsOf(value);
   if (names.length === 0 || names.includes("*")) return undefined;
   if (names.includes("~")) return ["~"];
-  return [...new Set(names.map((name) => (name === "." ? own : short(name))))].sort().slice(0, MAX_NAMESPACES);
+  return [...new Set(names.map((name) => (name === "." ? own : short(name))))].sort().slice(0, MAX_ENTRIES);
 }
 
 /**
- * Reads `[namespace/]dnsName` of a server: `.` is the namespace of the Gateway, `*` any (istio/istio,
- * pilot/pkg/model/gateway.go, sanitizeServerHostNamespace).
+ * Reads `[namespace/]dnsName` of a server. The namespace is that of the VirtualServices that may use the name or
+ * wildcard; undefined: any. `.` is the namespace of the Gateway, `*` any (istio/istio, pilot/pkg/model/gateway.go,
+ * sanitizeServerHostNamespace).
  */
-export function serverHost(text: string, own: string): ServerHost {
+export function serverHost(text: string, own: string): { name: string; namespace: string | undefined } {
   const [namespace, name] = text.split("/", 2);
   if (name === undefined) return { name: text, namespace: undefined };
   if (namespace === "*") return { name, namespace: undefined };
