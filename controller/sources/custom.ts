@@ -17,15 +17,8 @@ interface Claiming extends Kept {
  */
 export function customSource(deps: SourceDeps & { readonly config: Config["sources"] }): Source | undefined {
   const kinds = kindsOf(deps.config).map(followed);
-  return kinds.length === 0
-    ? undefined
-    : new KindsSource(deps, {
-        kinds,
-        prepare:
-          () =>
-          ({ views }) =>
-            views,
-      });
+  if (kinds.length === 0) return undefined;
+  return new KindsSource<Claiming>(deps, { kinds, prepare: () => (kept) => kept.views });
 }
 
 /** Of an object without claims nothing is kept. Several kinds may have one name, so the prefix is the kind's place. */

@@ -79,11 +79,6 @@ export class FollowedKind<V extends Kept> {
     this.#deps = deps;
   }
 
-  start(): void {
-    const { builtIn: kind, versions } = this.wanted;
-    if (kind !== undefined) this.#watch({ version: versions[0] ?? "", kind });
-  }
-
   /** `synced` once every object was reported, or if the kind does not exist. */
   get state(): SourceState {
     const { resource, group, builtIn } = this.wanted;
@@ -106,7 +101,7 @@ export class FollowedKind<V extends Kept> {
   /** Looks for the kind, unless it is being watched. That needs no right. Returns false if a request failed. */
   async discover(signal: AbortSignal): Promise<boolean> {
     const isGone = this.#informer?.state.problem?.code === "not-found";
-    if (this.wanted.builtIn !== undefined || (this.#informer !== undefined && !isGone)) return true;
+    if (this.#informer !== undefined && !isGone) return true;
     try {
       const found = await this.#look(signal);
       if (signal.aborted) return true;
@@ -122,7 +117,8 @@ export class FollowedKind<V extends Kept> {
 
   /** Returns a reason if the group does not serve the kind as the configuration names it. Undefined: it is missing. */
   async #look(signal: AbortSignal): Promise<Found | Reason | undefined> {
-    const { group, resource, versions, named } = this.wanted;
+    const { group, resource, versions, builtIn, named } = this.wanted;
+    if (builtIn !== undefined) return { version: versions[0] ?? "", kind: builtIn };
     const list = async (path: string, key: string) =>
       entriesOf(await ifFound(this.#deps.client.get<Raw>(path, undefined, { signal })), key, path);
     const served = (await list(`/apis/${group}`, "versions")).map(({ version }) => String(version));

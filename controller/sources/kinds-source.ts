@@ -23,6 +23,7 @@ const PAUSE_MS = 100;
 const POLL_MS = 10;
 /** Delay after a failed discovery request, unless the next one is due sooner, milliseconds. */
 const RETRY_MS = 2_000;
+
 /**
  * Reads objects of some kinds, and turns them into claims. An object that changes is evaluated at once. After a change
  * of a shared object, all of them are evaluated, at most every 100 ms and in slices. Only objects with other claims
@@ -63,7 +64,6 @@ export class KindsSource<V extends Kept> implements Source {
   start(sink: ViewSink, onSynced: () => void): void {
     this.#sink = sink;
     this.#onSynced = onSynced;
-    for (const kind of this.#kinds) kind.start();
     this.#discovery.enqueue();
   }
 
@@ -115,19 +115,18 @@ export class KindsSource<V extends Kept> implements Source {
     const slice = timeSlices();
     const claimsOf = this.#rules.prepare(this.#objects);
     this.#claimsOf = claimsOf;
-    const news: (() => void)[] = [];
+    const news: (readonly [object: string, view: V, claims: readonly View[]])[] = [];
     for (const [object, view] of this.#objects) {
       this.#safely(object, () => {
         const views = claimsOf(view, object);
-        if (isDeepStrictEqual(views, this.#reported.get(object) ?? [])) return;
-        // A change meanwhile was evaluated at once.
-        news.push(() => this.#objects.get(object) === view && this.#report(object, views));
+        if (!isDeepStrictEqual(views, this.#reported.get(object) ?? [])) news.push([object, view, views]);
       });
-      const ended = slice();
-      if (ended !== undefined) await ended;
+      await slice();
     }
-    // Claims that end together are reported together, so that the removal guard sees all of them at once.
-    for (const report of news) report();
+    // Claims that end together are reported together, so that the removal guard sees all of them at once. A change
+    // meanwhile was evaluated at once.
+    for (const [object, view, views] of news)
+      if (this.#objects.get(object) === view) this.#safely(object, () => this.#report(object, views));
     this.#onSynced?.();
     this.#onSynced = undefined;
     return undefined;

@@ -48,13 +48,17 @@ export type CustomReader = (raw: Raw, kind: string) => readonly View[];
 /** Returns the reader for the objects of a custom kind. */
 export function customReader(source: ClaimPaths): CustomReader {
   const hostnames = jsonPath(source.hostnames);
-  const hintsOf = clueReader(source);
+  const hintsOf = hintsReader(source);
   return (raw, kind) => {
     const origin = originOf(kind, raw);
     const claims = new ClaimList(origin);
     try {
       const hints = withChoice(hintsOf(raw, origin), origin);
-      for (const value of hostnames(raw, MAX_NAMES_PER_OBJECT + 1)) claimValue(value, source, hints, claims);
+      for (const value of hostnames(raw, MAX_NAMES_PER_OBJECT + 1)) {
+        const names = typeof value === "string" ? namesIn(value, source.syntax) : undefined;
+        if (names !== undefined) claims.addAll(names, hints);
+        else if (value !== null) claims.add(UNREADABLE, syntaxInvalid(value, source));
+      }
     } catch (error) {
       claims.add(UNREADABLE, { code: "path-failed", text: `${source.hostnames}: ${show(String(error))}` });
     }
@@ -62,36 +66,21 @@ export function customReader(source: ClaimPaths): CustomReader {
   };
 }
 
-function claimValue(
-  value: unknown,
-  { hostnames, syntax }: ClaimPaths,
-  hints: RoutingHints | Reason,
-  claims: ClaimList,
-): void {
-  if (value === null) return;
-  const names = typeof value === "string" ? namesIn(value, syntax) : undefined;
-  if (names !== undefined) {
-    claims.addAll(names, hints);
-    return;
-  }
+function syntaxInvalid(value: unknown, { hostnames, syntax }: ClaimPaths): Reason {
   const text = `${hostnames} selects ${show(JSON.stringify(value))}, which does not have the syntax ${syntax}`;
-  claims.add(UNREADABLE, { code: "syntax-invalid", text });
+  return { code: "syntax-invalid", text };
 }
 
 /** The routing hints of an object. If the kind has no path for admission, the object counts as admitted. */
-function clueReader(source: ClaimPaths): (raw: Raw, origin: ObjectOrigin) => RoutingHints | Reason {
+function hintsReader(source: ClaimPaths): (raw: Raw, origin: ObjectOrigin) => RoutingHints | Reason {
   const classes = source.classes.map(jsonPath);
   const addresses = source.addresses === undefined ? undefined : jsonPath(source.addresses);
   const admitted = source.admitted === undefined ? undefined : jsonPath(source.admitted);
   return (raw, { ref: { kind }, ignored }) => {
     if (ignored) return ignoredBy(kind);
     const isAdmitted = admitted === undefined || admitted(raw, 1).length > 0;
-    if (source.mustBeAdmitted && !isAdmitted) {
-      return {
-        code: "not-admitted",
-        text: `no controller has admitted the ${kind}: ${source.admitted} selects nothing`,
-      };
-    }
+    const text = `no controller has admitted the ${kind}: ${source.admitted} selects nothing`;
+    if (source.mustBeAdmitted && !isAdmitted) return { code: "not-admitted", text };
     return {
       className: classes.flatMap((path) => textsAt(path, raw))[0] ?? source.className,
       ...(source.controller !== undefined && { controller: source.controller }),
@@ -102,7 +91,7 @@ function clueReader(source: ClaimPaths): (raw: Raw, origin: ObjectOrigin) => Rou
 }
 
 function textsAt(path: JsonPath, raw: Raw): string[] {
-  return path(raw, MAX_VALUES).flatMap((value) => (textOf(value) === undefined ? [] : copied(value as string)));
+  return textsOf(path(raw, MAX_VALUES)).map((text) => copied(text));
 }
 
 /**

@@ -17,7 +17,6 @@ interface KnownGateway {
 
 /** The class that a configured target must list. */
 const CLASS = "istio";
-const WILDCARDS = { anyDepth: true };
 
 /** Prepares the evaluation of all objects. `gateways`: whether Gateways claim the hosts of their servers. */
 export function istioClaims(
@@ -48,12 +47,12 @@ function hintsOf(view: GatewayView): RoutingHints | Reason {
 /** A Gateway claims the hosts of its servers. A single `*` claims no name. */
 function claimsOfGateway(view: GatewayView): View[] {
   const names = view.hosts.map(({ name }) => name).filter(isName);
-  return new ClaimList(view, WILDCARDS).addAll(names, hintsOf(view)).all;
+  return new ClaimList(view, { anyDepth: true }).addAll(names, hintsOf(view)).all;
 }
 
 /** A VirtualService claims the names that it has in common with its Gateways. */
 function claimsOfVirtualService(view: VirtualServiceView, gateway: (key: string) => KnownGateway | undefined): View[] {
-  const claims = new ClaimList(view, WILDCARDS);
+  const claims = new ClaimList(view, { anyDepth: true });
   const { ref, gateways: keys, exportedTo } = view;
   const [first = ""] = keys;
   if (keys.length === 0) return [];
