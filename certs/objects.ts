@@ -44,7 +44,8 @@ const SECRETS_MANAGER = "switchback-certs";
 /** Separate, so that `kubectl get --show-managed-fields` shows which component maintains the field. */
 const BUNDLE_MANAGER = "switchback-cabundle";
 const KIND = { group: "admissionregistration.k8s.io", version: "v1", resource: "mutatingwebhookconfigurations" };
-const CONFIGURATION = resourcePath({ ...KIND, name: WEBHOOK_CONFIGURATION });
+/** API path of the webhook configuration. */
+export const CONFIGURATION_PATH = resourcePath({ ...KIND, name: WEBHOOK_CONFIGURATION });
 
 const decoded = (base64: string) => Buffer.from(base64, "base64").toString("utf8");
 const encoded = (text: string) => Buffer.from(text, "utf8").toString("base64");
@@ -76,7 +77,7 @@ export function certObjects(client: KubeClient, namespace: string, signal: Abort
     },
 
     async readBundle(): Promise<BundleView | undefined> {
-      const found = await ifFound(client.get<RawConfiguration>(CONFIGURATION));
+      const found = await ifFound(client.get<RawConfiguration>(CONFIGURATION_PATH));
       const bundles = (found?.webhooks ?? []).map(({ clientConfig }) => decoded(clientConfig?.caBundle ?? ""));
       return found && { bundles, version: found.metadata.resourceVersion };
     },
@@ -107,7 +108,7 @@ export function certObjects(client: KubeClient, namespace: string, signal: Abort
       const value = encoded(bundle);
       const path = (at: number) => `/webhooks/${at}/clientConfig/caBundle`;
       const operations = bundles.map((_, at) => ({ op: "add" as const, path: path(at), value }));
-      await patch(CONFIGURATION, version, BUNDLE_MANAGER, operations);
+      await patch(CONFIGURATION_PATH, version, BUNDLE_MANAGER, operations);
     },
 
     /** Calls `changed` whenever one of the objects may have changed. */

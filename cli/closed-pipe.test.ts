@@ -29,7 +29,7 @@ function leader(stuck: boolean) {
   const workload = { namespace: "shop", kind: "Deployment", name: "web", pods: 1, stale: 1, notInjected: 0 };
   const state = { standing: "stuck", mode: "restart", code: "paused", text: "it is paused", warnings: [] };
   const workloads = stuck ? [{ ...workload, ...state }] : [];
-  const running = { workloads, waiting: 0, restartsLastHour: 0, restartsToday: 0, dryRun: false };
+  const running = { workloads, waiting: 0 };
   return json({ leader: true, identity: "c", revision: "r", warnings: [], targets: [], names, running });
 }
 

@@ -4,16 +4,9 @@ import { hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { statusFrom } from "./status-shape.ts";
 
-/** Which workloads to read: at most 5,000, first those that need somebody to act. */
-interface WorkloadsRead {
-  /** Only workloads of this namespace. */
-  readonly in?: string | undefined;
-  /** Only workloads that stay stale until somebody acts. */
-  readonly stuck?: boolean | undefined;
-}
-
 /**
- * Reads the leading controller's status through the API server. Throws `kube-unreachable` if no leader answers, for
+ * Reads the leading controller's status through the API server, with the workloads of one namespace or of all: at most
+ * 5,000, first those that need somebody to act. Throws `kube-unreachable` if no leader answers, for
  * example just after one has stopped: a follower knows nothing about names. Throws `input-invalid` if the controller is
  * missing, `kube-status` 403 without permission to read the page or its key, and `status-refused` while the key is
  * missing.
@@ -21,12 +14,11 @@ interface WorkloadsRead {
 export async function leaderStatus(
   client: KubeClient,
   namespace: string,
-  { in: only, stuck }: WorkloadsRead = {},
+  query: { readonly in?: string | undefined } = {},
   signal?: AbortSignal,
 ): Promise<FullStatus> {
   const key = await readStatusKey(client, namespace, signal);
   try {
-    const query = { in: only, stuck: stuck || undefined };
     const status = await readLeaderStatus(client, namespace, { key, parse: statusFrom, query, signal });
     if (!status.leader) throw new SwitchbackError("kube-unreachable", "no controller is the leader at the moment");
     return status;

@@ -45,7 +45,7 @@ it("a component with a JSON configuration loads no YAML parser, and without cust
   const script = `
     for (const part of ${JSON.stringify(parts)}) await import(part);
     const { loadConfig } = await import(${JSON.stringify(load)});
-    await loadConfig({ file: ${JSON.stringify(file)}, set: ["controller.port=0", "restart.dryRun=true"] });`;
+    await loadConfig({ file: ${JSON.stringify(file)}, set: ["controller.port=0", "restart.dailyBudget=1"] });`;
   const { stderr } = await runTool(
     process.execPath,
     ["--import", LOADED_HOOK, "--input-type=module", "-e", script],

@@ -257,7 +257,7 @@ describe("a wrong configuration stops the start with exit code 2 and names the p
     assert.equal(unknown.code, 2);
     assert.match(
       unknown.stderr,
-      /^switchback: --set no\.such=1: unknown setting; accepted are .* more \(docs\/configuration\.md\)\n$/,
+      /^switchback: --set no\.such: no: unknown setting; accepted are .* more \(docs\/configuration\.md\)\n$/,
     );
   });
 

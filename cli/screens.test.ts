@@ -98,7 +98,7 @@ Opted-in workloads: 2, 1 stuck
       its-turn: one workload at a time; 2 before it, of which the first began a
         moment ago and the second waits
 
-restarting now: none; waiting: 3; restarts in the last hour: 2
+restarting now: none; waiting: 3
 `,
   more: `map abc, from controller-0
 

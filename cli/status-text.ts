@@ -162,10 +162,6 @@ function reasonText({ code, text }: Reason): string {
   return `${code}: ${text}`;
 }
 
-function rolloutSummary({ underWay, waiting, restartsLastHour, dryRun }: RolloutStatus): string {
-  const dry = dryRun ? " (dry run: nothing is restarted)" : "";
-  return (
-    `restarting now: ${underWay ?? "none"}; waiting: ${waiting}; restarts in the last hour: ` +
-    `${restartsLastHour}${dry}`
-  );
+function rolloutSummary({ underWay, waiting }: RolloutStatus): string {
+  return `restarting now: ${underWay ?? "none"}; waiting: ${waiting}`;
 }

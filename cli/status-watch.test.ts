@@ -26,7 +26,7 @@ afterEach(async () => {
 function says(revision: string, standing = "in-step"): Responder {
   const workload = { namespace: "shop", kind: "Deployment", name: "web", pods: 1, stale: 1, notInjected: 0, standing };
   const workloads = [{ ...workload, mode: "restart", code: "in-step", text: "", warnings: [] }];
-  const running = { workloads, waiting: 0, restartsLastHour: 0, restartsToday: 0, dryRun: false };
+  const running = { workloads, waiting: 0 };
   return json({ leader: true, identity: "controller-0", revision, warnings: [], targets: [], names: [], running });
 }
 

@@ -35,7 +35,7 @@ export async function status(flags: StatusFlags, context: CliContext): Promise<n
   if (flags.from !== undefined) return await statusFrom(flags.from, flags, context);
   const client = await connect(connectOptionsFrom(env, flags));
   const columns = stdout.columns;
-  const wanted = { in: flags.in, stuck: flags.stuck };
+  const wanted = { in: flags.in };
   const withPublishers = async (status: Promise<FullStatus>, signal?: AbortSignal): Promise<WholeStatus> => {
     const [full, publishers] = await Promise.all([status, readPublishers(client, flags.namespace, signal)]);
     return { ...(flags.in === undefined ? full : await withUnwatched(client, full, flags.in)), publishers };

@@ -9,26 +9,22 @@ import { createBackoff } from "#lib/kube/backoff.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
-import { StoredTimes, steadyNow } from "#lib/kube/time.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import type { ExampleOf, HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import { FrontServices } from "./front-services.ts";
 import { type AskProxy, ProxyReadiness } from "./proxy-readiness.ts";
-import type { TargetAddresses } from "./target-addresses.ts";
 import type { ConfiguredTarget } from "./targets/configured-target.ts";
 import { type RelayedTargets, relayedTargets } from "./targets/relayed-targets.ts";
-import type { TargetCatalog } from "./targets/resolver.ts";
 import { type FoundTarget, literalIPs } from "./targets/service-view.ts";
 
 interface FrontsDeps {
   readonly client: KubeClient;
   readonly config: Pick<Config, "namespace" | "targets" | "discovery" | "proxy">;
   readonly clusterDomain: string | undefined;
-  readonly catalog: TargetCatalog;
-  /** Set if the ingress controllers are asked. It decides by their answers, and is also the catalog. */
-  readonly headers?: HeaderDecisions | undefined;
+  /** The targets, with the protocols that the ingress controllers' answers decide. */
+  readonly headers: HeaderDecisions;
   readonly log: Logger;
   /** Records an Event when an address that pods hold is lost. */
   readonly notify: (code: string, note: string, service: string) => void;
@@ -42,24 +38,28 @@ interface FrontsDeps {
 /** Failed writes are retried after this time; an observed change is reconciled after the shorter one. */
 const RETRY_MS = 5_000;
 const SETTLE_MS = 20;
+/** How often it is checked whether a front that the document does not list may go. */
+const LOOK_AGAIN_MS = 3_600_000;
 /** Front Services that are written in parallel, when many targets are added at once. */
 const PARALLEL_WRITES = 4;
 
-type FailureCode = "targets-not-written" | "front-not-written";
+/** What the loop needs of the addresses of targets. */
+export type TargetAddresses = Pick<
+  FrontReconciler,
+  "start" | "synced" | "inactiveMs" | "targets" | "use" | "published" | "lead" | "stop"
+>;
 
 /**
  * The addresses of targets. The leader makes a relayed target reachable in three steps. It publishes the proxies'
  * listeners (ConfigMap), then it creates the front Service. Once every ready proxy listens, it adds the address to
  * the map.
  */
-export class FrontReconciler implements TargetAddresses {
+export class FrontReconciler {
   readonly #deps: FrontsDeps;
   readonly #store: TargetsWriter;
   readonly #failures = new LogThrottle();
   readonly #services: FrontServices;
   readonly #listening: ProxyReadiness;
-  /** Since when each target is unused. */
-  readonly #unused: StoredTimes;
   /** By target: since when, in this term, a front exists that the document does not list. */
   readonly #unlisted = new Map<string, number>();
   readonly #reconciler: Reconciler;
@@ -83,22 +83,18 @@ export class FrontReconciler implements TargetAddresses {
     this.#store = new TargetsWriter({ client, namespace, log });
     this.#services = new FrontServices({ client, namespace, selector, trafficDistribution, log, notify, onChange });
     this.#listening = new ProxyReadiness({
-      ...{ client, namespace, log, ask, onChange, now: () => performance.now() },
-      onProxies: headers && (() => this.#enqueue(SETTLE_MS)),
-      answers: headers?.answers,
-      onAnswer: () => headers?.changed(),
-      pollMs,
+      ...{ client, namespace, log, ask, onChange, pollMs, now: () => performance.now() },
+      onProxies: () => this.#enqueue(SETTLE_MS),
+      answers: headers.answers,
+      onAnswer: () => headers.changed(),
     });
-    this.#unused = new StoredTimes(steadyNow, deps.now);
     this.#reconciler = new Reconciler({
       reconcile: () => this.#reconcile(),
-      retry: {
-        backoff: createBackoff(RETRY_MS, RETRY_MS),
-        onError: (error) => this.#failed("targets-not-written", error),
-      },
+      retry: { backoff: createBackoff(RETRY_MS, RETRY_MS), onError: (error) => this.#failed(error) },
     });
   }
 
+  /** Starts; `onChange` is called when an address becomes known or changes. */
   start(onChange: () => void): void {
     this.#onChange = onChange;
     this.#store.start(() => {
@@ -107,24 +103,27 @@ export class FrontReconciler implements TargetAddresses {
     });
     this.#services.start();
     this.#listening.start();
-    this.#deps.catalog.follow(() => this.#changed());
+    this.#deps.headers.follow(() => this.#changed());
     for (const target of this.#deps.config.targets) this.#watchUpstream(target);
   }
 
+  /** False until it is known for every target whether it has an address. */
   get synced(): boolean {
     const watchers = this.#upstreams.every(({ state }) => state.synced);
     return watchers && this.#store.synced && this.#services.synced && this.#listening.synced;
   }
 
+  /** Milliseconds since a watch last received or tried anything. */
   get inactiveMs(): number {
     const parts = [this.#store, this.#services, this.#listening].map(({ inactiveMs }) => inactiveMs);
     return Math.max(...parts, ...this.#upstreams.map(({ state }) => state.inactiveMs ?? 0));
   }
 
+  /** One entry per target: the configured ones, then the discovered ones in use. */
   targets(): readonly TargetAddress[] {
     const fronts = this.#frontAddresses();
-    // Names get the address after the document has it, so that the next leader knows whose address it is. Followers
-    // publish nothing and need not know which proxies listen.
+    // Names get the address after the document has it, so that the next leader knows whose address it is. Who only
+    // observes publishes nothing, and need not know which proxies listen.
     const published = new Set(this.#relayed().flatMap(({ name, clusterIPs }) => (clusterIPs.length > 0 ? name : [])));
     const counts = (name: string) => this.#leading === undefined || (this.#listening.has(name) && published.has(name));
     return this.#definitions().map((target) => {
@@ -139,12 +138,15 @@ export class FrontReconciler implements TargetAddresses {
     return new Set([...this.#frontAddresses().values(), ...ofTargets].flat());
   }
 
-  /** The targets that have names now. */
+  /**
+   * Sets the targets that have names. Called on every round, because a discovered target is made reachable only when
+   * it is needed. `exampleOf` returns a name of each target.
+   */
   use(names: ReadonlySet<string>, exampleOf: ExampleOf = () => undefined): void {
     this.#exampleOf = exampleOf;
     if (this.#inUse !== undefined && this.#inUse.symmetricDifference(names).size === 0) return;
     this.#inUse = new Set(names);
-    this.#deps.headers?.use(names);
+    this.#deps.headers.use(names);
     this.#enqueue(0);
   }
 
@@ -153,7 +155,10 @@ export class FrontReconciler implements TargetAddresses {
     return this.#refused.get(target);
   }
 
-  /** Somebody may have deleted the document. Then the front Services show that targets were published. */
+  /**
+   * The addresses of all targets that this or an earlier leader published. Somebody may have deleted the document.
+   * Then the front Services show that targets were published.
+   */
   published(): readonly TargetAddress[] {
     // A target that is only asked was never published.
     const targets = this.#store.published.targets.filter(
@@ -164,6 +169,7 @@ export class FrontReconciler implements TargetAddresses {
     return [...targets, ...fronts.filter(({ name }) => !listed.has(name))];
   }
 
+  /** Lets the leader write until `signal` aborts. `inUse` are targets whose addresses pods already hold. */
   lead(inUse: ReadonlySet<string>, signal: AbortSignal): void {
     for (const { name } of this.#relayed()) if (inUse.has(name)) this.#listening.trust(name);
     this.#leading = signal;
@@ -180,18 +186,16 @@ export class FrontReconciler implements TargetAddresses {
 
   /** All targets: configured and discovered. */
   #definitions(): (TargetConfig | FoundTarget)[] {
-    const { catalog } = this.#deps;
-    const names = new Set(catalog.configured().map(({ name }) => name));
-    const found = [...(this.#inUse ?? [])]
-      .sort()
-      .flatMap((name) => (names.has(name) ? [] : (catalog.found(name) ?? [])));
-    return [...this.#configured(), ...found];
+    const { headers } = this.#deps;
+    const names = new Set(headers.configured().map(({ name }) => name));
+    const found = [...(this.#inUse ?? [])].filter((name) => !names.has(name)).sort();
+    return [...this.#configured(), ...found.flatMap((name) => headers.found(name) ?? [])];
   }
 
   /** The configured targets, except those that the proxies may not relay to. */
   #configured(): readonly ConfiguredTarget[] {
-    const { catalog, headers } = this.#deps;
-    return catalog.configured().filter(({ name }) => headers?.mayRelay(name) ?? true);
+    const { headers } = this.#deps;
+    return headers.configured().filter(({ name }) => headers.mayRelay(name));
   }
 
   /** The configured addresses, or those of its Service. Undefined: the target has a front Service. */
@@ -232,29 +236,39 @@ export class FrontReconciler implements TargetAddresses {
   }
 
   #learn(): void {
-    this.#deps.headers?.learn(this.#store.published.targets, this.#leading !== undefined);
+    this.#deps.headers.learn(this.#store.published.targets, this.#leading !== undefined);
   }
 
   #enqueue(afterMs: number): void {
     if (this.#leading?.aborted === false) this.#reconciler.enqueue(afterMs);
   }
 
-  /** Writes only what differs, so a run does not trigger itself. */
+  /** Writes only what differs, so a run does not trigger itself. A write that fails does not stop the others. */
   async #reconcile(): Promise<ReconcileResult | undefined> {
     const term = this.#leading;
     if (term === undefined || term.aborted || !this.synced || this.#inUse === undefined) return undefined;
-    try {
-      const plan = this.#plan();
-      const unlisted = this.#unlistedFronts([...plan.targets.map(byName), ...plan.dropped]);
-      const dropped = [...plan.dropped, ...unlisted.due];
-      const isDone = await this.#carryOut(plan.targets, dropped, term);
-      this.#worked("targets-not-written");
-      const waits = [isDone ? undefined : RETRY_MS, plan.nextDropMs, unlisted.nextMs].filter((ms) => ms !== undefined);
-      return { requeueAfter: waits.length === 0 ? undefined : Math.max(SETTLE_MS, Math.min(...waits)) };
-    } catch (error) {
-      if (term.aborted || hasCode(error, "term-over")) return undefined;
-      throw error;
-    }
+    const { targets, dropped, nextDropMs } = this.#plan();
+    const unlisted = this.#overdueFronts([...targets.map(byName), ...dropped]);
+    // Front Services go before their listeners. Those that cannot be deleted stay published.
+    const stuck = await this.#failing([...dropped, ...unlisted], term, (name) => this.#removeFront(name));
+    const relayed = [...targets, ...this.#relayed().filter(({ name }) => stuck.has(name))];
+    const listed = [...relayed, ...this.#ownServices(new Set(relayed.map(byName)))];
+    const { clusterDomain, headers } = this.#deps;
+    const input = { inUse: this.#inUse, exampleOf: this.#exampleOf, clusterDomain };
+    const published = headers.withAskedPorts(listed, input);
+    if (await this.#store.write(published, this.#listening.proxies)) this.#learn();
+    const held = this.#frontAddresses();
+    const due = new Map(targets.filter((one) => this.#hasFront(one)).map((one) => [one.name, one]));
+    const failed = await this.#failing([...due.keys()], term, async (name) => {
+      const target = due.get(name);
+      if (target !== undefined) await this.#services.ensure(target, held.get(name) ?? [], term);
+    });
+    // No proxy listens for a target without an upstream.
+    this.#listening.expect(targets.filter(({ upstreamIPs }) => upstreamIPs?.length !== 0).map(byName));
+    for (const error of [...stuck.values(), ...failed.values()]) throw error;
+    if (this.#failures.end("") !== undefined) this.#deps.log.info({ code: "targets-not-written" }, "it works again");
+    const againMs = Math.min(nextDropMs ?? LOOK_AGAIN_MS, LOOK_AGAIN_MS);
+    return { requeueAfter: Math.max(SETTLE_MS, againMs) };
   }
 
   /** The published targets that proxies relay. Those without a listener have the addresses of their own Services. */
@@ -271,21 +285,17 @@ export class FrontReconciler implements TargetAddresses {
   }
 
   #plan(): RelayedTargets {
-    const { catalog, config, clusterDomain, now } = this.#deps;
-    const remembered = this.#relayed();
-    const unused = remembered.flatMap(({ unusedSince }) => unusedSince ?? []);
-    this.#unused.keep(unused.map((since) => Date.parse(since)));
+    const { headers, config, clusterDomain, now } = this.#deps;
     const plan = relayedTargets({
       configured: this.#configured(),
       found: this.#definitions().flatMap((target) => ("upstreamIPs" in target && isRelayed(target) ? target : [])),
-      remembered,
+      remembered: this.#relayed(),
       addresses: this.#frontAddresses(),
       clusterDomain,
-      catalog,
+      catalog: headers,
       limits: config.discovery,
       keepMs: config.discovery.keepSeconds * 1000,
       now: now(),
-      unusedMs: (since) => steadyNow() - this.#unused.of(Date.parse(since)),
     });
     this.#refused = plan.refused;
     return plan;
@@ -293,64 +303,29 @@ export class FrontReconciler implements TargetAddresses {
 
   /**
    * Fronts that the document does not list, for example those of a restored backup. Pods may hold their addresses, so
-   * such a front stays as long as that of an unused target. `nextMs` is the time until the next one is due.
+   * such a front stays as long as that of an unused target. Returns those whose time is over.
    */
-  #unlistedFronts(listed: readonly string[]): { readonly due: readonly string[]; readonly nextMs?: number } {
-    const { enabled, keepSeconds } = this.#deps.config.discovery;
+  #overdueFronts(listed: readonly string[]): string[] {
+    const { discovery } = this.#deps.config;
+    const now = performance.now();
     // Without discovery the right to delete fronts is missing.
-    const names = new Set(enabled ? this.#services.addresses.keys() : []).difference(new Set(listed));
+    const names = new Set(discovery.enabled ? this.#services.addresses.keys() : []).difference(new Set(listed));
     for (const name of this.#unlisted.keys()) if (!names.has(name)) this.#unlisted.delete(name);
-    const ageOf = (name: string) => steadyNow() - getOrAdd(this.#unlisted, name, steadyNow);
-    const left = new Map([...names].map((name) => [name, keepSeconds * 1000 - ageOf(name)]));
-    const waits = [...left.values()].filter((ms) => ms > 0);
-    const due = [...names].filter((name) => (left.get(name) ?? 0) <= 0);
-    return { due, ...(waits.length > 0 && { nextMs: Math.min(...waits) }) };
+    const sinceOf = (name: string) => getOrAdd(this.#unlisted, name, () => now);
+    return [...names].filter((name) => now - sinceOf(name) >= discovery.keepSeconds * 1000);
   }
 
-  /** Returns whether every front Service could be written or deleted. */
-  async #carryOut(
-    targets: readonly PublishedTarget[],
-    dropped: readonly string[],
-    term: AbortSignal,
-  ): Promise<boolean> {
-    // Front Services go before their listeners. Those that cannot be deleted stay published.
-    const stuck = await this.#failing(dropped, term, (name) => this.#removeFront(name));
-    const relayed = [...targets, ...this.#relayed().filter(({ name }) => stuck.has(name))];
-    const listed = [...relayed, ...this.#ownServices(new Set(relayed.map(byName)))];
-    const { clusterDomain, config, headers } = this.#deps;
-    const input = { inUse: this.#inUse ?? new Set(), exampleOf: this.#exampleOf, clusterDomain };
-    const published = headers?.withAskedPorts(listed, input) ?? listed;
-    if (await this.#store.write(published, headers && this.#listening.proxies.length)) this.#learn();
-    const held = this.#frontAddresses();
-    const fixed = new Set(config.targets.filter(({ clusterIPs }) => clusterIPs.length > 0).map(byName));
-    const due = new Map(
-      targets.filter((one) => !fixed.has(one.name) && this.#mayWrite(one)).map((one) => [one.name, one]),
-    );
-    const failed = await this.#failing([...due.keys()], term, async (name) => {
-      const target = due.get(name);
-      if (target !== undefined) await this.#services.ensure(target, held.get(name) ?? [], term);
-    });
-    // No proxy listens for a target without an upstream.
-    this.#listening.expect(targets.filter(({ upstreamIPs }) => upstreamIPs?.length !== 0).map(byName));
-    return stuck.size + failed.size === 0;
-  }
-
-  /** Runs a write for each target. A failure does not stop the others. Returns the targets whose writes failed. */
+  /** Runs a write for each target. Returns the errors of those that failed. Throws when `term` is over. */
   async #failing(
     names: readonly string[],
     term: AbortSignal,
     write: (name: string) => Promise<void>,
-  ): Promise<ReadonlySet<string>> {
-    const failed = new Set<string>();
+  ): Promise<ReadonlyMap<string, unknown>> {
+    const failed = new Map<string, unknown>();
     for (let index = 0; index < names.length; index += PARALLEL_WRITES) {
       term.throwIfAborted();
       const some = names.slice(index, index + PARALLEL_WRITES);
-      const results = await Promise.allSettled(some.map(write));
-      for (const [at, result] of results.entries()) {
-        const name = some[at] ?? "";
-        if (result.status === "fulfilled") this.#worked("front-not-written", name);
-        else if (failed.add(name)) this.#failed("front-not-written", result.reason, name);
-      }
+      await Promise.all(some.map((name) => write(name).catch((error) => failed.set(name, error))));
     }
     term.throwIfAborted();
     return failed;
@@ -361,22 +336,22 @@ export class FrontReconciler implements TargetAddresses {
     this.#deps.log.info({ target: name }, "removed a target that had no names for too long");
   }
 
-  /** Logs each failure once per reason. */
-  #failed(code: FailureCode, error: unknown, target?: string): void {
+  /** Logs a failure once, while its reason stays. The end of the term is no failure. */
+  #failed(error: unknown): void {
+    if (this.#leading?.aborted !== false || hasCode(error, "term-over")) return;
     const reason = describeError(error);
-    if (this.#failures.pass(`${code} ${target}`, { reason }) !== undefined)
-      this.#deps.log.warn({ code, ...(target && { target }) }, reason);
+    if (this.#failures.pass("", { reason }) !== undefined) this.#deps.log.warn({ code: "targets-not-written" }, reason);
   }
 
-  #worked(code: FailureCode, target?: string): void {
-    if (this.#failures.end(`${code} ${target}`) !== undefined)
-      this.#deps.log.info({ code, ...(target && { target }) }, "it works again");
-  }
-
-  /** Without discovery the RBAC rules cover the configured fronts only; other fronts stay unchanged. */
-  #mayWrite({ name, unusedSince }: PublishedTarget): boolean {
+  /**
+   * Whether a target needs a front Service that we may write. The configuration may set its address. Without discovery
+   * the RBAC rules cover the configured fronts only; other fronts stay unchanged.
+   */
+  #hasFront({ name, unusedSince }: PublishedTarget): boolean {
     const { discovery, targets } = this.#deps.config;
-    return discovery.enabled || (unusedSince === undefined && targets.some((target) => target.name === name));
+    const own = targets.find((target) => target.name === name);
+    if (own !== undefined && own.clusterIPs.length > 0) return false;
+    return discovery.enabled || (unusedSince === undefined && own !== undefined);
   }
 }
 

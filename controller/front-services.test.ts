@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { LineLog } from "#test/fakes/clock.ts";
-import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { FrontServices } from "./front-services.ts";
 
@@ -89,46 +89,6 @@ test("a front is written once, with all fields; its address is known from the re
   assert.deepEqual(await ensure(), []);
 });
 
-test("a front that somebody changes or deletes is written again, with the addresses that pods hold", async (t) => {
-  const { kube, services, ensure } = await rig(t);
-  await ensure();
-  const front = kube.at(`${PATH}/switchback-edge`);
-  const spec = front?.spec as typeof FRONT.spec;
-  const again = [{ ...FRONT.spec, clusterIP: "198.51.100.1", clusterIPs: ["198.51.100.1"] }];
-  for (const changed of [
-    { ...spec, selector: undefined },
-    { ...spec, ports: spec.ports.slice(1) },
-    { ...spec, ports: [{ port: 443 }, { port: 80 }] },
-  ]) {
-    kube.put(`${PATH}/switchback-edge`, { ...front, spec: changed });
-    await settled();
-    assert.deepEqual(await ensure(EDGE, ["198.51.100.1"]), again, JSON.stringify(changed));
-  }
-  kube.remove(`${PATH}/switchback-edge`);
-  await settled();
-  assert.deepEqual(await ensure(EDGE, ["198.51.100.1"]), again);
-  assert.deepEqual([...services.addresses.values()], [["198.51.100.1"]]);
-});
-
-test("an address is requested five times in three seconds, then it is given up, with an Event", async (t) => {
-  const pass = stopTime(t);
-  const { kube, ensure, specs, lost, codes } = await rig(t);
-  kube.onWrite = ({ body }) => {
-    if ((body as { spec: Spec }).spec.clusterIPs !== undefined) throw taken();
-  };
-  const ensured = ensure(EDGE, HELD);
-  const counts: number[] = [];
-  for (const ms of [90, 10, 190, 10, 390, 10, 790, 10, 1_490, 10]) {
-    await pass(ms);
-    counts.push(specs().length);
-  }
-  assert.deepEqual(counts, [1, 2, 2, 3, 3, 4, 4, 5, 5, 6]);
-  await ensured;
-  const note = "the ClusterIP 198.51.100.9, 2001:db8::9 could not be reassigned; pods that hold it must be recreated";
-  assert.deepEqual(lost, [["front-address-lost", note, "switchback-edge"]]);
-  assert.deepEqual(codes().at(-1), { code: "front-address-lost", target: "edge" });
-});
-
 test("a front that was just deleted gets its address again, even if that is refused at first", async (t) => {
   const pass = stopTime(t);
   const { kube, ensure, services, lost } = await rig(t);
@@ -152,63 +112,6 @@ test("a former leader does not give up an address", async (t) => {
   deposed.abort();
   await assert.rejects(ensured);
   assert.deepEqual([specs().length, lost], [1, []]);
-});
-
-test("errors other than a refused address are thrown at once, also a 422 if no address was requested", async (t) => {
-  const { kube, ensure, specs } = await rig(t);
-  for (const [status, held] of [
-    [403, HELD],
-    [422, []],
-  ] as const) {
-    kube.onWrite = ({ path }) => {
-      throw refusal(path, status);
-    };
-    await assert.rejects(ensure(EDGE, held), { status });
-  }
-  assert.equal(specs().length, 2);
-});
-
-test("the order of a selector's labels does not matter; a port is its own default target port", async (t) => {
-  const selector = { "a/part": "proxy", "b/name": "switchback" };
-  const spec = { clusterIPs: ["198.51.100.7"], selector, ports: [{ port: 80 }] };
-  const { ensure } = await rig(t, { prepare: (kube) => kube.put(`${PATH}/switchback-edge`, { ...FRONT, spec }) });
-  const port = { port: 80, listenPort: 80, upstreamPort: 80, protocol: "v1" } as const;
-  assert.deepEqual(await ensure({ ...EDGE, ports: [port] }), []);
-});
-
-test("a Service is a front only if its name matches its label", async (t) => {
-  const spec = { ...FRONT.spec, clusterIPs: ["198.51.100.8"] };
-  const labelled = (target: string) => ({ ...FRONT, metadata: { labels: { "switchback.dev/target": target } }, spec });
-  const prepare = (api: MemoryKube) => {
-    api.put(`${PATH}/somebodys`, labelled("edge"));
-    api.put(`${PATH}/switchback-edge`, labelled("other"));
-    api.put(`${PATH}/switchback-`, labelled(""));
-  };
-  const { kube, services, ensure } = await rig(t, { prepare });
-  assert.deepEqual([...services.addresses], []);
-  assert.deepEqual(await ensure(), [FRONT.spec]);
-  assert.equal(kube.at(`${PATH}/switchback-edge`)?.metadata.labels?.["switchback.dev/target"], "edge");
-});
-
-test("a front is deleted, also if it is already gone, but not if the deletion is refused", async (t) => {
-  const { kube, services, ensure } = await rig(t);
-  for (const isGone of [false, true]) {
-    kube.onWrite = () => {};
-    await ensure();
-    kube.onWrite = ({ path, method }) => {
-      if (isGone && method === "DELETE") kube.remove(path);
-    };
-    await services.remove("edge");
-    assert.deepEqual([...services.addresses], []);
-    assert.deepEqual([kube.writes.at(-1)?.method, kube.writes.at(-1)?.path], ["DELETE", `${PATH}/switchback-edge`]);
-  }
-  kube.onWrite = () => {};
-  await ensure();
-  kube.onWrite = ({ path }) => {
-    throw refusal(path, 403);
-  };
-  await assert.rejects(services.remove("edge"), { status: 403 });
-  assert.equal(services.addresses.size, 1);
 });
 
 test("a front that somebody has recreated meanwhile is not deleted", async (t) => {
@@ -255,27 +158,6 @@ for (const [what, supported, expected, warnings] of [
     );
   });
 }
-
-test("trafficDistribution is removed from a front once it is no longer configured", async (t) => {
-  const spec = { ...FRONT.spec, clusterIPs: ["198.51.100.7"], trafficDistribution: "PreferClose" };
-  const { ensure } = await rig(t, { prepare: (kube) => kube.put(`${PATH}/switchback-edge`, { ...FRONT, spec }) });
-  const [written, ...more] = await ensure();
-  assert.deepEqual([written !== undefined && "trafficDistribution" in written, more], [false, []]);
-});
-
-test("trafficDistribution stays if the API server refuses an address", async (t) => {
-  const pass = stopTime(t);
-  const { kube, ensure, codes } = await rig(t, { trafficDistribution: "PreferSameNode" });
-  let refusals = 1;
-  kube.onWrite = () => {
-    if (refusals-- > 0) throw taken();
-  };
-  const ensured = ensure(EDGE, HELD);
-  await pass(100);
-  const values = (await ensured).map(({ trafficDistribution }) => trafficDistribution);
-  assert.deepEqual(values, ["PreferSameNode", "PreferSameNode"]);
-  assert.deepEqual(codes(), [{ target: "edge" }]);
-});
 
 test("trafficDistribution is not written again and again if the API server drops it", async (t) => {
   const { kube, ensure } = await rig(t, { trafficDistribution: "PreferSameNode" });

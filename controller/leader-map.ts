@@ -14,8 +14,10 @@ type Lines = ReadonlyMap<string, HostLine>;
 export class LeaderMap {
   readonly names: PublishedNames;
   readonly #plan: Plan;
-  /** The map as last rendered. Undefined: a line has changed since. */
-  #rendered: Promise<RenderedMap> | undefined;
+  /** The map as last rendered. */
+  #rendered: RenderedMap | undefined;
+  /** Whether a line has changed since. */
+  #hasChanged = true;
   /** Whether every source has been read. */
   #isComplete = false;
   /** By target, as of the last update. */
@@ -59,13 +61,15 @@ export class LeaderMap {
 
   /** Applies the due removals. */
   settle(now: number): void {
-    if (this.names.settle(now).size > 0) this.#rendered = undefined;
+    if (this.names.settle(now).size > 0) this.#hasChanged = true;
   }
 
   /** Renders the map, as of the last `settle`. */
   async render(): Promise<RenderedMap> {
-    this.#rendered ??= renderMap([...this.names.lines.values()]);
-    return await this.#rendered;
+    if (this.#rendered !== undefined && !this.#hasChanged) return this.#rendered;
+    this.#rendered = await renderMap([...this.names.lines.values()], this.#rendered?.blocks);
+    this.#hasChanged = false;
+    return this.#rendered;
   }
 
   /** The targets that the published lines lead to. */

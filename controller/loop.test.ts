@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { shortHash } from "#hostmap/hash.ts";
 import { MAP_REVISION_KEY, MAP_VERSION_KEY } from "#hostmap/metadata-keys.ts";
 import type { MapObject } from "#lib/documents/map-format.ts";
+import { isMap } from "#lib/documents/published-map.ts";
 import { claimOf } from "#test/arbitraries.ts";
 import { IP, leader, loopRig, mapped, names, published, stopClock, TestStore } from "#test/fakes/loop-rig.ts";
 
@@ -39,6 +40,31 @@ test("a change is one write; an equal change is none", async (t) => {
     publications.map(({ mapRevision }) => mapRevision),
     store.writes,
   );
+});
+
+test("a leader offers restarts each map once: what it finds published, and what it has written", async (t) => {
+  const { store, pass } = await leader(t, names(3));
+  const { loop, source, leadership } = loopRig(store);
+  const offered: unknown[] = [];
+  loop.maps.start((offer) => {
+    assert.ok(isMap(offer));
+    const sameAsStored = offer.revision === store.current?.metadata.annotations?.[MAP_REVISION_KEY];
+    offered.push([sameAsStored, ...offer.lines.keys()]);
+  });
+  loop.start(leadership.signal);
+  for (const name of names(3)) source.set(`shop/${name}`, name);
+  source.sync();
+  await pass(5_000);
+  assert.deepEqual([offered, store.writes.length], [[[true, ...names(3)]], 0]);
+  store.onWrite = () => {
+    throw new Error("refused");
+  };
+  source.set("shop/new", "new.example.com");
+  await pass(100);
+  assert.equal(offered.length, 1, "a map that could not be written is not offered");
+  store.onWrite = () => {};
+  await pass(20_000);
+  assert.deepEqual(offered.slice(1), [[true, ...names(3), "new.example.com"]]);
 });
 
 test("the lag of a publication counts from the first change in it, not from the echo of an earlier one", async (t) => {

@@ -2,7 +2,8 @@ import { show } from "#hostmap/hostnames.ts";
 import type { Plan } from "#hostmap/plan.ts";
 import type { PublishedNames, RemovalHold } from "#hostmap/published-names.ts";
 import type { Config } from "#lib/config/schema.ts";
-import { isPublished, MAP_VERSION, recoverMap } from "#lib/documents/map-format.ts";
+import { isPublished, MAP_VERSION, mapOf, type RenderedMap, recoverMap } from "#lib/documents/map-format.ts";
+import type { MapReader } from "#lib/documents/map-reader.ts";
 import type { MapWriter } from "#lib/documents/map-writer.ts";
 import { describeError, hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
@@ -10,9 +11,9 @@ import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import type { ClaimEvents } from "./claim-events/reporter.ts";
+import type { TargetAddresses } from "./front-reconciler.ts";
 import { LeaderMap } from "./leader-map.ts";
 import type { ClaimSource } from "./sources/types.ts";
-import type { TargetAddresses } from "./target-addresses.ts";
 
 /** The result of a publication. */
 export interface Publication {
@@ -87,6 +88,14 @@ export class Loop {
   /** When the first unpublished change arrived. */
   #changedAt: number | undefined;
   #revision: string | undefined;
+  #offer: Parameters<MapReader["start"]>[0] = () => {};
+  /** Offers each map that this leader publishes, or finds published. For one reader, from before `start`. */
+  readonly maps: MapReader = {
+    start: (found) => {
+      this.#offer = found;
+      return { stop: async () => {} };
+    },
+  };
 
   constructor(deps: LoopDeps) {
     this.#deps = deps;
@@ -221,7 +230,7 @@ export class Loop {
         this.#nextAt = begun + this.#costMs(bytes);
         onPublished?.({ mapRevision: revision, bytes }, since === undefined ? 0 : now() - since);
       }
-      this.#revision = revision;
+      this.#offerOnce(rendered);
       if (this.#said.end("map") !== undefined) log.info({ code: "publish-failed" }, "it works again");
       return true;
     } catch (error) {
@@ -230,6 +239,12 @@ export class Loop {
       await store.refresh();
       return false;
     }
+  }
+
+  #offerOnce(rendered: RenderedMap): void {
+    if (rendered.revision === this.#revision) return;
+    this.#revision = rendered.revision;
+    this.#offer(mapOf(rendered, this.#deps.store.current));
   }
 
   /** The time until the next publication, milliseconds. Both averages of the configuration hold. */

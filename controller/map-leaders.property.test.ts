@@ -118,7 +118,7 @@ async function run(pass: (ms: number) => Promise<void>, steps: readonly Step[]) 
   const both = [replica(kube, lease, "a"), replica(kube, lease, "b")] as const;
   const reads: string[] = [];
   const reader = kubeMapReader({ client: kube.client, namespace: NAMESPACE, log: silentLogger }).start((offer) => {
-    if (isMap(offer)) reads.push((offer.addressesOf(HELD) ?? []).join());
+    if (isMap(offer)) reads.push((offer.lines.get(HELD)?.addresses ?? []).join());
   });
   for (const one of both) one.observe("shop/held", [HELD]);
   both[0].lead();

@@ -4,8 +4,8 @@ import type { StatusDocument } from "./status.ts";
 const PREFIX = "switchback_controller_";
 const LAG_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** Adds the gauges of the status. The status is read once per scrape. */
-export function addStatusGauges(registry: MetricsRegistry, status: () => StatusDocument): void {
+/** Adds the metrics of the status, which is read once per scrape, and the counter of claims that are not kept. */
+export function addStatusGauges(registry: MetricsRegistry, status: () => StatusDocument, leftOut: () => number): void {
   const gauge: MetricsRegistry["gauge"] = (name, ...rest) => registry.gauge(`${PREFIX}${name}`, ...rest);
   let document: StatusDocument;
   gauge("leader", "1 on the leading replica", () => {
@@ -23,20 +23,6 @@ export function addStatusGauges(registry: MetricsRegistry, status: () => StatusD
     document.sources.map(({ name, problems }) => [{ source: name }, problems.length]),
   );
   gauge("held_names", "Names whose removal is held back until its time runs out", () => document.hold?.names ?? 0);
-  gauge("header_contradictions", "Asked ports of targets whose answer is contradicted, by reason code", () =>
-    countBy(
-      "reason",
-      document.targets.flatMap(({ ports }) => ports.flatMap(({ asked }) => asked?.warnings ?? [])),
-      ({ code }) => code,
-    ),
-  );
-  gauge("dns_names", "Names by DNS decision: verified, unknown, dns-elsewhere, dns-absent, dns-other-target", () =>
-    Object.entries(document.dns ?? {}).map(([decision, count]) => [{ decision }, count]),
-  );
-}
-
-/** Adds the counter of claims that are not kept. It is read at each scrape. */
-export function addClaimCounter(registry: MetricsRegistry, leftOut: () => number): void {
   registry.counterOf(
     `${PREFIX}claims_left_out_total`,
     "Claims that were left out when their objects were read, because there are too many (too-many-claims)",

@@ -133,18 +133,6 @@ test("a name keeps its target without evidence while it may; a name without a ta
   assert.deepEqual([results("a"), plan.planned.size], [["no-service"], 0]);
 });
 
-test("if several targets are possible, that of a published name of the same namespace and hints counts", async (t) => {
-  const { set, sync, plan, likely } = pipelineRig(t, WITHOUT_DNS);
-  const line = { name: "shop.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "old" };
-  plan.setPublished((name) => (name === line.name ? line : undefined), [line.name]);
-  set("alike", "one", ["new.example.com"]);
-  set("published", "one");
-  set("another", "two", ["other.example.com"]);
-  set("neighbour", "one", ["near.example.com"], { from: { kind: "Ingress", namespace: "other", name: "web" } });
-  await sync();
-  assert.deepEqual(likely, ["old", "old", undefined, undefined]);
-});
-
 test("two objects of a namespace want different targets: that is a conflict, and no instability", async (t) => {
   const { set, sync, pass, plan, results, servicesChanged } = pipelineRig(t, WITHOUT_DNS);
   const line = { name: "shop.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "one" };

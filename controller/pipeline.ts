@@ -6,7 +6,6 @@ import { describeError } from "#lib/errors/errors.ts";
 import { steadyNow, timeSlices } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { DnsSweep } from "./dnscheck/sweep.ts";
-import { isAlike, Pass } from "./pass.ts";
 import type { ClaimBudget } from "./sources/claim-budget.ts";
 import { textOfHints } from "./sources/claim-list.ts";
 import type {
@@ -19,7 +18,7 @@ import type {
   SourceState,
   View,
 } from "./sources/types.ts";
-import type { FindDeps, Found, Holding } from "./targets/find-target.ts";
+import { type FindDeps, type Found, findTarget } from "./targets/find-target.ts";
 import type { TargetHeaders, TargetLocations, TargetResolver } from "./targets/resolver.ts";
 import { SteadyTargets } from "./targets/steady-targets.ts";
 import { type Witnesses, witness } from "./witness.ts";
@@ -40,15 +39,14 @@ interface PipelineDeps extends Omit<FindDeps, "headers">, Omit<Witnesses, "heade
   readonly log: Logger;
 }
 
-/** A view, and what was known when its claim was decided. */
 interface Seen {
   readonly view: View;
   /** The parsed hostname. Undefined: it is invalid. */
   readonly name: string | undefined;
-  held?: string | undefined;
-  found?: Found;
-  facts?: string;
 }
+
+/** What was found for equal hints of a namespace in one pass, for each target that their names have. */
+type Memo = Map<string, Found>;
 
 /** The views of an object, and the claims that were made of them. */
 interface Viewed {
@@ -79,8 +77,6 @@ export class Pipeline implements ClaimSource {
   /** By place of the source and key of the object, so that two kinds never share a key. */
   readonly #objects = new Map<string, Viewed>();
   readonly #byName = new Map<string, Set<string>>();
-  /** By namespace and hints: a name that was published when it was decided last. */
-  readonly #publishedAlike = new Map<string, string>();
   readonly #due = new Set<string>();
   /** Whether Services or answers of ingress controllers have changed. */
   #isAllDue = false;
@@ -124,7 +120,10 @@ export class Pipeline implements ClaimSource {
   /** Decides what is due, once it is known what decides about all claims. */
   async decide(): Promise<number | undefined> {
     if (this.#hasMissing()) return undefined;
-    if (!this.#areRead && this.#areSourcesRead()) await this.#beginDeciding();
+    if (!this.#areRead && this.#areSourcesRead()) {
+      this.#areRead = true;
+      this.#isAllDue = true;
+    }
     for (const key of this.#steady.takeDue(steadyNow())) this.#due.add(key.slice(key.indexOf(" ") + 1));
     await this.#decideDue();
     if (!this.#areRead) return POLL_MS;
@@ -186,40 +185,26 @@ export class Pipeline implements ClaimSource {
     return haveFailed || steadyNow() - this.#startedAt >= READ_MS;
   }
 
-  /** Finds the published names first: they decide about other names with the same hints. */
-  async #beginDeciding(): Promise<void> {
-    const slice = timeSlices();
-    for (const { seen } of this.#objects.values()) {
-      for (const one of seen) this.#holdingOf(one);
-      await slice();
-    }
-    this.#areRead = true;
-    this.#isAllDue = true;
-  }
-
   async #decideDue(): Promise<void> {
     const slice = timeSlices();
-    const pass = new Pass(this.#deps);
-    const [isOfAll, passEnd] = [this.#isAllDue, this.#passEnd];
+    const found: Memo = new Map();
+    const passEnd = this.#passEnd;
+    if (this.#isAllDue) for (const object of this.#objects.keys()) this.#due.add(object);
     this.#isAllDue = false;
     this.#passEnd = undefined;
     for (const object of this.#due) {
       this.#due.delete(object);
-      this.#decideSafely(object, pass);
-      await slice();
-    }
-    for (const [object, viewed] of isOfAll ? this.#objects : []) {
-      if (!this.#isWithoutNews(viewed, pass)) this.#decideSafely(object, pass);
+      this.#decideSafely(object, found);
       await slice();
     }
     passEnd?.resolve();
   }
 
   /** An object that cannot be decided affects only itself: its earlier claims stay. */
-  #decideSafely(object: string, pass: Pass): void {
+  #decideSafely(object: string, found: Memo): void {
     try {
       const viewed = this.#objects.get(object);
-      const claims = (viewed?.seen ?? []).map((seen) => this.#decide(object, seen, pass));
+      const claims = (viewed?.seen ?? []).map((seen) => this.#decide(object, seen, found));
       const isSame = viewed?.claims?.every((one, index) => isAlike(one, claims[index])) === true;
       if (viewed !== undefined) viewed.claims = claims;
       if (!isSame) this.#sink(object, claims);
@@ -229,17 +214,20 @@ export class Pipeline implements ClaimSource {
   }
 
   /** The way of one name. */
-  #decide(object: string, seen: Seen, pass: Pass): Claim {
+  #decide(object: string, seen: Seen, memo: Memo): Claim {
     const { name } = seen;
     const { hints, ...view } = seen.view;
     if ("code" in hints) return { ...view, target: hints };
     const { addresses, chosen, ports } = hints;
-    const holding = this.#holdingOf(seen);
-    const { held } = holding;
+    const { namespace } = view.from;
+    // The evidence of one namespace counts for its own names only.
+    const held = name === undefined ? undefined : this.#deps.plan.heldTarget(name, namespace);
     // An object of a source that is not read yet may be older, or have the name.
     if (!this.#areRead)
       return { ...view, target: NOT_READ, undecided: true, ...(held !== undefined && { maybe: held }) };
-    const found = pass.find(hints, view.from.namespace, holding);
+    const found = getOrAdd(memo, `${namespace} ${held} ${textOfHints(hints)}`, () =>
+      findTarget(hints, held, this.#deps),
+    );
     const claim: Claim = {
       ...view,
       ...found,
@@ -247,35 +235,8 @@ export class Pipeline implements ClaimSource {
       ...(chosen !== undefined && { chosen: true }),
       ...(ports && { ports }),
     };
-    const decided =
-      name === undefined
-        ? claim
-        : this.#steadied(witness(claim, { name, object }, this.#deps), `${name} ${object}`, held);
-    Object.assign(seen, { held, found, facts: pass.factsOf(aimOf(found), aimOf(decided)) });
-    return decided;
-  }
-
-  /** Whether deciding an object again would change nothing. A Service may become the first target of what lacks one. */
-  #isWithoutNews({ seen, claims }: Viewed, pass: Pass): boolean {
-    return seen.every((one, index) => {
-      const { view, found, held } = one;
-      const claim = claims?.[index];
-      if (claim === undefined || claim.lacking !== undefined) return false;
-      if ("code" in view.hints) return true;
-      const holding = this.#holdingOf(one);
-      if (found === undefined || held !== holding.held) return false;
-      if (!isAlike(found, pass.find(view.hints, view.from.namespace, holding))) return false;
-      return one.facts === pass.factsOf(aimOf(found), aimOf(claim));
-    });
-  }
-
-  /** The evidence of one namespace counts for its own names only. */
-  #holdingOf({ name, view }: Seen): Holding {
-    const { namespace } = view.from;
-    const heldBy = (one: string | undefined) => one && this.#deps.plan.heldTarget(one, namespace);
-    const held = heldBy(name);
-    if (held !== undefined && name !== undefined) this.#publishedAlike.set(keyOf({ view }), name);
-    return { held, likely: held ?? heldBy(this.#publishedAlike.get(keyOf({ view }))) };
+    if (name === undefined) return claim;
+    return this.#steadied(witness(claim, { name, object }, this.#deps), `${name} ${object}`, held);
   }
 
   /**
@@ -293,10 +254,7 @@ export class Pipeline implements ClaimSource {
   }
 
   #see(object: string, views: readonly View[]): void {
-    const former = this.#objects.get(object)?.seen ?? [];
-    for (const one of former)
-      if (this.#publishedAlike.get(keyOf(one)) === one.name) this.#publishedAlike.delete(keyOf(one));
-    const before = namesOf(former);
+    const before = namesOf(this.#objects.get(object)?.seen ?? []);
     const seen = views.map((view) => ({ view, name: nameOf(view) }));
     const after = namesOf(seen);
     if (seen.length === 0) this.#objects.delete(object);
@@ -340,11 +298,6 @@ export class Pipeline implements ClaimSource {
   }
 }
 
-/** Equal for views of a namespace with equal hints. */
-function keyOf({ view: { from, hints } }: Pick<Seen, "view">): string {
-  return `${from.namespace} ${textOfHints(hints)}`;
-}
-
 function namesOf(seen: readonly Seen[]): Set<string> {
   return new Set(seen.flatMap(({ name }) => name ?? []));
 }
@@ -354,7 +307,14 @@ function nameOf({ hostname }: View): string | undefined {
   return parsed.kind === "invalid" ? undefined : parsed.name;
 }
 
-/** The target that a claim has or may get. */
-function aimOf({ target, maybe }: Found): string | undefined {
-  return typeof target === "string" ? target : maybe;
+/** Whether what was decided about two claims of one view is the same. */
+function isAlike(one: Claim, other: Claim | undefined): boolean {
+  const isSame = one.undecided === other?.undecided && one.maybe === other?.maybe && one.verified === other?.verified;
+  const isLacking = (claim: Claim | undefined) => claim?.lacking && JSON.stringify(claim.lacking);
+  if (!isSame || isLacking(one) !== isLacking(other)) return false;
+  return reasonText(one.target) === reasonText(other?.target) && reasonText(one.warning) === reasonText(other?.warning);
+}
+
+function reasonText(value: string | Reason | undefined): string | undefined {
+  return typeof value === "object" ? `${value.code} ${value.text}` : value;
 }

@@ -77,9 +77,9 @@ export class ProxyReadiness {
     return this.#slices?.state.inactiveMs ?? 0;
   }
 
-  /** The addresses of the ready proxies. */
+  /** The addresses of the ready proxies, sorted. */
   get proxies(): readonly string[] {
-    return [...new Set([...(this.#slices?.objects().values() ?? [])].flat())];
+    return [...new Set([...(this.#slices?.objects().values() ?? [])].flat())].sort();
   }
 
   /** Whether names may be mapped to the target. */

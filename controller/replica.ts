@@ -82,10 +82,9 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
   // Targets: by class alone, or also by the cluster's Services.
   const services = config.discovery.enabled ? { client } : {};
   const targets = new TargetDiscovery({ ...services, config, log, nodes: deps.nodes });
-  const headers = config.discovery.detect ? headerDecisions(config, targets, deps) : undefined;
-  const catalog = headers ?? targets;
-  const fronts = { client, config, clusterDomain, catalog, headers, log, notify, now, askProxy };
-  const addresses = new FrontReconciler({ ...fronts, pollMs: deps.headerTimes?.pollMs });
+  const { pollMs, changeMs } = deps.headerTimes ?? {};
+  const headers = new HeaderDecisions({ catalog: targets, preferred: preferredVersion(config), changeMs });
+  const addresses = new FrontReconciler({ client, config, clusterDomain, headers, log, notify, now, askProxy, pollMs });
 
   // Which names a namespace may have.
   const namespaces = new Namespaces({ client, log });
@@ -102,29 +101,16 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
   // The way of a name.
   const budget = new ClaimBudget({ maxNamesPerNamespace, holderOf: (name) => plan.planned.get(name)?.from });
   const mode = policy.verifyDns === "off" ? "auto" : policy.verifyDns;
-  const dns =
-    policy.verifyDns === "off"
-      ? undefined
-      : new DnsSweep({
-          ...{ locations: targets, clusterDomain, mode, known: deps.answers, log },
-          lookup: clusterLookup(policy.dnsServers),
-          ownAddresses: () => addresses.ownAddresses(),
-          now: () => performance.now(),
-        });
+  const sweep = new DnsSweep({
+    ...{ locations: targets, clusterDomain, mode, known: deps.answers, log },
+    lookup: clusterLookup(policy.dnsServers),
+    ownAddresses: () => addresses.ownAddresses(),
+    now: () => performance.now(),
+  });
+  const dns = policy.verifyDns === "off" ? undefined : sweep;
   const sources = configuredSources(config.sources, { client, log, clusterDomain, budget, namespaces });
-  const stages = {
-    config,
-    resolver: targets,
-    headers,
-    locations: targets,
-    dns,
-    mode,
-    budget,
-    names,
-    plan,
-    log,
-  } as const;
-  const source = new Pipeline({ ...stages, sources, prerequisites: [namespaces] });
+  const stages = { resolver: targets, locations: targets, headers, dns, mode, budget, names, plan };
+  const source = new Pipeline({ config, log, sources, ...stages, prerequisites: [namespaces] });
   const loop = new Loop({
     ...{ source, plan, addresses, log, rules: config.map, readers: deps.mapReaders },
     store: new KubeMapWriter({ client, namespace, log, now }),
@@ -139,15 +125,13 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
     loop.enqueue();
   });
 
-  const shown = { identity, source, plan, addresses, catalog, headers, verifier: dns, config, wildcardPods, map: loop };
+  const shown = { identity, source, plan, addresses, headers, verifier: dns, config, wildcardPods, map: loop };
   return { loop, source, leftOut: () => budget.leftOut, status: () => statusDocument(shown) };
 }
 
-function headerDecisions({ proxy }: Config, targets: TargetDiscovery, { headerTimes }: ReplicaDeps): HeaderDecisions {
-  // Only version 2 supports TLVs.
-  const preferred = proxy.v2Checksum || proxy.v2UniqueId ? "v2" : "v1";
-  const mapsAlways = (target: string) => targets.mapsAlways(target);
-  return new HeaderDecisions({ catalog: targets, mapsAlways, preferred, changeMs: headerTimes?.changeMs });
+/** The version of the header for ingress controllers that accept both. Only version 2 supports TLVs. */
+function preferredVersion({ proxy }: Config): "v1" | "v2" {
+  return proxy.v2Checksum || proxy.v2UniqueId ? "v2" : "v1";
 }
 
 function configuredSources(

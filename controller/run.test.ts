@@ -42,7 +42,6 @@ test("a leader publishes the map, writes the front, and reports both in its page
   );
   assert.equal(status.certificates?.mode, "self-signed");
   assert.ok(status.running);
-  assert.equal(status.dns, undefined, "DNS is not asked");
   assert.deepEqual(await rig.page("/readyz"), { status: 200, text: "ok\n" });
   assert.deepEqual(await rig.page("/healthz"), { status: 200, text: "ok\n" });
   const { text } = await rig.page("/metrics");

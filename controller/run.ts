@@ -1,8 +1,10 @@
+import type { IncomingHttpHeaders } from "node:http";
 import { servingNames } from "#certs/issue.ts";
 import { CertManager, registerCertMetrics } from "#certs/manager.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { MAP_NAME } from "#lib/documents/map-format.ts";
-import type { Probes } from "#lib/http/listen.ts";
+import { STATUS_PATH } from "#lib/documents/status-page.ts";
+import { livenessOf, type Probes, startHealthServer } from "#lib/http/listen.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { createEventRecorder, eventReason } from "#lib/kube/events.ts";
 import { leaderClient } from "#lib/kube/leader-client.ts";
@@ -11,15 +13,14 @@ import { steadyNow } from "#lib/kube/time.ts";
 import { createCompactor } from "#lib/process/heap-compactor.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
-import { serveHealth } from "./health.ts";
 import type { Loop } from "./loop.ts";
-import { addClaimCounter, addStatusGauges, type PublicationMetrics, publicationMetrics } from "./metrics.ts";
+import { addStatusGauges, type PublicationMetrics, publicationMetrics } from "./metrics.ts";
 import { askByHttp } from "./proxy-readiness.ts";
 import { createReplica, type HeaderTimes, type Term } from "./replica.ts";
-import { addRolloutGauges, restartCounters } from "./rollout/report.ts";
+import { addRolloutGauges, restartCounters, rolloutStatus } from "./rollout/report.ts";
 import { Restarter } from "./rollout/restarter.ts";
 import type { ObserveAgents } from "./rollout/workload.ts";
-import { followerStatus } from "./status.ts";
+import { followerStatus, type StatusDocument } from "./status.ts";
 import { StatusKey } from "./status-key.ts";
 
 /** The dependencies of a controller. */
@@ -86,24 +87,29 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
       askProxy: askByHttp(config.proxy.healthPort),
       onFrontLost: (code, note, service) => warn(code, note, "Service", service),
       reporters: reporters(metrics, warn, log),
-      mapReaders: () => term?.rollouts.mapReaders ?? 0,
+      mapReaders: () => term?.rollouts.pods.agents?.mapReaders ?? 0,
     });
     const certificates = new CertManager({
       ...{ client, namespace, now, log, signal, config: config.certs },
       names: servingNames(WEBHOOK_SERVICE, namespace, clusterDomain ?? DEFAULT_DOMAIN),
     });
     const times = { now: steadyNow, wallClock: now };
-    const rollouts = new Restarter({ client, config, log, events, counters, observeAgents, ...times }, signal);
+    const { maps } = replica.loop;
+    const rollouts = new Restarter({ client, config, maps, log, events, counters, observeAgents, ...times }, signal);
     replica.loop.start(signal);
     return { ...replica, certificates, rollouts };
   };
   const status = () => term?.status() ?? followerStatus(identity);
-  addStatusGauges(registry, status);
-  addClaimCounter(registry, () => term?.leftOut() ?? 0);
+  addStatusGauges(registry, status, () => term?.leftOut() ?? 0);
   registerCertMetrics(registry, () => term?.certificates.status());
-  addRolloutGauges(registry, () => term?.rollouts.counts());
+  addRolloutGauges(registry, () => term?.rollouts.pods);
   const statusKey = new StatusKey({ client: anyTime, namespace, log });
-  const health = await serveHealth(config.controller, { registry, term: () => term, status, statusKey, probes });
+  const own = probesOf(() => term);
+  const health = await startHealthServer({
+    ...(probes?.(own) ?? own),
+    ...{ address: config.controller.address, port: config.controller.port, registry },
+    pages: { [STATUS_PATH]: statusPage(statusKey, status, () => term) },
+  });
   log.info({ port: health.port, namespace }, "listening");
   const compacting = compactOnceSynced(() => term?.loop);
   // The commands read the key before they ask for the page.
@@ -127,6 +133,33 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     await health.close();
   };
   return { healthPort: health.port, stop };
+}
+
+/** The page `/status`, for requests with the key. */
+function statusPage(statusKey: StatusKey, status: () => StatusDocument, term: () => Term | undefined) {
+  const full = (query: URLSearchParams) => {
+    const pods = term()?.rollouts.pods;
+    const running = pods && rolloutStatus(pods, query.get("in") ?? undefined);
+    return { ...status(), certificates: term()?.certificates.status(), running };
+  };
+  return {
+    refusal: (headers: IncomingHttpHeaders) => statusKey.refusal(headers),
+    takesQuery: true,
+    render: (query: URLSearchParams) => ({ contentType: "application/json", body: `${JSON.stringify(full(query))}\n` }),
+  };
+}
+
+/** A follower waits for the Lease, and is ready for it. */
+function probesOf(term: () => Term | undefined): Probes {
+  return {
+    live: () => livenessOf(Math.max(term()?.loop.inactiveMs ?? 0, term()?.rollouts.pods.inactiveMs ?? 0)),
+    ready: () => {
+      const { loop, source } = term() ?? {};
+      if (loop === undefined || loop.synced) return { ok: true, text: "ok" };
+      const waiting = source?.state().filter(({ synced }) => !synced) ?? [];
+      return { ok: false, text: `not synced: ${waiting.map(({ name }) => name).join(", ") || "own objects"}` };
+    },
+  };
 }
 
 /** The first lists leave much garbage. Collects it once they are read and the first map is published. */

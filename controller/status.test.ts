@@ -3,12 +3,13 @@ import { test } from "node:test";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import { PublishedNames } from "#hostmap/published-names.ts";
+import type { TargetAddress } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { claimOf } from "#test/arbitraries.ts";
+import { HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import type { ClaimSource } from "./sources/types.ts";
 import { followerStatus, type StatusDeps, statusDocument } from "./status.ts";
-import { fixedTargetAddresses } from "./target-addresses.ts";
 import { TargetDiscovery } from "./targets/discovery.ts";
 
 const RULES = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 2 };
@@ -39,16 +40,23 @@ const config = parseConfig({
   ],
 });
 
+function fixedAddresses(targets: readonly TargetAddress[]): StatusDeps["addresses"] {
+  return { targets: () => targets, reasonOf: () => undefined };
+}
+
 function depsOf(plan: Plan, more: Partial<StatusDeps> = {}): StatusDeps {
   return {
     identity: "controller-0",
     source: SOURCE,
     plan,
-    addresses: fixedTargetAddresses([
+    addresses: fixedAddresses([
       { name: "relayed", clusterIPs: ["198.51.100.9", "2001:db8::9"] },
       { name: "waiting", clusterIPs: [] },
     ]),
-    catalog: new TargetDiscovery({ config, log: silentLogger }),
+    headers: new HeaderDecisions({
+      catalog: new TargetDiscovery({ config, log: silentLogger }),
+      preferred: "v1",
+    }),
     config,
     map: { synced: true, publishedNames: undefined, revision: undefined },
     ...more,
@@ -137,7 +145,7 @@ test("all fields of a mapped name and of a refused name", () => {
 
 test("a target's own reason is shown only while the target has no address", () => {
   const addresses = {
-    ...fixedTargetAddresses([{ name: "relayed", clusterIPs: ["198.51.100.9"] }]),
+    ...fixedAddresses([{ name: "relayed", clusterIPs: ["198.51.100.9"] }]),
     reasonOf: (target: string) => ({ code: "too-many-targets", text: target }),
   };
   const plan = planOf(claimOf("a.example.com", "shop/a", OK), claimOf("*.example.com", "shop/b", OK));
@@ -153,7 +161,7 @@ test("a target's own reason is shown only while the target has no address", () =
 });
 
 test("each target is listed once, configured ones first; a deleted target has no upstream and is not relayed", () => {
-  const addresses = fixedTargetAddresses([
+  const addresses = fixedAddresses([
     { name: "gone", clusterIPs: ["198.51.100.8"] },
     { name: "waiting", clusterIPs: [] },
   ]);
@@ -177,12 +185,10 @@ test("of mapped names that resolve elsewhere, five are listed and the others cou
     ]);
     const verifier = {
       answersOf: (name: string) => (mismatches.has(name) ? Array(20).fill("203.0.113.1") : undefined),
-      decisions: () => [...Array(7 - count).fill("verified"), ...mismatches.values().take(count)],
       warningOf: (name: string) => mismatches.get(name),
-      hasPublicIpv6: () => false,
     };
     const size = { inject: { ...config.inject, warnNames: 9, maxNames: 9 } };
-    return statusDocument(depsOf(plan, { verifier: verifier as never, config: { ...config, ...size } }));
+    return statusDocument(depsOf(plan, { verifier, config: { ...config, ...size } }));
   };
   assert.deepEqual(warnings(0).warnings, []);
   assert.deepEqual(warnings(1).warnings, [{ code: "dns-elsewhere", text: `a.example.com: ${away.text}` }]);
@@ -190,36 +196,9 @@ test("of mapped names that resolve elsewhere, five are listed and the others cou
   assert.equal(warnings(5).warnings[0]?.text, `5 names, ${listed}: ${away.text}`);
   assert.equal(warnings(7).warnings[0]?.text, `7 names, ${listed} and 2 more: ${away.text}`);
   const one = warnings(1);
-  const none = { unknown: 0, "dns-absent": 0, "dns-other-target": 0 };
-  assert.deepEqual(one.dns, { ...none, verified: 6, "dns-elsewhere": 1 });
-  assert.deepEqual([one.names[0]?.resolved?.length, one.names[1]?.resolved], [16, undefined]);
+  assert.deepEqual([one.names[0]?.resolved?.length, one.names[1]?.resolved], [20, undefined]);
   assert.deepEqual(one.names[0]?.warning, away);
   assert.ok(one.names.slice(1).every((name) => !("warning" in name)));
-});
-
-test("a public IPv6 address of a name is a warning while its mapping is IPv4 only", () => {
-  const plan = planOf(claimOf("six.example.com", "a/x", OK), claimOf("four.example.com", "b/x", OK));
-  const verifier = {
-    answersOf: () => ["2001:db8::1"],
-    mismatches: () => [],
-    decisions: () => [],
-    warningOf: () => undefined,
-    hasPublicIpv6: (name: string) => name === "six.example.com",
-  };
-  const documentWith = (...clusterIPs: string[]) => {
-    const addresses = fixedTargetAddresses([{ name: "relayed", clusterIPs }]);
-    return statusDocument(depsOf(plan, { addresses, verifier }));
-  };
-  const { names, warnings } = documentWith("198.51.100.9");
-  assert.deepEqual(
-    names.map(({ warning }) => warning?.code),
-    ["public-ipv6", undefined],
-  );
-  assert.deepEqual(
-    warnings.map(({ code }) => code),
-    ["public-ipv6"],
-  );
-  assert.deepEqual(documentWith("198.51.100.9", "2001:db8::9").warnings, []);
 });
 
 test("the document is JSON, and hostile names in it are escaped", () => {
@@ -254,34 +233,4 @@ test("a wildcard is reported to reach no pod, or only the pods that an extra ser
   };
   assert.match(textOf(false) ?? "", /: it is kept, but no pod gets it$/);
   assert.match(textOf(true) ?? "", /: only pods with pod DNS get it$/);
-});
-
-test("an unmapped name below a mapped wildcard is reported, if some pods get the wildcard's addresses for it", () => {
-  const none = { target: { code: "no-target", text: "no target" } };
-  const plan = planOf(
-    claimOf("*.example.com", "w/one-label", { target: "relayed" }),
-    claimOf("*.deep.example.com", "w/any-depth", { target: "relayed", anyDepth: true }),
-    claimOf("*.waiting.example.com", "w/waiting", { target: "waiting" }),
-    claimOf("a.example.com", "n/below", none),
-    claimOf("b.a.example.com", "n/two-labels-below", none),
-    claimOf("c.b.a.deep.example.com", "n/any-depth", none),
-    claimOf("mapped.example.com", "n/mapped", { target: "relayed" }),
-    claimOf("mapped.example.com", "z/also-claimed", { ...none, created: "2027-01-01T00:00:00Z" }),
-    claimOf("a.waiting.example.com", "n/without-address", none),
-    claimOf("example.com", "n/apex", none),
-    claimOf("*.x.example.com", "n/wildcard", none),
-    claimOf("bad name.example.com", "n/invalid", none),
-  );
-  const document = (enabled: boolean) => statusDocument(depsOf(plan, wildcardPods(enabled)));
-  const covered = document(true).names.filter(({ warning }) => warning?.code === "wildcard-covers");
-  assert.deepEqual(
-    covered.map(({ name, warning }) => [name, warning?.text]),
-    [
-      ["a.example.com", "pods with pod DNS get the addresses of *.example.com for it"],
-      ["c.b.a.deep.example.com", "pods with pod DNS get the addresses of *.deep.example.com for it"],
-    ],
-  );
-  const warning = document(true).warnings.find(({ code }) => code === "wildcard-covers");
-  assert.match(warning?.text ?? "", /^2 names, a\.example\.com, c\.b\.a\.deep\.example\.com: pods with pod DNS /);
-  assert.ok(!JSON.stringify(document(false)).includes("wildcard-covers"));
 });

@@ -1,21 +1,16 @@
-import { isIPv4 } from "node:net";
-import { parseHostname } from "#hostmap/hostnames.ts";
 import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
 import type { Plan } from "#hostmap/plan.ts";
 import type { PublishedNames, RemovalHold } from "#hostmap/published-names.ts";
 import type { Reason, ReportedClaim } from "#hostmap/types.ts";
-import { ANY_DEPTH, isWildcard, wildcardAbove } from "#hostmap/wildcards.ts";
+import { ANY_DEPTH } from "#hostmap/wildcards.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";
 import { listSome } from "#lib/errors/printable.ts";
-import { countDecisions } from "./dnscheck/dns-decision.ts";
 import type { NameDecisions } from "./dnscheck/sweep.ts";
-import { contradictionWarnings } from "./expected-headers/decide-protocols.ts";
 import type { HeaderDecisions } from "./expected-headers/header-decisions.ts";
+import type { FrontReconciler } from "./front-reconciler.ts";
 import type { RolloutStatus } from "./rollout/report.ts";
 import type { ClaimSource, SourceState } from "./sources/types.ts";
-import type { TargetAddresses } from "./target-addresses.ts";
-import type { TargetCatalog } from "./targets/resolver.ts";
 
 /** One claimed name, as `/status` and `switchback status` show it. */
 export interface NameStatus {
@@ -29,10 +24,10 @@ export interface NameStatus {
   readonly reason: Reason | undefined;
   /**
    * A problem of a mapped name: it is now the name of a Service, it resolves to another address, or its target lacks
-   * ports. For an unmapped name: some pods get the addresses of a wildcard for it.
+   * ports.
    */
   readonly warning?: Reason;
-  /** The addresses that the cluster's DNS has for the name, if it was asked: at most 16. */
+  /** The addresses that the cluster's DNS has for the name, if it was asked: at most 16 of each family. */
   readonly resolved?: readonly string[];
 }
 
@@ -65,8 +60,6 @@ export interface StatusDocument {
   readonly warnings: readonly Reason[];
   /** Names that are no longer claimed and will be removed soon. */
   readonly leaving: readonly string[];
-  /** The number of names per DNS decision (policy.verifyDns). */
-  readonly dns?: Readonly<Record<string, number>> | undefined;
   readonly names: readonly NameStatus[];
 }
 
@@ -77,12 +70,11 @@ export interface StatusDeps {
   readonly identity: string;
   readonly source: ClaimSource;
   readonly plan: Plan;
-  readonly addresses: TargetAddresses;
+  readonly addresses: Pick<FrontReconciler, "targets" | "reasonOf">;
   /** DNS decisions about names; undefined: names are not resolved. */
   readonly verifier?: NameDecisions | undefined;
-  readonly catalog: Pick<TargetCatalog, "configured" | "found">;
-  /** Undefined: no ingress controller is asked for a PROXY header. */
-  readonly headers?: Pick<HeaderDecisions, "shownAt"> | undefined;
+  /** The targets, with the protocols and the answers of their ports. */
+  readonly headers: Pick<HeaderDecisions, "configured" | "found" | "shownAt">;
   readonly config: Pick<Config, "inject">;
   /** Describes the pods that get every name below a wildcard. Default: no pod does. */
   readonly wildcardPods?: string | undefined;
@@ -129,10 +121,9 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
     hold: published?.hold,
     warnings: [
       ...sizeWarnings(deps.plan, deps.config.inject),
-      ...contradictionWarnings(asked.flatMap(({ warnings = [] }) => warnings)),
+      ...asked.flatMap(({ warnings = [] }) => warnings).slice(0, LISTED),
       ...nameWarnings(names),
     ],
-    dns: deps.verifier && countDecisions(deps.verifier.decisions()),
     leaving: [...(published?.leaving.keys() ?? [])].filter((name) => !name.startsWith(ANY_DEPTH)),
     names,
   };
@@ -154,17 +145,17 @@ function sizeWarnings(plan: Plan, { warnNames, maxNames }: Config["inject"]): Re
 }
 
 /** The targets in use, with or without an address. */
-function targetNames({ catalog, addresses }: StatusDeps): string[] {
-  const names = [...catalog.configured(), ...addresses.targets()].map(({ name }) => name);
+function targetNames({ headers, addresses }: StatusDeps): string[] {
+  const names = [...headers.configured(), ...addresses.targets()].map(({ name }) => name);
   return [...new Set(names)];
 }
 
 function targetStatus(
   name: string,
   clusterIPs: readonly string[],
-  { catalog, headers }: Pick<StatusDeps, "catalog" | "headers">,
+  { headers }: Pick<StatusDeps, "headers">,
 ): StatusDocument["targets"][number] {
-  const target = catalog.configured().find((each) => each.name === name) ?? catalog.found(name);
+  const target = headers.configured().find((each) => each.name === name) ?? headers.found(name);
   const upstream = target?.upstream;
   return {
     name,
@@ -177,13 +168,13 @@ function targetStatus(
           ? `${upstream.service.namespace}/${upstream.service.name}`
           : upstream.host,
     ports: (target?.ports ?? []).map(({ port, protocol }) => {
-      const asked = headers?.shownAt(name, port);
+      const asked = headers.shownAt(name, port);
       return { port, protocol, ...(asked && { asked }) };
     }),
   };
 }
 
-/** Maximum number of names in a warning; the others are counted. */
+/** Maximum number of names in a warning, and of warnings about ports. `targets` has the others. */
 const LISTED = 5;
 
 /** One warning for each code: the names that have it, and the text of the first. */
@@ -199,28 +190,22 @@ function nameWarnings(all: readonly NameStatus[]): Reason[] {
   });
 }
 
-/** Most names have a few addresses, but a hostile one has thousands. */
-const MAX_RESOLVED = 16;
-
-/** The row of a claim. Of several warnings, the one of the name itself comes first. */
+/** The row of a claim. Of several warnings of a mapped name, the one of the name itself comes first. */
 function rowOf(claim: ReportedClaim, addresses: ReadonlyMap<string, readonly string[]>, deps: StatusDeps): NameStatus {
   const { name, from, since, decision } = claim;
   const { verifier } = deps;
   const target = decision.mapped ? decision.target : undefined;
   const clusterIPs = (target === undefined ? undefined : addresses.get(target)) ?? [];
-  const ofTarget = target === undefined ? undefined : deps.addresses.reasonOf?.(target);
+  const ofTarget = target === undefined ? undefined : deps.addresses.reasonOf(target);
   const reason = decision.mapped
     ? clusterIPs.length === 0
       ? (ofTarget ?? withoutAddress(decision.target))
       : ofWildcard(claim, deps)
     : decision.reason;
   const warning = decision.mapped
-    ? (claim.warning ??
-      verifier?.warningOf(name) ??
-      (clusterIPs.length > 0 ? ofTarget : undefined) ??
-      bypassedByIpv6(name, clusterIPs, verifier))
-    : coveredBy(name, addresses, deps);
-  const resolved = verifier?.answersOf(name)?.slice(0, MAX_RESOLVED);
+    ? (claim.warning ?? verifier?.warningOf(name) ?? (clusterIPs.length > 0 ? ofTarget : undefined))
+    : undefined;
+  const resolved = verifier?.answersOf(name);
   const shown = { name, from, since, target, addresses: clusterIPs, reason };
   return { ...shown, ...(warning && { warning }), ...(resolved && { resolved }) };
 }
@@ -233,32 +218,4 @@ function ofWildcard({ wildcard }: ReportedClaim, { wildcardPods }: StatusDeps): 
   if (!wildcard) return undefined;
   const reach = wildcardPods === undefined ? "it is kept, but no pod gets it" : `only ${wildcardPods} get it`;
   return { code: "wildcard", text: `a hosts file cannot hold a wildcard: ${reach}` };
-}
-
-/** glibc, musl, Go, Java, Node and curl use only the hosts file if it has the name. Some resolvers also ask DNS. */
-function bypassedByIpv6(
-  name: string,
-  clusterIPs: readonly string[],
-  verifier: StatusDeps["verifier"],
-): Reason | undefined {
-  if (clusterIPs.length === 0 || !clusterIPs.every(isIPv4) || !verifier?.hasPublicIpv6(name)) return undefined;
-  const text =
-    "its mapping is IPv4 only, and DNS has an IPv6 address for it: clients that ask DNS for the other family " +
-    "(c-ares in gRPC, hickory) bypass the mapping";
-  return { code: "public-ipv6", text };
-}
-
-/** Whether some pods get a wildcard's addresses for a name that is not mapped. */
-function coveredBy(
-  name: string,
-  addresses: ReadonlyMap<string, readonly string[]>,
-  { plan, wildcardPods }: Pick<StatusDeps, "plan" | "wildcardPods">,
-): Reason | undefined {
-  const { planned } = plan;
-  if (wildcardPods === undefined || isWildcard(name) || planned.has(name)) return undefined;
-  if (parseHostname(name).kind !== "name") return undefined;
-  const wildcard = wildcardAbove(name, planned);
-  const target = wildcard === undefined ? undefined : planned.get(wildcard)?.target;
-  if (target === undefined || (addresses.get(target) ?? []).length === 0) return undefined;
-  return { code: "wildcard-covers", text: `${wildcardPods} get the addresses of ${wildcard} for it` };
 }

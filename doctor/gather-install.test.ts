@@ -149,8 +149,9 @@ describe("the map", () => {
 
   test("is the published one, with its revision", async () => {
     const { map } = await read();
-    assert.ok(map.known && map.value !== undefined && "names" in map.value);
-    assert.deepEqual([map.value.revision, map.value.names], [publishedIn(objects).revision, ["a.example.com"]]);
+    assert.ok(map.known && map.value !== undefined && "hosts" in map.value);
+    const names = map.value.hosts.map(({ name }) => name);
+    assert.deepEqual([map.value.revision, names], [publishedIn(objects).revision, ["a.example.com"]]);
   });
 
   test("is a reason if somebody has edited it", async () => {

@@ -8,6 +8,7 @@ import { type HealthServer, type Probes, startHealthServer } from "#lib/http/lis
 import type { Logger } from "#lib/telemetry/log.ts";
 import { chooseEngine } from "./choose-engine.ts";
 import { type Clock, systemClock } from "./clock.ts";
+import { shareOf } from "./detection/asked-port.ts";
 import { CONNECTIONS, HeaderAsker } from "./detection/header-asker.ts";
 import type { DialReport, EngineLimits, ListenerStatus, MakeEngine, RelayEngine } from "./engine.ts";
 import { engineLimits } from "./engine-limits.ts";
@@ -88,7 +89,10 @@ export async function runProxy(config: Config, deps: ProxyDeps): Promise<Running
   const bound = engine.listeners();
   for (const { name, address, port } of bound) log.info({ listener: name, address, port }, "listening");
   if (bound.length === 0) log.warn({}, "no target has a port with the PROXY protocol: nothing to relay");
-  const ask = (targets: PublishedTargets): void => asker.setQuestions(questionsOfPublished(targets), targets.proxies);
+  const ask = (targets: PublishedTargets): void => {
+    const { interfaceAddresses: own } = updater.self();
+    asker.setQuestions(questionsOfPublished(targets), shareOf(targets.proxies, own));
+  };
   if (subscription?.initial !== undefined) ask(subscription.initial);
   subscription?.subscribe((targets) => {
     updater.apply(targets);

@@ -24,7 +24,7 @@ export function createInjectionCache(map: PublishedMap, maxNames: number): Injec
   const memo = new Map<string | undefined, SelectedHosts>();
   return {
     revision: map.revision,
-    names: map.names.length,
+    names: map.hosts.length,
     select(annotation) {
       const known = memo.get(annotation);
       if (known !== undefined) return known;

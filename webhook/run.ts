@@ -115,5 +115,5 @@ function applyOffer(loaded: LoadedMap, offer: PublishedMap | Reason, maxNames: n
   }
   loaded.map = createInjectionCache(offer, maxNames);
   loaded.mapProblem = undefined;
-  log.info({ revision: offer.revision, names: offer.names.length }, "map: loaded");
+  log.info({ revision: offer.revision, names: offer.hosts.length }, "map: loaded");
 }

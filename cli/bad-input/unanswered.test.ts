@@ -13,7 +13,7 @@ const stale = json({
   warnings: [],
   targets: [],
   names: [],
-  running: { workloads: [web], waiting: 0, restartsLastHour: 0, restartsToday: 0, dryRun: false },
+  running: { workloads: [web], waiting: 0 },
 });
 
 function uninstalling(...flags: string[]): Pick<BadInput, "args" | "api" | "stdout"> {

@@ -31,7 +31,8 @@ const READERS: Readonly<Record<Asked, (flags: Flags, env: Env) => Promise<readon
       client.close();
     }
   },
-  names: async (flags, env) => (await (await import("../inject/live-map.ts")).readLiveMap(flags, env)).names,
+  names: async (flags, env) =>
+    (await (await import("../inject/live-map.ts")).readLiveMap(flags, env)).hosts.map(({ name }) => name),
 };
 
 /**

@@ -56,7 +56,6 @@ async function live(pod: DemoPod, { webhook, front }: Pick<DemoSystem, "webhook"
     stale: isInjected ? 0 : 1,
     notInjected: isInjected ? 0 : 1,
     mode: "none",
-    modeFrom: "the demo",
     standing: isInjected ? "in-step" : "left",
     code: "in-step",
     text: "the demo creates this pod anew every second",
@@ -69,12 +68,10 @@ function runningOf(workloads: readonly WorkloadStatus[]): RolloutStatus {
   const sum = (of: "pods" | "stale") => workloads.reduce((total, each) => total + each[of], 0);
   return {
     unknown: undefined,
-    dryRun: false,
     underWay: undefined,
     waiting: 0,
-    restartsLastHour: 0,
     counts: { workloads: workloads.length, pods: sum("pods"), stale: sum("stale") },
-    workloads,
+    workloads: [...workloads],
     omitted: 0,
   };
 }

@@ -1,15 +1,17 @@
 import { type AddressInfo, createServer } from "node:net";
 import { issueAuthority, issueLeaf, servingNames } from "#certs/issue.ts";
+import { HeaderDecisions } from "#controller/expected-headers/header-decisions.ts";
 import { Loop } from "#controller/loop.ts";
 import { Pipeline } from "#controller/pipeline.ts";
 import { type StatusDocument, statusDocument } from "#controller/status.ts";
-import { fixedTargetAddresses } from "#controller/target-addresses.ts";
 import { TargetDiscovery } from "#controller/targets/discovery.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
+import type { TargetAddress } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
-import { MemoryMap, memoryMapReader } from "#lib/documents/map-memory.ts";
+import { MemoryMap } from "#lib/documents/map-memory.ts";
+import type { MapReader } from "#lib/documents/map-reader.ts";
 import { listen } from "#lib/http/listen.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { runProxy } from "#proxy/run.ts";
@@ -47,10 +49,10 @@ export async function startSystem(
   log: Logger,
 ): Promise<DemoSystem> {
   const config = demoConfig(ingressPort, await freePort());
-  const store = new MemoryMap();
   const sources = directories.map(yamlFiles);
   const plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), config.policy.maxNamesPerNamespace);
   const targets = new TargetDiscovery({ config, log });
+  const headers = new HeaderDecisions({ catalog: targets, preferred: "v1" });
   const source = new Pipeline({
     sources,
     resolver: targets,
@@ -60,18 +62,18 @@ export async function startSystem(
     plan,
     log,
   });
-  const addresses = fixedTargetAddresses([{ name: TARGET, clusterIPs: [LOOPBACK] }]);
+  const addresses = fixedAddresses([{ name: TARGET, clusterIPs: [LOOPBACK] }]);
   const loop = new Loop({
     source,
     plan,
     addresses,
-    store,
+    store: new MemoryMap(),
     rules: config.map,
     now: Date.now,
     log,
   });
   const leading = new AbortController();
-  const webhook = await startWebhook(config, store, log);
+  const webhook = await startWebhook(config, loop.maps, log);
   const map = () => webhook.running.state.map;
   const proxy = await runProxy(config, { log, interfaceAddresses: [] });
   loop.start(leading.signal);
@@ -83,7 +85,7 @@ export async function startSystem(
       source,
       plan,
       addresses,
-      catalog: targets,
+      headers,
       config,
       map: { synced: loop.synced, publishedNames: loop.publishedNames, revision: map()?.revision },
     });
@@ -98,6 +100,21 @@ export async function startSystem(
       leading.abort();
       await Promise.all([loop.stop(), webhook.running.stop(), proxy.stop()]);
     },
+  };
+}
+
+/** Addresses of targets that never change. */
+function fixedAddresses(targets: readonly TargetAddress[]) {
+  return {
+    start: (onChange: () => void) => onChange(),
+    synced: true,
+    inactiveMs: 0,
+    targets: () => targets,
+    reasonOf: () => undefined,
+    use() {},
+    published: () => targets,
+    lead() {},
+    stop: async () => {},
   };
 }
 
@@ -132,10 +149,10 @@ function demoConfig(ingressPort: number, listenPort: number): Config {
   });
 }
 
-/** Starts the webhook with a map in memory instead of the ConfigMap, and with a new certificate. */
+/** Starts the webhook with the map of the same process instead of the ConfigMap, and with a new certificate. */
 async function startWebhook(
   config: Config,
-  store: MemoryMap,
+  maps: MapReader,
   log: Logger,
 ): Promise<{ running: RunningWebhook; ca: string }> {
   const life = { now: Date.now(), days: 1 };
@@ -143,7 +160,7 @@ async function startWebhook(
   const pair = await issueLeaf(authority, servingNames("switchback-webhook", config.namespace, "cluster.local"), life);
   const stop = async () => {};
   const running = await runWebhook(config, {
-    maps: memoryMapReader(store),
+    maps,
     certificates: {
       start(found) {
         found(pair);

@@ -17,7 +17,7 @@ import { BUILT_IN_SUFFIXES } from "#hostmap/protected-names.ts";
 import { EXTERNAL_DNS_PREFIXES } from "#lib/config/defaults.ts";
 import { configSchemaWith } from "#lib/config/schema.ts";
 import type { Section } from "#lib/config/sections.ts";
-import { targetSchema, documentSchema as targetsSchema } from "#lib/documents/targets-format.ts";
+import { documentSchema as targetsSchema } from "#lib/documents/targets-format.ts";
 import type { Schema } from "#lib/errors/validation.ts";
 import { statusSchema } from "../status-shape.ts";
 import { answerSchema, headSchema, lookupSchema } from "./format.ts";
@@ -60,8 +60,8 @@ const WORDS = [
   "switchback.dev/publisher switchback.dev/pod-revisions switchback.dev/format switchback.dev/node-hosts",
   // The pages of the controller and of a proxy.
   "running synced inactiveMs hold until since relayed leaving target names taken revision in-step waiting left stuck",
-  "unknown notice dryRun underWay restartsLastHour counts decisions notInjected lastRestart",
-  "warning readyz i upstream ok failing modeFrom",
+  "unknown notice underWay counts decisions notInjected lastRestart",
+  "warning readyz i upstream ok failing",
   // Files of CoreDNS.
   "coredns coredns-custom Corefile rewrite name exact continue stop kubernetes hairpin-proxy hairpin-proxy-gen2 Added",
   "by managed-by do-not-modify ouroboros BEGIN END",
@@ -73,7 +73,7 @@ export function knownWords(sections: readonly Section[]): ReadonlySet<string> {
   const schemas: Schema[] = [
     ...SCHEMAS.values(),
     ...[configSchemaWith(sections), statusSchema, doctorStatus, publisherState],
-    ...[targetsSchema, targetSchema],
+    targetsSchema,
     ...[headSchema, answerSchema, lookupSchema, discoverySchema],
   ];
   const texts = [

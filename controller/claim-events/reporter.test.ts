@@ -113,7 +113,7 @@ describe("an object whose names are not mapped", () => {
   it("gets an Event for a mapped name that loses a port, but not for other warnings", async () => {
     const rig = await leading();
     rig.set("shop/web", { "a.example.com": "nginx" }, OLD, { code: "port-lost", text: "secret" });
-    rig.set("shop/api", { "b.example.com": "nginx" }, OLD, { code: "public-ipv6", text: "" });
+    rig.set("shop/api", { "b.example.com": "nginx" }, OLD, { code: "dns-elsewhere", text: "" });
     rig.run();
     await rig.pass(20);
     assert.deepEqual(notes(rig), [

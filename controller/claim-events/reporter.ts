@@ -1,6 +1,7 @@
 import { show } from "#hostmap/hostnames.ts";
+import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { Plan } from "#hostmap/plan.ts";
-import type { ObjectRef, ReportedClaim } from "#hostmap/types.ts";
+import type { ReportedClaim } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { listSome } from "#lib/errors/printable.ts";
 import { METADATA_LIST } from "#lib/kube/accept.ts";
@@ -13,7 +14,6 @@ import { type StartTimer, steadyNow, timeSlices } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { ClaimSource } from "../sources/types.ts";
 import { adviceOn } from "./advice.ts";
-import { Turns } from "./turns.ts";
 
 interface ClaimEventsDeps {
   readonly plan: Pick<Plan, "decisionsOf" | "planned">;
@@ -37,8 +37,6 @@ const SETTLE_MS = 10_000;
  */
 const START_MS = 60_000;
 const YOUNG_MS = 10 * 60_000;
-/** How often namespaces without a budget are tried again. */
-const AGAIN_MS = 1_000;
 /** Maximum number of names in an Event; the others are counted. */
 const LISTED = 5;
 /** The reason code of a name that the owner chose to ignore. */
@@ -46,9 +44,8 @@ const CHOSEN = "ignored";
 
 /**
  * Writes Events on objects whose names are not mapped, or lose a port: one for each object and reason. The API server
- * refuses a repetition, so nothing is remembered. An object is evaluated when its turn comes, so no Event is outdated.
- *
- *   plan ──> touched objects ──(10 s)──> turns of namespaces with a budget ──> Event
+ * refuses a repetition, so nothing is remembered. An object is evaluated when its time comes, so no Event is outdated. If the
+ * budget of its namespace is used up, its time comes again.
  */
 export class ClaimEvents {
   readonly #deps: ClaimEventsDeps;
@@ -57,15 +54,13 @@ export class ClaimEvents {
   readonly #startedAt: number;
   /** Objects whose decisions may have changed, with the time when they are evaluated, earliest first. */
   readonly #touched = new Map<string, number>();
-  /** Objects that wait for the budget of their namespace. */
-  readonly #turns = new Turns();
 
   constructor(deps: ClaimEventsDeps) {
     this.#deps = deps;
     this.#now = deps.now ?? steadyNow;
     this.#startedAt = this.#now();
     this.#reconciler = new Reconciler({
-      reconcile: async () => ({ requeueAfter: await this.#turn() }),
+      reconcile: async () => ({ requeueAfter: await this.#reportDue() }),
       ...(deps.startTimer && { startTimer: deps.startTimer }),
       // An object that cannot be evaluated affects only itself: it is evaluated again only after a change.
       retry: {
@@ -90,26 +85,17 @@ export class ClaimEvents {
     this.#reconciler.enqueue(SETTLE_MS);
   }
 
-  /** Returns the delay until the next turn, in milliseconds. Undefined: no turn is needed. */
-  async #turn(): Promise<number | undefined> {
+  /** Reports the objects whose time has come. Returns the delay until the next one, in milliseconds. */
+  async #reportDue(): Promise<number | undefined> {
     const slice = timeSlices();
     for (const [object, dueAt] of this.#touched) {
       if (dueAt > this.#now()) break;
       this.#touched.delete(object);
-      const [first] = this.#deps.plan.decisionsOf(object);
-      if (first !== undefined && !this.#isOld(first)) this.#turns.add(first.from.namespace, object);
-      await slice();
-    }
-    const { events } = this.#deps;
-    for (;;) {
-      const object = this.#turns.take((namespace) => events.waitMs(namespace) <= 0);
-      if (object === undefined) break;
       await this.#report(object);
       await slice();
     }
     const [dueAt] = this.#touched.values();
-    const again = this.#turns.size > 0 ? AGAIN_MS : undefined;
-    return dueAt === undefined ? again : Math.max(0, Math.min(dueAt - this.#now(), again ?? SETTLE_MS));
+    return dueAt === undefined ? undefined : Math.max(0, dueAt - this.#now());
   }
 
   #isOld({ since }: ReportedClaim): boolean {
@@ -119,19 +105,21 @@ export class ClaimEvents {
 
   /** Writes the Events of an object, as far as the budget of its namespace allows. */
   async #report(object: string): Promise<void> {
-    const { source, events, log } = this.#deps;
+    const { source, events, log, plan } = this.#deps;
     const resource = source.resourceOf?.(object);
-    const refusals = this.#refusalsOf(object);
-    const [first] = refusals.values();
-    if (resource === undefined || first === undefined) return;
+    const [first] = plan.decisionsOf(object);
+    if (resource === undefined || first === undefined || this.#isOld(first)) return;
     const { kind, namespace, name } = first.from;
+    if (events.waitMs(namespace) > 0) return this.#evaluateLater(object);
+    const refusals = this.#refusalsOf(object);
+    if (refusals.size === 0) return;
     try {
       const path = resourcePath({ ...resource, ...(namespace !== "" && { namespace }) });
       const uid = await this.#uidOf(path, name);
       if (uid === undefined) return;
       const apiVersion = resource.group === "" ? resource.version : `${resource.group}/${resource.version}`;
-      for (const [code, { names }] of refusals) {
-        if (events.waitMs(namespace) > 0) return this.#turns.add(namespace, object);
+      for (const [code, names] of refusals) {
+        if (events.waitMs(namespace) > 0) return this.#evaluateLater(object);
         const { text, harmless = false, mapped = false } = adviceOn(code);
         events.record({
           type: harmless ? "Normal" : "Warning",
@@ -151,16 +139,15 @@ export class ClaimEvents {
   /** By reason code: the names of an object that are not mapped, or lose a port. */
   #refusalsOf(object: string) {
     const { plan } = this.#deps;
-    const refusals = new Map<string, { readonly from: ObjectRef; readonly names: Set<string> }>();
+    const refusals = new Map<string, Set<string>>();
     const claims = [...plan.decisionsOf(object)];
     const mapped = new Set(claims.flatMap(({ name, decision }) => (decision.mapped ? [name] : [])));
-    for (const { name, from, decision, warning } of claims) {
+    for (const { name, decision, warning } of claims) {
       const reason = decision.mapped ? warning : decision.reason;
       // An object may claim a name twice, for two targets. Most warnings are for the administrator of the cluster.
       const isNews = decision.mapped ? adviceOn(reason?.code ?? "").mapped : !mapped.has(name);
       if (reason === undefined || !isNews || reason.code === CHOSEN) continue;
-      const { names } = refusals.get(reason.code) ?? { names: new Set<string>() };
-      refusals.set(reason.code, { from, names: names.add(name) });
+      getOrAdd(refusals, reason.code, () => new Set<string>()).add(name);
     }
     return refusals;
   }

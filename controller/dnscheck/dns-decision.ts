@@ -119,32 +119,15 @@ export function expectedAddresses(
   return addresses.length > 0 ? addresses : literalsOf(publicAddresses).map(canonicalIp);
 }
 
-/** The decision on all claims of a name. It is verified if DNS leads to the target of one claim. */
-export function overallDecision(decisions: readonly DnsDecision[]): DnsDecision {
-  if (decisions.includes("verified")) return "verified";
-  const other = decisions.find((decision) => typeof decision !== "string");
-  return other ?? (decisions.includes("external") ? "external" : "unknown");
-}
-
 /** With `auto` these decisions are no problems: the name is mapped where it should be. */
 const WELL_WITH_AUTO: readonly string[] = ["dns-absent", "dns-other-target"];
 
-/** The reason in a decision that speaks against the mapping. */
-export function mismatchOf(decision: DnsDecision, mode: VerifyMode): Reason | undefined {
-  if (typeof decision === "string") return undefined;
-  return mode === "auto" && WELL_WITH_AUTO.includes(decision.code) ? undefined : decision;
+/** The reason in the decisions on all claims of a name that speaks against its mapping. */
+export function mismatchOf(decisions: readonly DnsDecision[], mode: VerifyMode): Reason | undefined {
+  const other = decisions.find((decision) => typeof decision !== "string");
+  if (other === undefined || decisions.includes("verified")) return undefined;
+  return mode === "auto" && WELL_WITH_AUTO.includes(other.code) ? undefined : other;
 }
 
 /** The settings of `policy.verifyDns`, except `off`. */
 export type VerifyMode = "auto" | "warn" | "enforce";
-
-/** Counts names by decision. */
-export function countDecisions(decisions: Iterable<DnsDecision>): Record<string, number> {
-  const codes = ["verified", "unknown", "dns-elsewhere", "dns-absent", "dns-other-target"];
-  const counts: Record<string, number> = Object.fromEntries(codes.map((code) => [code, 0]));
-  for (const decision of decisions) {
-    const key = typeof decision === "string" ? decision : decision.code;
-    counts[key] = (counts[key] ?? 0) + 1;
-  }
-  return counts;
-}

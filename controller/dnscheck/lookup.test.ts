@@ -57,7 +57,7 @@ test("a failing server rejects the look-up, because it says nothing about the na
   await assert.rejects(lookup("a.example.com", 4), { code: "ESERVFAIL" });
 });
 
-test("of a tenant's name with 4,000 addresses the same 64 are read each time, in whatever order", async (t) => {
+test("of a tenant's name with 4,000 addresses the same 16 are read each time, in whatever order", async (t) => {
   const all = Array.from({ length: 4_000 }, (_, index) => ipv4(`203.0.${index >> 8}.${index & 255}`));
   let turn = 0;
   const dns = await startDnsServer(() => {
@@ -67,6 +67,6 @@ test("of a tenant's name with 4,000 addresses the same 64 are read each time, in
   t.after(() => dns.close());
   const lookup = clusterLookup([dns.address]);
   const first = await lookup("wide.example.com", 4);
-  assert.equal(new Set(first.addresses).size, 64);
+  assert.equal(new Set(first.addresses).size, 16);
   assert.deepEqual(await lookup("wide.example.com", 4), first);
 });

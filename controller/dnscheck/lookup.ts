@@ -3,7 +3,7 @@ import { isWildcard } from "#hostmap/wildcards.ts";
 
 /** The answer of DNS for a name. */
 interface DnsAnswer {
-  /** At most 64 IP literals; empty if the name does not exist, or has no address of that family. */
+  /** At most 16 IP literals; empty if the name does not exist, or has no address of that family. */
   readonly addresses: readonly string[];
   /** The number of addresses that were left out. */
   readonly omitted?: number;
@@ -18,7 +18,7 @@ const TRIES = 2;
  * Maximum number of addresses that are read of an answer. A TCP message has room for 4,000. Servers rotate them, so the
  * first ones in the order of their texts count: the same ones each time.
  */
-const MAX_ADDRESSES = 64;
+const MAX_ADDRESSES = 16;
 
 /**
  * Resolves with the cluster's DNS, like a pod but without a hosts file. If `servers` is empty, uses the servers of

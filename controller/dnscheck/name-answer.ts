@@ -3,11 +3,6 @@ import type { DnsDecision, ExpectedClaim } from "./dns-decision.ts";
 /** Decides on a claim of a name, given the answers of DNS. */
 export type Decide = (claim: ExpectedClaim, answers: readonly string[] | undefined) => DnsDecision;
 
-/** Maximum number of addresses that are kept of an answer. The decisions are made before. */
-const MAX_KEPT = 16;
-/** Maximum number of objects with a claim of the name whose decisions are kept. Most names have one. */
-const MAX_CLAIMS = 16;
-
 /** The decision on one object's claim. */
 interface Verdict {
   readonly claim: ExpectedClaim;
@@ -20,7 +15,7 @@ interface Verdict {
 
 /** What DNS says about one name: its last answer that means anything, and the decision on each claim. */
 export class NameAnswer {
-  /** The first addresses of the answer. Undefined: no answer yet. */
+  /** Undefined: no answer yet. */
   answers: readonly string[] | undefined;
   asking = false;
   /** Whether a look-up has ended, or the name waits for it no longer. */
@@ -45,14 +40,12 @@ export class NameAnswer {
   /** The decision on a claim. It stays when targets get other addresses, until enough sweeps say otherwise. */
   decisionOn(object: string, claim: ExpectedClaim, decide: Decide): { decision: DnsDecision; isSettled: boolean } {
     const last = this.#verdicts.get(object);
-    let verdict = last !== undefined && claimKey(last.claim) === claimKey(claim) ? last : undefined;
+    let verdict = last !== undefined && isSame(last.claim, claim) ? last : undefined;
     if (verdict === undefined || isOpen(verdict.decision)) {
       const decision = decide(claim, this.answers);
       verdict = { claim, decision, same: decision === "unknown" ? 0 : 1 };
       this.#verdicts.set(object, verdict);
     }
-    const [first] = this.#verdicts.keys();
-    if (this.#verdicts.size > MAX_CLAIMS && first !== undefined) this.#verdicts.delete(first);
     return { decision: verdict.decision, isSettled: verdict.same >= this.#sweeps };
   }
 
@@ -62,13 +55,13 @@ export class NameAnswer {
   }
 
   /**
-   * Takes the answer of a sweep, with the addresses first that decide. Returns whether a decision has changed or has
-   * just become settled. An answer with our own addresses changes nothing.
+   * Takes the answer of a sweep. Returns whether a decision has changed or has just become settled. An answer with our
+   * own addresses changes nothing.
    */
-  learn(all: readonly string[], decide: Decide): boolean {
-    const news = [...this.#verdicts.values()].map((verdict) => [verdict, decide(verdict.claim, all)] as const);
+  learn(answers: readonly string[], decide: Decide): boolean {
+    const news = [...this.#verdicts.values()].map((verdict) => [verdict, decide(verdict.claim, answers)] as const);
     if (news.every(([, decision]) => decision === "unknown")) return false;
-    this.answers = all.slice(0, MAX_KEPT);
+    this.answers = answers;
     return news.filter(([verdict, decision]) => this.#takes(verdict, decision)).length > 0;
   }
 
@@ -92,8 +85,9 @@ function isOpen(decision: DnsDecision): boolean {
   return decision === "unknown" || decision === "nowhere";
 }
 
-function claimKey({ target, byClass, publicAddresses }: ExpectedClaim): string {
-  return JSON.stringify([target, byClass, publicAddresses]);
+function isSame(one: ExpectedClaim, other: ExpectedClaim): boolean {
+  const isOfTarget = one.target === other.target && one.byClass === other.byClass;
+  return isOfTarget && one.publicAddresses.join() === other.publicAddresses.join();
 }
 
 /** Equal for decisions with the same meaning. Their texts differ, because a CDN changes its addresses all the time. */

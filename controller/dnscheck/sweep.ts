@@ -1,4 +1,3 @@
-import { isIP } from "node:net";
 import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
@@ -12,7 +11,6 @@ import {
   type ExpectedClaim,
   expectedAddresses,
   mismatchOf,
-  overallDecision,
   type VerifyMode,
 } from "./dns-decision.ts";
 import { askedFor, type DnsLookup, toolAddresses } from "./lookup.ts";
@@ -61,7 +59,7 @@ const BEYOND_PER_TICK = 100;
 const FIRST_ANSWER_MS = 2_000;
 
 /** What DNS says about names, for the status. */
-export type NameDecisions = Pick<DnsSweep, "answersOf" | "warningOf" | "hasPublicIpv6" | "decisions">;
+export type NameDecisions = Pick<DnsSweep, "answersOf" | "warningOf">;
 
 /** The DNS evidence about a claim. */
 export interface Testimony {
@@ -142,27 +140,14 @@ export class DnsSweep {
     this.#waiting.delete(name);
   }
 
-  /** The last answer of DNS: the first addresses of the name. Undefined before the first answer. */
+  /** The last answer of DNS. Undefined before the first answer. */
   answersOf(name: string): readonly string[] | undefined {
     return this.#names.get(name)?.answers;
   }
 
   /** The DNS evidence against the mapping of a name. */
   warningOf(name: string): Reason | undefined {
-    return mismatchOf(overallDecision(this.#names.get(name)?.decisions ?? []), this.#deps.mode);
-  }
-
-  /** Whether the name has a public IPv6 address. */
-  hasPublicIpv6(name: string): boolean {
-    return (this.answersOf(name) ?? []).some((address) => isIP(address) === 6 && !this.#isOwn(address));
-  }
-
-  /** The decision on each name. Leaves out names without a target that DNS does not lead to one. */
-  decisions(): Iterable<DnsDecision> {
-    const counted = this.#names.values().filter(({ claims, decisions }) => {
-      return claims.some(({ target }) => target !== undefined) || decisions.some((one) => typeof one !== "string");
-    });
-    return counted.map(({ decisions }) => overallDecision(decisions));
+    return mismatchOf(this.#names.get(name)?.decisions ?? [], this.#deps.mode);
   }
 
   #add(name: string): NameAnswer {
@@ -288,7 +273,7 @@ export class DnsSweep {
 
   /**
    * Looks a name up, in both families. One of them may fail, as with servers that do not know AAAA (RFC 4074). Then
-   * the other one can confirm the mapping, but is no evidence against it. The addresses that can decide come first.
+   * the other one can confirm the mapping, but is no evidence against it.
    */
   async #lookUp(name: string, { claims }: NameAnswer): Promise<readonly string[]> {
     const settled = await Promise.allSettled(([4, 6] as const).map((each) => this.#deps.lookup(askedFor(name), each)));
@@ -300,12 +285,7 @@ export class DnsSweep {
     const decide = this.#deciderOf(name);
     const isConfirmed = () => claims.some((claim) => decide(claim, addresses) === "verified");
     if (failed?.status === "rejected" && !isConfirmed()) throw failed.reason;
-    const { locations } = this.#deps;
-    const expected = new Set(claims.flatMap((claim) => expectedAddresses(claim, locations)));
-    const decides = (address: string) =>
-      expected.has(address) || this.#isOwn(address) || locations.targetAt(address) !== undefined;
-    const { true: first = [], false: others = [] } = Object.groupBy(addresses, (one) => `${decides(one)}`);
-    return [...first, ...others];
+    return addresses;
   }
 
   #deciderOf(name: string): Decide {

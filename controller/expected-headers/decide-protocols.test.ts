@@ -7,7 +7,6 @@ import {
   type AskableTarget,
   askedPorts,
   contradictionOf,
-  contradictionWarnings,
   decideProtocols,
   type HeaderFacts,
 } from "./decide-protocols.ts";
@@ -203,11 +202,4 @@ test("a port that another Service lends is not judged, because that Service may 
   const ports = lent.ports.map((port) => ({ ...port, upstreamIPs: ["198.51.100.10"] }));
   const seen = new Map([["refuses-header" as const, ["10.0.0.7"]]]);
   assert.equal(contradictionOf({ ...lent, ports }, 443, "refuses-header", seen), undefined);
-});
-
-test("the status lists five contradictions, and counts the others", () => {
-  const all = Array.from({ length: 7 }, (_, port) => ({ code: "header-contradicted", text: `port ${port}` }));
-  assert.deepEqual(contradictionWarnings(all.slice(0, 5)), all.slice(0, 5));
-  const texts = contradictionWarnings(all).map(({ text }) => text);
-  assert.deepEqual([texts.length, texts[5]?.startsWith("2 more ports: ")], [6, true]);
 });

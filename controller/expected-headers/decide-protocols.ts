@@ -175,13 +175,3 @@ function worksWith(protocol: Port["protocol"], answer: HeaderAnswer): boolean {
   const expected = protocolFor(answer, protocol === "v2" ? "v2" : "v1");
   return expected === undefined || expected === protocol;
 }
-
-/** Maximum number of contradictions in the status; the others are counted. */
-const LISTED = 5;
-
-export function contradictionWarnings(all: readonly Reason[]): readonly Reason[] {
-  const [first] = all;
-  if (first === undefined || all.length <= LISTED) return all;
-  const text = `${all.length - LISTED} more ports: \`asked\` of the targets in \`status -o json\``;
-  return [...all.slice(0, LISTED), { code: first.code, text }];
-}

@@ -27,8 +27,7 @@ function asked(listed: readonly PublishedTarget[], given: Given = {}) {
   const byName = new Map(targets.map((target) => [target.name, target]));
   const catalog = { configured: () => [], discovers: true, found: (name: string) => byName.get(name) };
   const headers = new HeaderDecisions({
-    catalog: { ...catalog, follow() {} },
-    mapsAlways: () => false,
+    catalog: { ...catalog, follow() {}, mapsAlways: () => false },
     preferred: "v1",
   });
   headers.learn(published, true);

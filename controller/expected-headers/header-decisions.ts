@@ -4,7 +4,7 @@ import { MAX_ASKED } from "#lib/documents/proxy-page.ts";
 import type { PublishedAsk, PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { ConfiguredTarget } from "../targets/configured-target.ts";
 import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
-import type { HeaderReason, TargetCatalog, TargetHeaders } from "../targets/resolver.ts";
+import type { HeaderReason, TargetCatalog, TargetHeaders, TargetLocations } from "../targets/resolver.ts";
 import type { FoundTarget } from "../targets/service-view.ts";
 import {
   type AskableTarget,
@@ -34,8 +34,7 @@ interface AskInput {
 }
 
 interface HeaderDeps {
-  readonly catalog: TargetCatalog;
-  readonly mapsAlways: (target: string) => boolean;
+  readonly catalog: TargetCatalog & Pick<TargetLocations, "mapsAlways">;
   /** The version for ingress controllers that accept both. */
   readonly preferred: "v1" | "v2";
   /** See `HeaderAnswers`. */
@@ -181,14 +180,14 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
   }
 
   #decide<Target extends AskableTarget>(target: Target): DecidedProtocols<Target> {
-    const { mapsAlways, preferred } = this.#deps;
+    const { catalog, preferred } = this.#deps;
     const { name } = target;
     return decideProtocols(target, {
       answerOf: (port) => this.answers.answerOf(name, port),
       publishedAs: (port) => this.#published.get(name)?.get(port),
       wanted: this.#wanted.get(name) ?? NONE,
       preferred,
-      mapsAlways: mapsAlways(name),
+      mapsAlways: catalog.mapsAlways(name),
     });
   }
 }

@@ -3,18 +3,9 @@ import { describe, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
 import { podFacts } from "#lib/workloads/pods.ts";
 import type { WorkloadState } from "#lib/workloads/workload-state.ts";
-import {
-  type Case,
-  checkDebounce,
-  checkFacts,
-  checkNeed,
-  checkState,
-  type Difference,
-  isDecision,
-  proves,
-} from "./may-restart.ts";
+import { type Case, checkFacts, checkNeed, checkState, type Difference, proves } from "./may-restart.ts";
 import { DAY_MS, type Restart, stamp } from "./restart-record.ts";
-import { newWorkload, type Workload } from "./workload.ts";
+import { Workload } from "./workload.ts";
 
 // Each check by itself, and the order of those that hold at the same time. restarter.test.ts has whole restarts.
 
@@ -34,11 +25,10 @@ function workload(more: Partial<Workload> = {}): Workload {
     unrestartable: undefined,
   };
   return {
-    ...newWorkload(owner, true),
+    ...new Workload(owner, true),
     stale: [pod()],
     to: "new",
     since: NOW - DAY_MS,
-    changingSince: NOW - DAY_MS,
     staleSince: NOW - DAY_MS,
     ...more,
   };
@@ -145,22 +135,22 @@ describe("the need", () => {
   const MISSING: Difference = { isMissing: true, isExtra: false, causes: ["shop"], shared: false };
   const need = (difference: Partial<Difference>, more: Partial<Case> = {}) => {
     const found = checkNeed(subject(more), { ...MISSING, ...difference });
-    return isDecision(found) ? [found.code, (found.until ?? NOW) - NOW] : found;
+    return Array.isArray(found) ? found : [found.code, (found.until ?? NOW) - NOW];
   };
 
   test("is none if no line differs, and waits ten minutes if lines are only superfluous", () => {
-    assert.deepEqual(need({ isMissing: false }), ["in-step", HOUR]);
+    assert.deepEqual(need({ isMissing: false }), ["in-step", MINUTE]);
     const since = NOW - 9 * MINUTE;
     assert.deepEqual(need({ isMissing: false, isExtra: true }, { workload: workload({ since }) }), ["delayed", MINUTE]);
     assert.deepEqual(need({ isMissing: false, isExtra: true }), ["shop"]);
   });
 
   test("waits for stable names, at most 20 s", () => {
-    const until = (sinceMs: number, changingMs: number) =>
-      checkDebounce(workload({ since: NOW - sinceMs, changingSince: NOW - changingMs }), RULES, NOW)?.until;
-    assert.equal(until(500, 5_000), NOW + 1_500);
-    assert.equal(until(500, 19_000), NOW + 1_000);
-    assert.deepEqual([until(2_000, 5_000), until(500, 20_000)], [undefined, undefined]);
+    const after = (sinceMs: number, staleMs: number) =>
+      need({}, { workload: workload({ since: NOW - sinceMs, staleSince: NOW - staleMs }) });
+    assert.deepEqual(after(500, 5_000), ["delayed", 1_500]);
+    assert.deepEqual(after(500, 19_000), ["delayed", 1_000]);
+    assert.deepEqual([after(2_000, 5_000), after(500, 20_000)], [["shop"], ["shop"]]);
   });
 
   test("waits for the interval of its cause, which doubles up to an hour with each restart that it caused", () => {

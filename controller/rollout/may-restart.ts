@@ -1,15 +1,16 @@
 import { planInjection } from "#hostmap/inject.ts";
 import type { SelectedHosts } from "#hostmap/pod-selection.ts";
 import type { HostAlias, PublishedMap } from "#hostmap/types.ts";
-import { hostAliasesOf, type PodFacts, type RawPod } from "#lib/workloads/pods.ts";
+import type { Config } from "#lib/config/schema.ts";
+import { hostAliasesOf, type RawPod } from "#lib/workloads/pods.ts";
 import type { WorkloadState } from "#lib/workloads/workload-state.ts";
 import { DAY_MS, type Restart, stamp } from "./restart-record.ts";
-import { type Decision, type RestartRules, stuck, type Workload, waiting } from "./workload.ts";
+import { type Decision, stuck, type Workload, waiting } from "./workload.ts";
 
 /** Everything that decides about a workload whose turn it is. Times are monotonic, in milliseconds. */
 export interface Case {
   readonly workload: Workload;
-  readonly rules: RestartRules;
+  readonly rules: Config["restart"];
   readonly now: number;
   /** The workload as it was read just now. */
   readonly state: WorkloadState;
@@ -21,7 +22,13 @@ export interface Case {
 
 const SECOND = 1_000;
 /** When pods that already have their names are compared again. */
-const SAME_MS = 3_600_000;
+const SAME_MS = 60_000;
+/** Names that change often change together. While they do, a restart waits at most this many times as long. */
+const MAX_DEBOUNCES = 10;
+/** How long a restart that would only remove names waits. */
+const VANISHED_MS = 600_000;
+/** The longest interval between two restarts that a namespace causes. */
+const MAX_INTERVAL_MS = 3_600_000;
 
 /** The first reason against a restart that is known without reading the workload. */
 export function checkFacts({ stale, unfollowed, onChange, owner, listed }: Workload): Decision | undefined {
@@ -33,15 +40,6 @@ export function checkFacts({ stale, unfollowed, onChange, owner, listed }: Workl
   if (listed) return undefined;
   const text = `${owner.namespace} is not in restart.namespaces or optIn.namespaces; restart the workload by hand`;
   return stuck("restart-not-permitted", text);
-}
-
-/** Names that change often change together: a restart waits until they are stable, but not for ever. */
-export function checkDebounce(workload: Workload, rules: RestartRules, now: number): Decision | undefined {
-  const until = Math.min(
-    workload.since + rules.debounceSeconds * SECOND,
-    workload.changingSince + Math.max(rules.debounceSeconds, rules.maxDebounceSeconds) * SECOND,
-  );
-  return now < until ? waiting("delayed", "its names changed recently", until) : undefined;
 }
 
 /** The first reason in the state of a workload against a restart. */
@@ -70,18 +68,17 @@ export function restarting({ at }: Restart, unsettled: string | undefined): Deci
  * Whether the restart would help and is due. Returns the namespaces that cause it, or the first reason against it. The
  * causes are those that may restart the workload now: the others ride along.
  */
-export function checkNeed(subject: Case, difference: Difference): readonly string[] | Decision {
+export function checkNeed(subject: Case, difference: Difference): string[] | Decision {
   const { workload, rules, now } = subject;
+  const debounceMs = rules.debounceSeconds * SECOND;
+  const stableAt = Math.min(workload.since + debounceMs, workload.staleSince + MAX_DEBOUNCES * debounceMs);
+  if (now < stableAt) return waiting("delayed", "its names changed recently", stableAt);
   if (!difference.isMissing && !difference.isExtra)
     return { ...inStep("the pods already have what new pods would get"), until: now + SAME_MS };
-  const vanishedAt = workload.since + rules.vanishedSeconds * SECOND;
+  const vanishedAt = workload.since + VANISHED_MS;
   if (!difference.isMissing && now < vanishedAt)
     return waiting("delayed", "its names were only removed: the restart is delayed", vanishedAt);
   return allowance(subject, difference);
-}
-
-export function isDecision(result: readonly string[] | Decision): result is Decision {
-  return "standing" in result;
 }
 
 /** A pod proves something about a restart only if it was created within this time of it. */
@@ -114,11 +111,8 @@ const RESERVED = 2;
  * which doubles with each restart that it caused in the last day. If several namespaces hold names, the last two
  * restarts of a day are for those that caused none.
  */
-function allowance(
-  { restarts, rules, now, state }: Case,
-  { causes, shared }: Difference,
-): readonly string[] | Decision {
-  const { minIntervalSeconds, maxIntervalSeconds, dailyBudget } = rules;
+function allowance({ restarts, rules, now, state }: Case, { causes, shared }: Difference): string[] | Decision {
+  const { minIntervalSeconds, dailyBudget } = rules;
   const spent = restarts.filter(({ by }) => by.length > 0);
   const dayAfter = (restart: Restart | undefined) => (restart?.begun ?? now) + DAY_MS;
   const isReserved = shared && spent.length >= dailyBudget - RESERVED;
@@ -128,7 +122,7 @@ function allowance(
     if (spent.length >= dailyBudget) return dayAfter(spent[spent.length - dailyBudget]);
     if (last === undefined) return 0;
     if (isReserved) return dayAfter(spent[0]);
-    return last.begun + Math.min(minIntervalSeconds * 2 ** (own.length - 1), maxIntervalSeconds) * SECOND;
+    return last.begun + Math.min(minIntervalSeconds * SECOND * 2 ** (own.length - 1), MAX_INTERVAL_MS);
   };
   const soonest = Math.min(...causes.map(untilOf));
   const wait = (until: number) => `no further restart for ${inMinutes(until - now)}`;
@@ -152,49 +146,27 @@ function inMinutes(ms: number): string {
   return minutes > 120 ? `${Math.ceil(minutes / 60)} h` : `${minutes} min`;
 }
 
-/** What a restart would change for the pods of a workload. */
-export interface Difference {
-  /** Whether a new pod would get lines that a stale pod lacks, and whether a stale pod has lines in addition. */
-  readonly isMissing: boolean;
-  readonly isExtra: boolean;
-  /** The namespaces that hold the missing names, or the extra ones if no name is missing. Sorted. */
-  readonly causes: readonly string[];
-  /** Whether several namespaces hold the names that the pods select. */
-  readonly shared: boolean;
-}
-
-/** Maximum number of stale pods that are compared per workload. */
-const MAX_SAMPLES = 5;
-
-/** One stale pod per revision and selection. */
-export function samplesOf(stale: readonly PodFacts[]): PodFacts[] {
-  const different = new Map(stale.map((pod) => [`${pod.revision} ${pod.hosts}`, pod]));
-  return [...different.values()].slice(0, MAX_SAMPLES);
-}
+/** What a restart would change. */
+export type Difference = ReturnType<typeof differenceOf>;
 
 /**
- * Compares the hosts lines of pods with those of new ones. A different or missing revision only shows that they may
+ * Compares the hosts lines of a pod with those of a new one. A different or missing revision only shows that they may
  * differ: forging or removing the annotation changes no line. A name that is leaving the map still has its holder.
  */
-export function differenceOf(
-  pods: ReadonlyArray<{ readonly pod: RawPod; readonly selected: SelectedHosts }>,
-  { lines }: PublishedMap,
-): Difference {
+export function differenceOf(pod: RawPod, selected: SelectedHosts, { lines }: PublishedMap) {
   const holders = (names: readonly string[]) => new Set(names.map((name) => lines.get(name)?.holder ?? ""));
-  const [missing, extra]: [string[], string[]] = [[], []];
-  for (const { pod, selected } of pods) {
-    const [hostAliases, annotations] = [hostAliasesOf(pod), pod.metadata?.annotations ?? {}];
-    const { userAliases, managed } = planInjection({ hostAliases, annotations }, selected);
-    const [has, should] = [linesOf(hostAliases), linesOf([...userAliases, ...managed.aliases])];
-    missing.push(...should.difference(has));
-    extra.push(...has.difference(should));
-  }
+  const [hostAliases, annotations] = [hostAliasesOf(pod), pod.metadata?.annotations ?? {}];
+  const { userAliases, managed } = planInjection({ hostAliases, annotations }, selected);
+  const [has, should] = [linesOf(hostAliases), linesOf([...userAliases, ...managed.aliases])];
+  const [missing, extra] = [[...should.difference(has)], [...has.difference(should)]];
   const changed = (missing.length > 0 ? missing : extra).map((line) => line.slice(line.indexOf(" ") + 1));
   return {
     isMissing: missing.length > 0,
     isExtra: extra.length > 0,
+    /** The namespaces that hold the missing names, or the extra ones if no name is missing. Sorted. */
     causes: [...holders(changed)].sort(),
-    shared: pods.some(({ selected }) => holders(selected.names).size > 1),
+    /** Whether several namespaces hold the names that the pod selects. */
+    shared: holders(selected.names).size > 1,
   };
 }
 

@@ -3,16 +3,8 @@ import { describe, test } from "node:test";
 import type { EventRecord } from "#lib/kube/events.ts";
 import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import { podFacts } from "#lib/workloads/pods.ts";
-import { LineLog } from "#test/fakes/clock.ts";
-import {
-  addRolloutGauges,
-  Reporter,
-  restartCounters,
-  rolloutStatus,
-  type WorkloadQuery,
-  workloadQuery,
-} from "./report.ts";
-import { type Decision, ITS_TURN, newWorkload, stuck, type Workload } from "./workload.ts";
+import { addRolloutGauges, reportStuck, restartCounters, rolloutStatus } from "./report.ts";
+import { type Decision, ITS_TURN, stuck, Workload } from "./workload.ts";
 
 const STUCK = stuck("not-restartable", "why");
 const IN_STEP: Decision = { standing: "in-step", code: "in-step", text: "" };
@@ -22,10 +14,9 @@ function workload(key: string, decision: Decision, more: Partial<Workload> = {})
   const [namespace = "", kind = "", name = ""] = key.split("/");
   const pods = ["a", "b"].map((pod) => podFacts({ metadata: { namespace, name: pod, uid: `uid-${pod}` } }));
   return {
-    ...newWorkload({ namespace, kind, name, key, unrestartable: undefined }, true),
+    ...new Workload({ namespace, kind, name, key, unrestartable: undefined }, true),
     pods,
     stale: pods.slice(0, 1),
-    notInjected: 1,
     decision,
     ...more,
   };
@@ -33,10 +24,8 @@ function workload(key: string, decision: Decision, more: Partial<Workload> = {})
 
 const byKey = (...all: readonly Workload[]) => new Map(all.map((each) => [each.owner.key, each]));
 
-const statusOf = (workloads: readonly Workload[], query: WorkloadQuery = {}) => {
-  const input = { unknown: undefined, dryRun: false, underWay: undefined, restartsLastHour: 1 };
-  return rolloutStatus({ ...input, workloads: byKey(...workloads) }, query);
-};
+const statusOf = (workloads: readonly Workload[], namespace?: string) =>
+  rolloutStatus({ unknown: undefined, workloads: byKey(...workloads) }, namespace);
 
 describe("the status", () => {
   test("has each workload with its decision, its last restart and its warnings", () => {
@@ -48,9 +37,7 @@ describe("the status", () => {
     one.pods = one.pods.map((pod, index) => ({ ...pod, restartedAt: index === 0 ? at : "\u001b[31m" }));
     assert.deepEqual(statusOf([one]), {
       unknown: undefined,
-      dryRun: false,
       underWay: undefined,
-      restartsLastHour: 1,
       waiting: 0,
       counts: { workloads: 1, pods: 2, stale: 1 },
       omitted: 0,
@@ -61,9 +48,8 @@ describe("the status", () => {
           name: "web",
           pods: 2,
           stale: 1,
-          notInjected: 1,
+          notInjected: 2,
           mode: "none",
-          modeFrom: "pod",
           standing: "stuck",
           code: "not-restartable",
           text: "why",
@@ -74,18 +60,19 @@ describe("the status", () => {
     });
   });
 
-  test("counts all workloads, whatever the query selects; one with all lines is not stale", () => {
+  test("counts all workloads, also of other namespaces; one with all lines is not stale", () => {
     const all = [
-      workload("a/Deployment/x", STUCK),
-      workload("a/Deployment/y", ITS_TURN),
+      workload("a/Deployment/x", ITS_TURN),
+      workload("a/Deployment/y", STUCK),
       workload("b/Deployment/y", IN_STEP),
+      workload("b/Deployment/z", { ...ITS_TURN, code: "restarting" }),
     ];
-    const { counts, waiting, workloads } = statusOf(all, { namespace: "a", stuck: true });
+    const { counts, waiting, workloads, underWay } = statusOf(all, "a");
     assert.deepEqual(
       workloads.map(({ namespace, name }) => `${namespace}/${name}`),
-      ["a/x"],
+      ["a/y", "a/x"],
     );
-    assert.deepEqual([counts, waiting], [{ workloads: 3, pods: 6, stale: 2 }, 1]);
+    assert.deepEqual([counts, waiting, underWay], [{ workloads: 4, pods: 8, stale: 3 }, 2, "b/Deployment/z"]);
   });
 
   test("has at most 5,000 workloads: the most urgent ones", () => {
@@ -97,29 +84,24 @@ describe("the status", () => {
     const count = (standing: string) => workloads.filter((each) => each.standing === standing).length;
     assert.deepEqual([omitted, count("stuck"), count("waiting"), count("in-step")], [4_000, 3_000, 2_000, 0]);
   });
-
-  test("reads its query from a request", () => {
-    const query = (text: string) => workloadQuery(new URLSearchParams(text));
-    assert.deepEqual(query("in=shop&stuck=true"), { namespace: "shop", stuck: true });
-    assert.deepEqual(query(""), { namespace: undefined, stuck: false });
-  });
 });
 
 test("the metrics have the counts while they are known, and the counters of restarts", () => {
   const registry = new MetricsRegistry();
-  let isKnown = false;
-  const known = { workloads: [workload("a/Deployment/x", ITS_TURN)], agents: { alive: 2 } };
-  addRolloutGauges(registry, () => (isKnown ? known : undefined));
+  const pods = {
+    unknown: "no map yet" as string | undefined,
+    workloads: byKey(workload("a/Deployment/x", ITS_TURN)),
+  };
+  addRolloutGauges(registry, () => pods);
   const counters = restartCounters(registry);
   assert.doesNotMatch(registry.metrics(), /opted_in_pods\{/);
-  isKnown = true;
+  pods.unknown = undefined;
   for (const count of Object.values(counters)) count();
   const lines = registry
     .metrics()
     .split("\n")
     .filter((line) => line !== "" && !line.startsWith("#"));
   assert.deepEqual(lines.sort(), [
-    'switchback_controller_agents{state="alive"} 2',
     'switchback_controller_opted_in_pods{state="all"} 2',
     'switchback_controller_opted_in_pods{state="stale"} 1',
     "switchback_controller_restarts_total 1",
@@ -128,35 +110,14 @@ test("the metrics have the counts while they are known, and the counters of rest
   ]);
 });
 
-describe("an Event and a log line", () => {
-  function reporter() {
+test("an Event reports a workload that is stuck once until it is in step, and again for another reason", () => {
+  const subject = workload("shop/Deployment/web", STUCK);
+  const seen = [STUCK, STUCK, ITS_TURN, STUCK, stuck("rollout-failed", ""), IN_STEP, STUCK].map((decision) => {
     const events: EventRecord[] = [];
-    const counters = { restarted: () => {}, failed: () => {} };
-    const record = (event: EventRecord) => void events.push(event);
-    const subject = new Reporter({ events: { record }, log: new LineLog(), counters });
-    return { subject, reasons: () => events.splice(0).map(({ reason }) => reason) };
-  }
-
-  test("report a workload that is stuck once until it is in step, and again for another reason", () => {
-    const { subject, reasons } = reporter();
-    const seen: string[][] = [];
-    for (const decision of [STUCK, STUCK, ITS_TURN, STUCK, stuck("rollout-failed", ""), IN_STEP, STUCK]) {
-      subject.report(byKey(workload("shop/Deployment/web", decision)));
-      seen.push(reasons());
-    }
-    subject.report(new Map());
-    subject.report(byKey(workload("shop/Deployment/web", STUCK)));
-    seen.push(reasons());
-    const one = ["NotRestartable"];
-    assert.deepEqual(seen, [one, [], [], [], ["RolloutFailed"], [], one, one]);
+    subject.decision = decision;
+    reportStuck(subject, { record: (event) => void events.push(event) });
+    return events.map(({ reason, regarding }) => `${reason} ${regarding.kind} ${regarding.uid}`);
   });
-
-  test("are limited to 500 workloads at once", () => {
-    const { subject, reasons } = reporter();
-    const all = Array.from({ length: 501 }, (_, index) => workload(`shop/Deployment/w-${index}`, STUCK));
-    subject.report(byKey(...all));
-    assert.equal(reasons().length, 500);
-    subject.report(byKey(...all.slice(1)));
-    assert.equal(reasons().length, 1);
-  });
+  const one = ["NotRestartable Pod uid-a"];
+  assert.deepEqual(seen, [one, [], [], [], ["RolloutFailed Pod uid-a"], [], one]);
 });

@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { finite, object } from "#lib/errors/schemas.ts";
 import { parse } from "#lib/errors/validation.ts";
 import type { WorkloadState } from "#lib/workloads/workload-state.ts";
+import type { RestarterDeps } from "./workload.ts";
 
 /** One restart of a workload in the last 24 hours. */
 export interface Restart {
@@ -23,9 +24,13 @@ const VERSION = 1;
 const MAX_RESTARTS = 24;
 const MAX_NAMESPACES = 20;
 
+const restartSchema = object({
+  at: v.string(),
+  by: v.pipe(v.array(v.pipe(v.string(), v.maxLength(63))), v.maxLength(MAX_NAMESPACES)),
+});
 const recordSchema = object({
   version: v.pipe(finite, v.value(VERSION)),
-  restarts: v.array(object({ at: v.string(), by: v.array(v.pipe(v.string(), v.maxLength(63))) })),
+  restarts: v.pipe(v.array(restartSchema), v.maxLength(MAX_RESTARTS)),
 });
 
 /** The value of the annotation on the pod template. */
@@ -48,9 +53,7 @@ export function encodeRecord(restarts: readonly Restart[]): string {
 export function decodeRecord(text: string | undefined): ReadonlyArray<Pick<Restart, "at" | "by">> {
   if (text === undefined) return [];
   try {
-    const { restarts } = parse(recordSchema, JSON.parse(text));
-    const known = restarts.map(({ at, by }) => ({ at: timeOf(at), by: by.slice(0, MAX_NAMESPACES) }));
-    return known.slice(-MAX_RESTARTS);
+    return parse(recordSchema, JSON.parse(text)).restarts.map(({ at, by }) => ({ at: timeOf(at), by }));
   } catch {
     return [];
   }
@@ -70,57 +73,35 @@ function timeOf(text: string | undefined): number {
  * because the owner may remove the annotation. The first look at a time of the annotation fixes its age. From then on,
  * a jump of the wall clock changes nothing. A time in the future has the age 0.
  */
-export class RestartRecords {
-  readonly #now: () => number;
-  readonly #wallClock: () => number;
+export function restartRecords({ now, wallClock }: Pick<RestarterDeps, "now" | "wallClock">) {
   /** By the workload's uid, oldest first. */
-  readonly #known = new Map<string, readonly Restart[]>();
+  const known = new Map<string, readonly Restart[]>();
+  return {
+    /** The restarts of a workload that was read, oldest first. A later restart by somebody else starts a new record. */
+    of({ uid, restarts, restartedAt }: Pick<WorkloadState, "uid" | "restarts" | "restartedAt">): readonly Restart[] {
+      const since = now() - DAY_MS;
+      for (const [each, all] of known) if ((all.at(-1)?.begun ?? 0) <= since) known.delete(each);
+      const found = [...(known.get(uid) ?? [])];
+      const stored = [...decodeRecord(restarts), { at: timeOf(restartedAt), by: [] }];
+      for (const { at, by } of stored.filter((each) => Number.isFinite(each.at))) {
+        const isNews = by.length === 0 ? found.every((each) => at > each.at) : found.every((each) => at !== each.at);
+        const begun = now() - Math.max(0, wallClock() - at);
+        if (isNews) found.push({ at, begun, by });
+      }
+      const anew = Math.max(0, ...found.filter(({ by }) => by.length === 0).map(({ at }) => at));
+      const recent = found.filter(({ at, begun }) => at >= anew && begun > since).sort((one, two) => one.at - two.at);
+      known.set(uid, recent);
+      return recent;
+    },
 
-  /** Both clocks return milliseconds. */
-  constructor(now: () => number, wallClock: () => number) {
-    this.#now = now;
-    this.#wallClock = wallClock;
-  }
+    /** A restart that begins now. Its stamp is later than any that the template has had. */
+    next(restarts: readonly Restart[], by: readonly string[]): Restart {
+      return { at: Math.max(wallClock(), (restarts.at(-1)?.at ?? 0) + 1), begun: now(), by };
+    },
 
-  /** The restarts of a workload that was read, oldest first. A later restart by somebody else starts a new record. */
-  of({ uid, restarts, restartedAt }: Pick<WorkloadState, "uid" | "restarts" | "restartedAt">): readonly Restart[] {
-    const known = [...(this.#known.get(uid) ?? [])];
-    const other = { at: timeOf(restartedAt), by: [] };
-    for (const { at, by } of [...decodeRecord(restarts), other]) {
-      const isNews = by.length === 0 ? known.every((each) => at > each.at) : known.every((each) => at !== each.at);
-      const begun = this.#now() - Math.max(0, this.#wallClock() - at);
-      if (isNews && Number.isFinite(at)) known.push({ at, begun, by });
-    }
-    const anew = Math.max(0, ...known.filter(({ by }) => by.length === 0).map(({ at }) => at));
-    return this.#keep(
-      uid,
-      known.filter(({ at }) => at >= anew),
-    );
-  }
-
-  /** Adds a restart that begins now. Its stamp is later than any that the template has had. */
-  next(restarts: readonly Restart[], by: readonly string[]): Restart {
-    const last = restarts.at(-1)?.at ?? 0;
-    return { at: Math.max(this.#wallClock(), last + 1), begun: this.#now(), by };
-  }
-
-  /** Remembers a restart that was sent, and forgets those of others that are a day old. */
-  add(uid: string, restarts: readonly Restart[]): void {
-    this.#known.set(uid, restarts);
-    for (const [each, known] of this.#known) this.#keep(each, known);
-  }
-
-  /** Number of restarts in the last `ms`. */
-  count(ms: number): number {
-    const since = this.#now() - ms;
-    return [...this.#known.values()].flat().filter(({ begun, by }) => by.length > 0 && begun > since).length;
-  }
-
-  #keep(uid: string, restarts: readonly Restart[]): readonly Restart[] {
-    const since = this.#now() - DAY_MS;
-    const recent = restarts.filter(({ begun }) => begun > since).sort((one, other) => one.at - other.at);
-    if (recent.length > 0) this.#known.set(uid, recent);
-    else this.#known.delete(uid);
-    return recent;
-  }
+    /** Remembers the restarts of a workload. */
+    set(uid: string, restarts: readonly Restart[]): void {
+      known.set(uid, restarts);
+    },
+  };
 }

@@ -14,6 +14,7 @@ import {
   times,
   WEB,
 } from "#test/fakes/restart-rig.ts";
+import { rolloutStatus } from "./report.ts";
 
 const namesOf = (rig: ReturnType<typeof restartRig>, name: string) =>
   (rig.api.field<{ hostAliases: { hostnames: string[] }[] }>(`${podsPath()}/${name}-0`, "spec").hostAliases ?? [])
@@ -36,19 +37,18 @@ describe("a new name", () => {
     const [patch] = rig.api.writes;
     assert.deepEqual([patch?.method, patch?.fieldManager], ["PATCH", "switchback-restart"]);
     assert.deepEqual([rig.counted, rig.events.map(({ reason }) => reason)], [["restarted"], ["Restarting"]]);
-    const { underWay, restartsLastHour } = rig.running.status();
-    assert.deepEqual([underWay, restartsLastHour], [undefined, 1]);
+    assert.equal(rolloutStatus(rig.running.pods).underWay, undefined);
   });
 
   test("waits until the names are stable, but not for ever", async (t) => {
-    const rig = await inStep(t, { debounceSeconds: 5, maxDebounceSeconds: 20 });
+    const rig = await inStep(t, { debounceSeconds: 2.5 });
     for (let index = 0; index < 8; index += 1) {
       rig.publish({ ...FIRST, [`name-${index}.example.com`]: "shop" });
       await rig.pass(2_000);
       if (index === 1) assert.equal(rig.codeOf("web"), "delayed");
       assert.equal(times(rig), 0);
     }
-    for (let index = 8; index < 12; index += 1) {
+    for (let index = 8; index < 14; index += 1) {
       rig.publish({ ...FIRST, [`name-${index}.example.com`]: "shop" });
       await rig.pass(2_000);
     }
@@ -88,7 +88,7 @@ describe("a new name", () => {
     await rig.pass(1_000);
     rig.publish(SECOND);
     await rig.pass(60_000, 500);
-    const { waiting, underWay, counts, workloads } = running.status();
+    const { waiting, underWay, counts, workloads } = rolloutStatus(running.pods);
     assert.equal(rig.world.restarts[0]?.name, "web-400");
     assert.ok(rig.world.restarts.length >= 10, `${rig.world.restarts.length}`);
     const gaps = rig.world.restarts.map(({ at }, index) => at - (rig.world.restarts[index - 1]?.at ?? 0));
@@ -160,15 +160,6 @@ describe("a workload waits, and says why,", () => {
     }
   });
 
-  test("with `restart.dryRun`", async (t) => {
-    const rig = await inStep(t, { dryRun: true });
-    rig.publish(SECOND);
-    await rig.pass(30_000);
-    const { dryRun, waiting, underWay } = rig.running.status();
-    assert.deepEqual([rig.codeOf("web"), times(rig)], ["its-turn", 0]);
-    assert.deepEqual([dryRun, waiting, underWay], [true, 1, undefined]);
-  });
-
   test("ten minutes if names were only removed, and not at all if they come back", async (t) => {
     const rig = await inStep(t);
     rig.publish(SECOND);
@@ -237,7 +228,7 @@ describe("a leader", () => {
     await rig.pass(10_000);
     const [first = { name: "" }] = rig.world.restarts;
     assert.deepEqual(
-      [next.codeOf(first.name), next.running.status().underWay],
+      [next.codeOf(first.name), rolloutStatus(next.running.pods).underWay],
       ["restarting", `shop/Deployment/${first.name}`],
     );
     assert.equal(rig.world.restarts.length, 1);
@@ -296,7 +287,7 @@ describe("a leader", () => {
     await rig.pass(4_000);
     rig.edit("/api/v1/namespaces/shop", { metadata: { labels: { "switchback.dev/inject": "disabled" } } });
     await rig.pass(60_000, 500);
-    assert.deepEqual([rig.world.restarts.length, rig.running.status().workloads], [1, []]);
+    assert.deepEqual([rig.world.restarts.length, rolloutStatus(rig.running.pods).workloads], [1, []]);
     rig.edit("/api/v1/namespaces/shop", { metadata: { labels: { "switchback.dev/inject": "enabled" } } });
     await rig.pass(60_000, 500);
     assert.equal(rig.world.restarts.length, 2);
@@ -326,16 +317,14 @@ describe("a leader", () => {
     rig.deploy("web");
     const { running } = rig.lead();
     await rig.pass(1_000);
-    assert.deepEqual(
-      [running.status().unknown, running.counts()],
-      ["the pods of the cluster are not known yet", undefined],
-    );
+    assert.equal(rolloutStatus(running.pods).unknown, "the pods of the cluster are not known yet");
     open();
     await rig.pass(1_000);
-    assert.equal(running.status().unknown, "no map is published yet");
+    assert.equal(rolloutStatus(running.pods).unknown, "no map is published yet");
     rig.publish(FIRST);
     await rig.pass(1_000);
-    assert.deepEqual([running.status().unknown, running.counts()?.workloads.length], [undefined, 1]);
+    const { unknown, workloads } = rolloutStatus(running.pods);
+    assert.deepEqual([unknown, workloads.length], [undefined, 1]);
   });
 
   test("leaves out a workload that cannot be read, and retries a turn that has no answer", async (t) => {

@@ -1,8 +1,7 @@
 // What can make two restarts of one workload within a minute?
-// - Names of the workload change again, and `minIntervalSeconds` (30 s) has passed since the last restart: names of
-//   another namespace, or, for the first time that day, of the same one. This is meant.
+// - Names of the workload change again, and `minIntervalSeconds` (30 s, or what somebody sets) has passed since the last
+//   restart: names of another namespace, or, for the first time that day, of the same one. This is meant.
 // - Somebody restarts the workload by hand, or its owner changes the template. We cannot prevent it.
-// - A setting below a minute says so: `minIntervalSeconds`.
 // - A new leader whose clock is ahead by more than the interval takes the last restart for an older one. It still needs
 //   new names, or pods that prove nothing (see `proves`).
 // Nothing else can. A patch carries the version of a workload that was read after the last restart, so a patch whose
@@ -10,156 +9,93 @@
 // not change the record of restarts, which is on the workload and in the leader's memory. Pods from before a restart
 // ask for nothing: stale pods are read again before a restart, and those that are gone or end do not count.
 
+import { CONFIGURATION_PATH } from "#certs/objects.ts";
 import { compareNames } from "#hostmap/hostnames.ts";
 import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
 import { TARGETS_NAME } from "#lib/documents/targets-format.ts";
 import { describeError, ifFound, statusOf } from "#lib/errors/errors.ts";
-import { createBackoff } from "#lib/kube/backoff.ts";
-import { corePath, resourcePath } from "#lib/kube/paths.ts";
-import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import { pause } from "#lib/kube/time.ts";
 import type { Owner } from "#lib/workloads/owners.ts";
 import type { RawPod } from "#lib/workloads/pods.ts";
 import { restartWorkload, waitForRestart } from "#lib/workloads/restart.ts";
 import { type WorkloadKind, workloadPath } from "#lib/workloads/workload-kinds.ts";
 import { type RawWorkload, type WorkloadState, workloadState } from "#lib/workloads/workload-state.ts";
-import {
-  checkDebounce,
-  checkNeed,
-  checkState,
-  type Difference,
-  differenceOf,
-  isDecision,
-  restarting,
-  samplesOf,
-} from "./may-restart.ts";
-import type { RolloutMetricsInput, RolloutStatus, WorkloadQuery } from "./report.ts";
-import { Reporter, rolloutStatus } from "./report.ts";
-import { encodeRecord, type Restart, RestartRecords, stamp } from "./restart-record.ts";
+import { checkNeed, checkState, type Difference, differenceOf, restarting } from "./may-restart.ts";
+import { reportRestart, reportStuck } from "./report.ts";
+import { encodeRecord, type Restart, restartRecords, stamp } from "./restart-record.ts";
 import { StalePods } from "./stale-pods.ts";
 import { type Decision, ITS_TURN, type RestarterDeps, stuck, type Workload, waiting } from "./workload.ts";
 
-/** A restart that was sent. */
-interface Sent {
-  readonly owner: Owner;
-  readonly uid: string;
-  readonly restart: Restart;
-}
-
-/** Field manager of the restarts. `kubectl get -o yaml --show-managed-fields` shows it. */
-const FIELD_MANAGER = "switchback-restart";
-const CONFIGURATION = resourcePath({
-  group: "admissionregistration.k8s.io",
-  version: "v1",
-  resource: "mutatingwebhookconfigurations",
-  name: "switchback-webhook",
-});
-/** Changes that arrive together are evaluated together. */
-const SETTLE_MS = 100;
+/** Between two turns, and between two looks at a restart. */
 const POLL_MS = 1_000;
+/** After a turn that failed. */
 const RETRY_MS = 5_000;
-/** Longest time between two turns. */
-const IDLE_MS = 15_000;
 /** A workload whose state is against a restart is read again after this time, and at most ten of them a second. */
 const AGAIN_MS = 2_000;
 const AGAIN_EACH_MS = 100;
 /** A longer wait, after a refusal. */
 const REFUSED_MS = 30_000;
-/** Restarts of another leader that are older than this are not followed. */
-const RECALLED_MS = 3_600_000;
+/** After this many restarts in a row that failed or brought no names, all restarts wait for this time. */
+const HOLD_AFTER = 3;
+const HOLD_MS = 3_600_000;
 
 /**
  * Restarts the workloads of stale pods: the leader's work for one term, until `signal` aborts. One loop does all of it:
  * the workload that has waited longest comes first, and the next one waits until the restart of the last has ended.
  */
 export class Restarter {
+  readonly pods: StalePods;
+  /** Resolves when the turn in progress and every watch have ended. */
+  readonly done: Promise<void>;
   readonly #deps: RestarterDeps;
   readonly #signal: AbortSignal;
-  readonly #pods: StalePods;
-  readonly #records: RestartRecords;
-  readonly #reporter: Reporter;
-  readonly #loop: Reconciler;
-  readonly #ended = Promise.withResolvers<void>();
-  #hasRecalled = false;
-  /** The `namespace/Kind/name` of the workload whose restart is followed. */
-  #underWay: string | undefined;
+  readonly #records: ReturnType<typeof restartRecords>;
   /** When the last restarts in a row failed, or turned out not to help. */
   #failures: readonly number[] = [];
 
   constructor(deps: RestarterDeps, signal: AbortSignal) {
-    const { log, now, wallClock } = deps;
     this.#deps = deps;
     this.#signal = signal;
-    this.#records = new RestartRecords(now, wallClock);
-    this.#reporter = new Reporter(deps);
-    this.#loop = new Reconciler({
-      reconcile: () => this.#turn(),
-      pauseMs: () => this.#pods.pauseMs,
-      retry: {
-        backoff: createBackoff(RETRY_MS, RETRY_MS),
-        onError: (error) => {
-          if (!signal.aborted) log.warn({ code: "restart-turn-failed" }, describeError(error));
-        },
-      },
-    });
-    this.#pods = new StalePods({ ...deps, onChange: () => this.#loop.enqueue(SETTLE_MS) });
-    signal.addEventListener("abort", () => void this.#end(), { once: true });
-    if (signal.aborted) void this.#end();
+    this.#records = restartRecords(deps);
+    this.pods = new StalePods(deps);
+    this.done = this.#run();
   }
 
-  /** Resolves when the turn in progress and every watch have ended. */
-  get done(): Promise<void> {
-    return this.#ended.promise;
+  async #run(): Promise<void> {
+    let hasRecalled = false;
+    while (!this.#signal.aborted) {
+      try {
+        await this.pods.refresh();
+        if (this.pods.unknown === undefined) {
+          if (!hasRecalled) await this.#recall();
+          hasRecalled = true;
+          await this.#turn();
+        }
+        await pause(POLL_MS, this.#signal);
+      } catch (error) {
+        if (!this.#signal.aborted) this.#deps.log.warn({ code: "restart-turn-failed" }, describeError(error));
+        await pause(RETRY_MS, this.#signal);
+      }
+    }
+    await this.pods.stop();
   }
 
-  /** How many processes read the map for running pods. */
-  get mapReaders(): number {
-    return this.#pods.agents?.mapReaders ?? 0;
-  }
-
-  /** The longest time, in milliseconds, since a watch last received or tried anything. */
-  get inactiveMs(): number {
-    return this.#pods.inactiveMs;
-  }
-
-  /** The status, with the workloads that a query selects. */
-  status(query: WorkloadQuery = {}): RolloutStatus {
-    const { unknown, workloads } = this.#pods;
-    const { dryRun } = this.#deps.config.restart;
-    const restartsLastHour = this.#records.count(3_600_000);
-    return rolloutStatus({ unknown, dryRun, underWay: this.#underWay, workloads, restartsLastHour }, query);
-  }
-
-  /** What the metrics show; undefined: not known. */
-  counts(): RolloutMetricsInput | undefined {
-    if (this.#pods.unknown !== undefined) return undefined;
-    return { workloads: [...this.#pods.workloads.values()], agents: this.#pods.countAgents() };
-  }
-
-  async #turn(): Promise<ReconcileResult> {
-    const { now } = this.#deps;
-    if (this.#pods.unknown !== undefined) return { requeueAfter: IDLE_MS };
-    await this.#pods.refresh();
-    if (!this.#hasRecalled) await this.#recall();
-    this.#hasRecalled = true;
-    this.#reporter.report(this.#pods.workloads);
-    const queue = [...this.#pods.workloads.values()].filter(({ isQueued }) => isQueued).sort(byWait);
-    const open = queue.filter(({ decision }) => (decision.until ?? 0) <= now());
+  /** Looks at the workloads that may be restarted now, until one was. */
+  async #turn(): Promise<void> {
+    const { now, events } = this.#deps;
+    const all = [...this.pods.workloads.values()];
+    for (const workload of all) reportStuck(workload, events);
+    const open = all.filter(({ isQueued, decision }) => isQueued && (decision.until ?? 0) <= now()).sort(byWait);
     const held = this.#held();
     for (const workload of open) workload.decision = held ?? ITS_TURN;
     for (const workload of held === undefined ? open : []) {
       const result = workload.isQueued ? await this.#look(workload) : workload.decision;
-      if (result === undefined) return { requeueAfter: 0 };
+      if (result === undefined) return;
       const againAt = now() + Math.max(AGAIN_MS, open.length * AGAIN_EACH_MS);
       if (workload.isQueued) workload.decision = { until: againAt, ...result };
-      if (result.code === "webhook-unreachable") return { requeueAfter: AGAIN_MS };
+      if (result.code === "webhook-unreachable") return;
     }
-    return { requeueAfter: this.#sleepMs(queue) };
-  }
-
-  #sleepMs(queue: readonly Workload[]): number {
-    const silentAt = this.#pods.agents?.nextSilence() ?? Number.POSITIVE_INFINITY;
-    const dueAt = queue.reduce((soonest, { decision }) => Math.min(soonest, decision.until ?? soonest), silentAt);
-    return Math.max(SETTLE_MS, Math.min(IDLE_MS, dueAt - this.#deps.now()));
   }
 
   /**
@@ -169,52 +105,50 @@ export class Restarter {
   async #look(workload: Workload): Promise<Decision | undefined> {
     const { config, now } = this.#deps;
     const { owner } = workload;
-    const early = checkDebounce(workload, config.restart, now());
-    if (early !== undefined) return early;
     const state = await this.#read(owner);
     if ("code" in state) return state;
     workload.read = { onChange: state.onChange, at: now() };
-    this.#pods.evaluate(workload);
+    this.pods.evaluate(workload);
     if (!workload.isQueued) return workload.decision;
     const restarts = this.#records.of(state);
-    const { published } = this.#pods.map ?? {};
+    const { published } = this.pods.map ?? {};
     const subject = { workload, rules: config.restart, now: now(), state, restarts, published };
     const decision = checkState(subject);
     const last = restarts.at(-1);
-    if (decision?.code === "restarting" && last !== undefined)
-      return await this.#follow({ owner, uid: state.uid, restart: last });
+    if (decision?.code === "restarting" && last !== undefined) return await this.#follow(owner, state.uid, last);
     if (decision !== undefined) return decision;
     const difference = await this.#compare(workload);
     if (difference === undefined) return waiting("not-available", "its pods could not be read");
     const by = checkNeed(subject, difference);
-    if (isDecision(by)) return by;
-    if (config.restart.dryRun) return { ...ITS_TURN, text: "would be restarted; restart.dryRun is on" };
+    if (!Array.isArray(by)) return by;
     const problem = await this.#webhookProblem();
-    if (problem !== undefined) return waiting("webhook-unreachable", problem, now() + AGAIN_MS);
+    if (problem !== undefined) return waiting("webhook-unreachable", problem);
     // Its namespace may have opted out meanwhile.
-    await this.#pods.refresh();
+    await this.pods.refresh();
     return workload.isQueued ? await this.#restart(workload, state, restarts, by) : workload.decision;
   }
 
   /** Restarts a workload, and waits until the restart has ended. Returns why it could not be sent. */
   async #restart(workload: Workload, state: WorkloadState, restarts: readonly Restart[], by: readonly string[]) {
-    const { client, now } = this.#deps;
+    const { client, counters, events, log, now } = this.#deps;
     const { owner, to } = workload;
     const { uid } = state;
     const restart = this.#records.next(restarts, by);
     // If the answer gets lost, the restart counts.
-    this.#records.add(uid, [...restarts, restart]);
+    this.#records.set(uid, [...restarts, restart]);
     const outcome = await restartWorkload(client, { ...owner, kind: owner.kind as WorkloadKind }, state, {
       stamp: stamp(restart.at),
       record: encodeRecord([...restarts, restart]),
-      fieldManager: FIELD_MANAGER,
+      fieldManager: "switchback-restart",
       signal: this.#signal,
     });
     if (outcome.result === "restarted") {
-      this.#reporter.restarted(owner, uid, by);
-      return await this.#follow({ owner, uid, restart }, to);
+      counters.restarted();
+      log.info({ workload: owner.key, by }, "restarted because its pods did not have the current names");
+      reportRestart(owner, uid, events);
+      return await this.#follow(owner, uid, restart, to);
     }
-    this.#records.add(uid, restarts);
+    this.#records.set(uid, restarts);
     if (outcome.result !== "forbidden")
       return { ...ITS_TURN, text: "another client changed it at the same moment", until: now() + POLL_MS };
     const text = `the API server refused it: ${describeError(outcome.error)}`;
@@ -225,35 +159,30 @@ export class Restarter {
    * Waits until a restart is complete, has failed, or was replaced by somebody else's. `to`: what its new pods should
    * get. While the workload cannot be read, the wait goes on until the restart is late.
    */
-  async #follow(sent: Sent, to?: string): Promise<undefined> {
-    const { owner, uid, restart } = sent;
-    const { now } = this.#deps;
-    const lateAt = restart.begun + this.#deps.config.restart.rolloutSeconds * 1_000;
-    this.#underWay = owner.key;
-    let state = GONE as WorkloadState | Decision;
+  async #follow(owner: Owner, uid: string, restart: Restart, to?: string): Promise<undefined> {
+    const { config, now } = this.#deps;
+    const lateAt = restart.begun + config.restart.rolloutSeconds * 1_000;
+    let ours = undefined as WorkloadState | undefined;
     const look = async () => {
-      state = await this.#read(owner).catch((error) => waiting("not-available", describeError(error)));
-      await this.#pods.refresh();
-      return progressOf(state, sent);
+      const state = await this.#read(owner).catch((error) => waiting("not-available", describeError(error)));
+      await this.pods.refresh();
+      ours = "code" in state || state.uid !== uid || state.restartedAt !== stamp(restart.at) ? undefined : state;
+      if (ours !== undefined) return { missing: ours.unsettled, hasFailed: ours.failed };
+      return { missing: "code" in state && state !== GONE ? state.text : undefined };
     };
-    const report = (missing: string) => this.#decide(owner, restarting(restart, missing));
-    const wait = { now, pollMs: POLL_MS, timeoutMs: lateAt - now(), report, signal: this.#signal };
-    await waitForRestart(look, wait);
-    this.#underWay = undefined;
-    this.#decide(owner, ITS_TURN);
+    const report = (missing: string) => {
+      const workload = this.pods.workloads.get(owner.key);
+      if (workload?.isQueued) workload.decision = restarting(restart, missing);
+    };
+    await waitForRestart(look, { now, pollMs: POLL_MS, timeoutMs: lateAt - now(), report, signal: this.#signal });
     // Somebody else has restarted or changed it, or it is gone: that says nothing about our restart.
-    if ("code" in state || !isOf(state, uid, restart)) return undefined;
-    const { to: wanted, stale = [] } = this.#pods.workloads.get(owner.key) ?? {};
+    if (ours === undefined) return undefined;
+    const { to: wanted, stale = [] } = this.pods.workloads.get(owner.key) ?? {};
     const isInVain = wanted === to && stale.some(({ restartedAt }) => restartedAt === stamp(restart.at));
-    const isFailed = state.unsettled !== undefined;
+    const isFailed = ours.unsettled !== undefined;
     this.#failures = isFailed || isInVain ? [...this.#failures, Math.min(now(), lateAt)] : [];
-    if (isFailed) this.#reporter.failed(owner.key);
+    if (isFailed) this.#deps.counters.failed();
     return undefined;
-  }
-
-  #decide({ key }: Owner, decision: Decision): void {
-    const workload = this.#pods.workloads.get(key);
-    if (workload?.isQueued) workload.decision = decision;
   }
 
   /**
@@ -262,39 +191,33 @@ export class Restarter {
    */
   async #recall(): Promise<void> {
     const { now, wallClock } = this.#deps;
-    const recent: Sent[] = [];
-    for (const { owner, listed, isQueued, pods } of this.#pods.workloads.values()) {
-      const since = wallClock() - RECALLED_MS;
-      const isRecent = pods.some(({ restartedAt }) => Date.parse(restartedAt ?? "") > since);
+    const recent: [Owner, string, Restart][] = [];
+    for (const { owner, listed, isQueued, pods } of this.pods.workloads.values()) {
+      const isRecent = pods.some(({ restartedAt }) => Date.parse(restartedAt ?? "") > wallClock() - HOLD_MS);
       if (!(isQueued || isRecent) || !listed || owner.unrestartable !== undefined) continue;
       const state = await this.#read(owner);
       if ("code" in state || state.unsettled === undefined) continue;
       const restart = this.#records.of(state).at(-1);
-      if (restart !== undefined && restart.begun > now() - RECALLED_MS) recent.push({ owner, uid: state.uid, restart });
+      if (restart !== undefined && restart.begun > now() - HOLD_MS) recent.push([owner, state.uid, restart]);
     }
-    recent.sort((one, other) => one.restart.at - other.restart.at);
-    for (const sent of recent) await this.#follow(sent);
+    recent.sort(([, , one], [, , other]) => one.at - other.at);
+    for (const sent of recent) await this.#follow(...sent);
   }
 
   /** The decision for all workloads after too many failures: then the next one is tried. */
   #held(): Decision | undefined {
-    const { holdAfter, holdSeconds } = this.#deps.config.restart;
-    const until = (this.#failures.at(-1) ?? 0) + holdSeconds * 1_000;
-    if (this.#failures.length < holdAfter || this.#deps.now() >= until) return undefined;
-    return waiting("restarts-held", `the last ${holdAfter} restarts failed or did not bring the names`, until);
+    const until = (this.#failures.at(-1) ?? 0) + HOLD_MS;
+    if (this.#failures.length < HOLD_AFTER || this.#deps.now() >= until) return undefined;
+    return waiting("restarts-held", `the last ${HOLD_AFTER} restarts failed or did not bring the names`, until);
   }
 
-  /** What a restart would change for the stale pods. Undefined: none could be read. Pods that end do not count. */
-  async #compare({ stale }: Workload): Promise<Difference | undefined> {
-    const { map } = this.#pods;
-    const found = [];
-    for (const { namespace, name } of samplesOf(stale)) {
-      const path = corePath("pods", namespace, name);
-      const pod = await ifFound(this.#deps.client.get<RawPod>(path, {}, { signal: this.#signal }));
-      if (pod === undefined || pod.metadata?.deletionTimestamp !== undefined) continue;
-      found.push({ pod, selected: this.#pods.select(pod.metadata?.annotations?.[HOSTS_KEY]) });
-    }
-    return found.length === 0 || map === undefined ? undefined : differenceOf(found, map);
+  /** What a restart would change for the first stale pod. Undefined: it could not be read, or it ends. */
+  async #compare({ stale: [first] }: Workload): Promise<Difference | undefined> {
+    const { map, select } = this.pods;
+    const path = corePath("pods", first?.namespace, first?.name);
+    const pod = await ifFound(this.#deps.client.get<RawPod>(path, {}, { signal: this.#signal }));
+    if (pod === undefined || pod.metadata?.deletionTimestamp !== undefined) return undefined;
+    return map && select && differenceOf(pod, select(pod.metadata?.annotations?.[HOSTS_KEY]), map);
   }
 
   /**
@@ -305,7 +228,7 @@ export class Restarter {
   async #webhookProblem(): Promise<string | undefined> {
     const { client, config } = this.#deps;
     try {
-      await client.get(CONFIGURATION, {}, { signal: this.#signal });
+      await client.get(CONFIGURATION_PATH, {}, { signal: this.#signal });
       await client.mergePatch(corePath("configmaps", config.namespace, TARGETS_NAME), {}, { dryRun: true });
       return undefined;
     } catch (error) {
@@ -329,25 +252,9 @@ export class Restarter {
       return stuck("restart-rights-missing", `workloads of ${namespace} may be restarted, ${why}`);
     }
   }
-
-  async #end(): Promise<void> {
-    await Promise.all([this.#loop.stop(), this.#pods.stop()]);
-    this.#ended.resolve();
-  }
 }
 
 const GONE = waiting("not-available", "the workload does not exist any more");
-
-/** Whether the last restart of a workload is this one. */
-function isOf(state: WorkloadState, uid: string, restart: Restart): boolean {
-  return state.uid === uid && state.restartedAt === stamp(restart.at);
-}
-
-/** What a restart still waits for. Nothing, if the workload is gone, or somebody else has restarted it. */
-function progressOf(state: WorkloadState | Decision, { uid, restart }: Sent) {
-  if ("code" in state) return { missing: state === GONE ? undefined : state.text };
-  return isOf(state, uid, restart) ? { missing: state.unsettled, hasFailed: state.failed } : { missing: undefined };
-}
 
 /** The longest wait comes first. */
 function byWait(one: Workload, other: Workload): number {

@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
+import { kubeMapReader } from "#lib/documents/map-reader.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled } from "#test/fakes/stopped-time.ts";
 import { Random } from "#test/fuzz/random.ts";
 import { mapObjects, publishedIn } from "#test/published.ts";
 import { StalePods } from "./stale-pods.ts";
-import type { AgentOfPod, Workload } from "./workload.ts";
+import type { Workload } from "./workload.ts";
 
 const MAPS = "/api/v1/namespaces/switchback-system/configmaps";
 const INJECT = "switchback.dev/inject";
@@ -16,23 +17,22 @@ const REVISION = "switchback.dev/revision";
 const ON_CHANGE = "switchback.dev/on-change";
 
 /** Observes the pods of an API server in memory, with `shop` as the listed namespace. */
-function rig(t: TestContext, kube = new MemoryKube(), agent?: () => AgentOfPod) {
+function rig(t: TestContext, kube = new MemoryKube(), isCurrent?: () => boolean) {
   const log = new LineLog();
   const clock = { now: 0 };
-  const agents = agent && {
-    of: agent,
+  const agents = isCurrent && {
+    isCurrent,
     mapReaders: 1,
-    nextSilence: () => clock.now + 1,
     inactiveMs: 0,
     stop: async () => {},
   };
   const pods = new StalePods({
     client: kube.client,
     config: parseConfig({ restart: { namespaces: ["shop"] } }),
+    maps: kubeMapReader({ client: kube.client, namespace: "switchback-system", log }),
     observeAgents: agents && (() => agents),
     log,
     now: () => clock.now,
-    onChange: () => {},
   });
   t.after(() => pods.stop());
   const publish = (...names: string[]) => {
@@ -72,8 +72,8 @@ function putPod(
 const putNamespace = (kube: MemoryKube, name: string, inject: string | undefined, annotations = {}) =>
   kube.put(`/api/v1/namespaces/${name}`, { metadata: { labels: inject ? { [INJECT]: inject } : {}, annotations } });
 
-const brief = ({ owner, pods, stale, notInjected, decision }: Workload) =>
-  [owner.key, pods.length, stale.length, notInjected, decision.code] as const;
+const brief = ({ owner, pods, stale, decision }: Workload) =>
+  [owner.key, pods.length, stale.length, decision.code] as const;
 const briefs = (pods: StalePods) => [...pods.workloads.values()].map(brief).sort();
 
 describe("watched are", () => {
@@ -115,7 +115,7 @@ describe("watched are", () => {
     putNamespace(kube, "shop", "disabled");
     putPod(kube, "shop", "in", { labels: { [INJECT]: "enabled" } });
     await refreshed();
-    assert.deepEqual(briefs(pods), [["shop/Deployment/web", 1, 1, 1, "its-turn"]]);
+    assert.deepEqual(briefs(pods), [["shop/Deployment/web", 1, 1, "its-turn"]]);
   });
 
   test("1,024 characters of a selection: a longer one is kept as a hash, with the reason", async (t) => {
@@ -126,15 +126,15 @@ describe("watched are", () => {
       putPod(kube, "shop", "web-1", { annotations: { "switchback.dev/hosts": hosts, ...annotations } });
     pod("a".repeat(16_384), { [REVISION]: "old" });
     await refreshed();
-    assert.deepEqual(briefs(pods), [["shop/Deployment/web", 1, 0, 0, "not-restartable"]]);
+    assert.deepEqual(briefs(pods), [["shop/Deployment/web", 1, 0, "not-restartable"]]);
     const [kept] = [...(pods.workloads.get("shop/Deployment/web")?.pods.values() ?? [])];
     assert.equal(kept?.hosts?.length, 12);
     pod("a".repeat(1_024), { [REVISION]: "old" });
     await refreshed();
-    assert.equal(briefs(pods)[0]?.[4], "its-turn");
+    assert.equal(briefs(pods)[0]?.[3], "its-turn");
     pod("a".repeat(16_384));
     await refreshed();
-    assert.deepEqual(briefs(pods), [["shop/Deployment/web", 1, 1, 1, "its-turn"]], "not injected: certainly stale");
+    assert.deepEqual(briefs(pods), [["shop/Deployment/web", 1, 1, "its-turn"]], "not injected: certainly stale");
   });
 });
 
@@ -145,13 +145,13 @@ describe("a pod is stale", () => {
     publish("a.example.com");
     await refreshed();
     const selecting = { "switchback.dev/hosts": "a.example.com" };
-    putPod(kube, "shop", "all", { of: "all", annotations: { [REVISION]: pods.select(undefined).revision } });
+    putPod(kube, "shop", "all", { of: "all", annotations: { [REVISION]: pods.select?.(undefined).revision } });
     putPod(kube, "shop", "one", {
       of: "one",
-      annotations: { ...selecting, [REVISION]: pods.select("a.example.com").revision },
+      annotations: { ...selecting, [REVISION]: pods.select?.("a.example.com").revision },
     });
     await refreshed();
-    const codes = () => briefs(pods).map(([key, , stale, , code]) => `${key} ${stale} ${code}`);
+    const codes = () => briefs(pods).map(([key, , stale, code]) => `${key} ${stale} ${code}`);
     assert.deepEqual(codes(), ["shop/Deployment/all 0 in-step", "shop/Deployment/one 0 in-step"]);
     publish("a.example.com", "b.example.com");
     await refreshed();
@@ -161,31 +161,22 @@ describe("a pod is stale", () => {
     assert.deepEqual(codes(), ["shop/Deployment/all 1 its-turn", "shop/Deployment/one 0 in-step"]);
   });
 
-  test("in mode live, unless its agent is alive and names no problem, or nobody knows the agents yet", async (t) => {
-    const state: { agent: AgentOfPod } = { agent: "unknown" };
-    const { kube, pods, publish, refreshed, clock } = rig(t, new MemoryKube(), () => state.agent);
+  test("in mode live, unless its agent keeps it current", async (t) => {
+    const state = { isCurrent: true };
+    const { kube, pods, publish, refreshed, clock } = rig(t, new MemoryKube(), () => state.isCurrent);
     putNamespace(kube, "shop", "enabled");
     publish("a.example.com");
     putPod(kube, "shop", "web-1", { annotations: { [REVISION]: "old", [ON_CHANGE]: "live" } });
-    const codes: unknown[] = [];
-    for (const agent of ["unknown", "alive", "problem", "silent", "absent"] as const) {
-      state.agent = agent;
-      clock.now += 1;
+    for (const isCurrent of [true, false]) {
+      state.isCurrent = isCurrent;
+      clock.now += 15_000;
       await refreshed();
-      codes.push(briefs(pods)[0]?.slice(2));
+      assert.deepEqual(briefs(pods)[0]?.slice(2), isCurrent ? [0, "in-step"] : [1, "its-turn"]);
     }
-    assert.deepEqual(codes, [
-      [0, 0, "in-step"],
-      [0, 0, "in-step"],
-      [1, 0, "its-turn"],
-      [1, 0, "its-turn"],
-      [1, 0, "its-turn"],
-    ]);
-    assert.deepEqual(pods.countAgents(), { alive: 0, silent: 0, absent: 1 });
   });
 
   test("and its workload is read first if it is live by its namespace and listed", async (t) => {
-    const { kube, pods, publish, refreshed } = rig(t, new MemoryKube(), () => "alive");
+    const { kube, pods, publish, refreshed } = rig(t, new MemoryKube(), () => true);
     for (const name of ["shop", "far"]) putNamespace(kube, name, "enabled", { [ON_CHANGE]: "live" });
     publish("a.example.com");
     for (const name of ["shop", "far"])
@@ -194,7 +185,7 @@ describe("a pod is stale", () => {
     putPod(kube, "shop", "bare", { annotations: { [REVISION]: "old" }, metadata: { ownerReferences: [] } });
     await refreshed();
     assert.deepEqual(
-      briefs(pods).map(([key, , , , code]) => [key, code]),
+      briefs(pods).map(([key, , , code]) => [key, code]),
       [
         ["far/Deployment/web", "in-step"],
         ["shop/Deployment/web", "its-turn"],
@@ -235,10 +226,7 @@ test("whatever changes, the result is that of a start from scratch", async (t) =
             labels: pick({}, { [INJECT]: pick("enabled", "disabled") }, { [INJECTED]: "true" }),
             annotations: {
               ...pick({}, { "switchback.dev/hosts": pick(...names) }),
-              ...pick(
-                {},
-                { [REVISION]: pods.map === undefined ? "x" : pods.select(pick(undefined, ...names)).revision },
-              ),
+              ...pick({}, { [REVISION]: pods.select?.(pick(undefined, ...names)).revision ?? "x" }),
               ...pick({}, { [ON_CHANGE]: pick("none", "restart", "nonsense") }),
             },
             metadata: pick({}, {}, { deletionTimestamp: "2026-01-01T00:00:00Z" }),

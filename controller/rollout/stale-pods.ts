@@ -2,49 +2,49 @@ import { show } from "#hostmap/hostnames.ts";
 import { effectiveOnChange } from "#hostmap/on-change.ts";
 import type { OptInRules } from "#hostmap/opt-in.ts";
 import { isByDns } from "#hostmap/pod-dns-marks.ts";
-import { createSelector, type SelectedHosts } from "#hostmap/pod-selection.ts";
+import { createSelector } from "#hostmap/pod-selection.ts";
 import type { PublishedMap } from "#hostmap/types.ts";
 import { optInRules, restartNamespaces } from "#lib/config/opt-in.ts";
-import { kubeMapReader, type Subscription } from "#lib/documents/map-reader.ts";
+import type { Subscription } from "#lib/documents/map-reader.ts";
 import { isMap } from "#lib/documents/published-map.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { timeSlices } from "#lib/kube/time.ts";
 import type { Informer } from "#lib/kube/watch.ts";
 import { isOptedIn, type NamespaceFacts, watchNamespaces } from "#lib/workloads/namespaces.ts";
-import { type Owner, ownerOf } from "#lib/workloads/owners.ts";
+import { ownerOf } from "#lib/workloads/owners.ts";
 import type { PodFacts } from "#lib/workloads/pods.ts";
 import { WatchedPods } from "#lib/workloads/watched-pods.ts";
 import { checkFacts } from "./may-restart.ts";
-import { type AgentOfPod, type Agents, ITS_TURN, newWorkload, type RestarterDeps, type Workload } from "./workload.ts";
+import { type Agents, ITS_TURN, type RestarterDeps, Workload } from "./workload.ts";
 
-interface StalePodsDeps extends Pick<RestarterDeps, "client" | "config" | "observeAgents" | "log" | "now"> {
-  /** Called after each change. `refresh` evaluates it. */
-  readonly onChange: () => void;
-}
+type StalePodsDeps = Pick<RestarterDeps, "client" | "config" | "maps" | "observeAgents" | "log" | "now">;
 
-const CURRENT: readonly AgentOfPod[] = ["alive", "unknown"];
 /** How long the on-change annotation of a workload with live pods is used before it is read again. */
 const READ_MS = 300_000;
+/** With agents, the pods are evaluated at least this often: an agent may have become silent. */
+const SILENCE_MS = 15_000;
 
 /**
  * The opted-in pods of the cluster by workload. A pod is stale if its revision is not that of its selection. After a
  * change, one pass evaluates all of them.
  */
 export class StalePods {
+  /** The workloads with opted-in pods, by `namespace/Kind/name`. */
+  readonly workloads = new Map<string, Workload>();
+  /** The published map. Undefined: not known yet. */
+  map: PublishedMap | undefined;
+  /** Returns the names of that map that a selection gets. */
+  select: ReturnType<typeof createSelector> | undefined;
   readonly #deps: StalePodsDeps;
   readonly #rules: OptInRules;
   readonly #listed: ReadonlySet<string>;
   readonly #namespaces: Informer<NamespaceFacts>;
   readonly #pods: WatchedPods;
   readonly #maps: Subscription;
-  readonly #workloads = new Map<string, Workload>();
   #hasChanged = true;
-  #passMs = 0;
-  /** When the next agent may become silent. */
-  #silentAt = Number.POSITIVE_INFINITY;
-  #agents: Agents | undefined;
-  #map: PublishedMap | undefined;
-  #select: ReturnType<typeof createSelector> | undefined;
+  #passedAt = 0;
+  /** Undefined until a pod is in mode `live`. */
+  agents: Agents | undefined;
   /** By the value of `switchback.dev/hosts`: each is computed once per map. */
   #revisions = new Map<string | undefined, string>();
 
@@ -57,10 +57,10 @@ export class StalePods {
     const withNodes = deps.observeAgents !== undefined;
     this.#pods = new WatchedPods({ ...watch, withNodes, listed: [...this.#listed] });
     this.#namespaces = watchNamespaces(watch);
-    this.#maps = kubeMapReader({ client, namespace: config.namespace, log }).start((offer) => {
+    this.#maps = deps.maps.start((offer) => {
       if (!isMap(offer)) return;
-      this.#map = offer;
-      this.#select = createSelector(offer, config.inject.maxNames);
+      this.map = offer;
+      this.select = createSelector(offer, config.inject.maxNames);
       this.#revisions = new Map();
       this.#changed();
     });
@@ -69,74 +69,51 @@ export class StalePods {
   /** Why the state is not known yet: a list that was not received is not an empty list. */
   get unknown(): string | undefined {
     const missing = this.#informers().find(({ state }) => !state.synced)?.state;
-    if (missing === undefined) return this.#map === undefined ? "no map is published yet" : undefined;
+    if (missing === undefined) return this.map === undefined ? "no map is published yet" : undefined;
     const detail = missing.problem === undefined ? "" : `: ${missing.problem.text}`;
     return `the pods of the cluster are not known yet${detail}`;
-  }
-
-  /** The workloads with opted-in pods, by `namespace/Kind/name`. */
-  get workloads(): ReadonlyMap<string, Workload> {
-    return this.#workloads;
-  }
-
-  /** The published map. Undefined: not known yet. */
-  get map(): PublishedMap | undefined {
-    return this.#map;
-  }
-
-  /** Undefined until a pod is in mode `live`. */
-  get agents(): Agents | undefined {
-    return this.#agents;
   }
 
   /** The longest time, in milliseconds, since a watch last received or tried anything. */
   get inactiveMs(): number {
     const watches = this.#informers().map(({ state }) => state.inactiveMs);
-    return Math.max(this.#maps.inactiveMs?.() ?? 0, this.#agents?.inactiveMs ?? 0, ...watches);
+    return Math.max(this.#maps.inactiveMs?.() ?? 0, this.agents?.inactiveMs ?? 0, ...watches);
   }
 
-  /** The pause after a pass, in milliseconds. A pass takes at most a tenth of the time. */
-  get pauseMs(): number {
-    return this.#passMs * 9;
-  }
-
-  /** The names that a selection gets. Throws if no map is known yet. */
-  select(hosts: string | undefined): SelectedHosts {
-    if (this.#select === undefined) throw new Error("no map yet");
-    return this.#select(hosts);
-  }
-
-  /**
-   * Evaluates all pods, in slices, if anything has changed, or an agent has become silent. What changes meanwhile waits
-   * for the next call.
-   */
+  /** Evaluates all pods, in slices, if anything has changed. What changes meanwhile waits for the next call. */
   async refresh(): Promise<void> {
-    const begun = this.#deps.now();
-    if (this.#map === undefined || !(this.#hasChanged || begun >= this.#silentAt)) return;
+    const now = this.#deps.now();
+    const isDue = this.#hasChanged || (this.agents !== undefined && now >= this.#passedAt + SILENCE_MS);
+    if (this.map === undefined || !isDue) return;
     this.#hasChanged = false;
+    this.#passedAt = now;
     const sliceEnd = timeSlices();
-    for (const [key, { owner, pods }] of await this.#group(sliceEnd)) {
-      const workload = this.#workloads.get(key) ?? newWorkload(owner, this.#listed.has(owner.namespace));
-      this.#guarded(key, () => this.evaluate(workload, pods));
+    for (const [key, { workload, pods }] of await this.#group(sliceEnd)) {
+      try {
+        this.evaluate(workload, pods);
+      } catch (error) {
+        this.#deps.log.error({ code: "pod-failed", what: show(key) }, `left out: ${describeError(error)}`);
+      }
       const ended = sliceEnd();
       if (ended !== undefined) await ended;
     }
-    this.#silentAt = this.#agents?.nextSilence() ?? Number.POSITIVE_INFINITY;
-    this.#passMs = this.#deps.now() - begun;
   }
 
   /** The opted-in pods of each workload. The workloads of the last time may have none. */
   async #group(sliceEnd: ReturnType<typeof timeSlices>) {
-    const found = new Map<string, { readonly owner: Owner; readonly pods: PodFacts[] }>();
+    const group = (workload: Workload) => ({ workload, pods: [] as PodFacts[] });
+    const found = new Map([...this.workloads].map(([key, workload]) => [key, group(workload)]));
     for (const pod of this.#pods.all()) {
-      const owner = this.#guarded(pod.name, () => this.#ownerOf(pod));
-      const known = owner && found.get(owner.key);
-      if (known !== undefined) known.pods.push(pod);
-      else if (owner !== undefined) found.set(owner.key, { owner, pods: [pod] });
+      // A terminating pod does not count: its replacement does.
+      if (!pod.terminating && isOptedIn(pod, this.#namespaces.objects().get(pod.namespace), this.#rules)) {
+        const owner = ownerOf(pod);
+        const known = found.get(owner.key) ?? group(new Workload(owner, this.#listed.has(owner.namespace)));
+        known.pods.push(pod);
+        found.set(owner.key, known);
+      }
       const ended = sliceEnd();
       if (ended !== undefined) await ended;
     }
-    for (const [key, { owner }] of this.#workloads) if (!found.has(key)) found.set(key, { owner, pods: [] });
     return found;
   }
 
@@ -149,34 +126,17 @@ export class StalePods {
     const wanted = new Set<string>();
     Object.assign(workload, { pods, isLiveByDefault: false, unfollowed: undefined });
     const stale = pods.filter((pod) => this.#isStale(pod, onChangeOf(pod), workload, wanted));
-    workload.live = pods.filter((pod) => onChangeOf(pod).mode === "live");
-    workload.notInjected = pods.filter(({ revision }) => revision === undefined).length;
     workload.onChange = onChangeOf(stale[0] ?? pods[0]);
     this.#note(workload, stale, [...wanted].sort().join("+"));
     const fixed = this.#isUnread(workload) ? undefined : checkFacts(workload);
+    if (fixed !== undefined || !workload.isQueued) workload.decision = fixed ?? ITS_TURN;
     workload.isQueued = fixed === undefined;
-    if (fixed !== undefined) workload.decision = fixed;
-    if (pods.length === 0) this.#workloads.delete(owner.key);
-    else this.#workloads.set(owner.key, workload);
-  }
-
-  /** Numbers of nodes with pods in mode `live`, by the state of their agent. */
-  countAgents(): Readonly<Record<string, number>> {
-    if (this.#deps.observeAgents === undefined) return {};
-    const live = [...this.#workloads.values()].flatMap((workload) => workload.live);
-    const states = [...new Map(live.map((pod) => [pod.node, this.#agentOf(pod)])).values()];
-    const count = (...wanted: AgentOfPod[]) => states.filter((state) => wanted.includes(state)).length;
-    return { alive: count("alive", "problem"), silent: count("silent"), absent: count("absent") };
+    if (pods.length === 0) this.workloads.delete(owner.key);
+    else this.workloads.set(owner.key, workload);
   }
 
   async stop(): Promise<void> {
-    await Promise.all([this.#maps.stop(), this.#agents?.stop(), ...this.#informers().map((each) => each.stop())]);
-  }
-
-  /** The owner of a pod that opted in. A terminating pod does not count: its replacement does. */
-  #ownerOf(pod: PodFacts): Owner | undefined {
-    const namespace = this.#namespaces.objects().get(pod.namespace);
-    return pod.terminating || !isOptedIn(pod, namespace, this.#rules) ? undefined : ownerOf(pod);
+    await Promise.all([this.#maps.stop(), this.agents?.stop(), ...this.#informers().map((each) => each.stop())]);
   }
 
   /** Whether a pod lacks what a new pod would get. A pod in mode `live` is current while its agent is alive. */
@@ -185,20 +145,21 @@ export class StalePods {
       workload.unfollowed = pod.unfollowed;
       return false;
     }
-    const revision = this.#revisions.get(pod.hosts) ?? this.select(pod.hosts).revision;
+    const revision = this.#revisions.get(pod.hosts) ?? this.select?.(pod.hosts).revision ?? "";
     this.#revisions.set(pod.hosts, revision);
     wanted.add(revision);
     // The resolvers of a pod with pod DNS follow the map.
     if (isByDns(pod.revision) || pod.revision === revision) return false;
     if (mode !== "live") return true;
     if (from !== "pod") workload.isLiveByDefault = true;
-    return !CURRENT.includes(this.#agentOf(pod));
+    return !this.#isWritten(pod);
   }
 
-  #agentOf(pod: PodFacts): AgentOfPod {
+  /** Whether an agent keeps the pod's hosts file current. The first such question starts the observation of agents. */
+  #isWritten(pod: PodFacts): boolean {
     const { observeAgents, client, log, now } = this.#deps;
-    this.#agents ??= observeAgents?.({ client, log, now, onChange: this.#changed });
-    return this.#agents?.of(pod) ?? "absent";
+    this.agents ??= observeAgents?.({ client, log, now, onChange: this.#changed });
+    return this.agents?.isCurrent(pod) ?? false;
   }
 
   /** Whether the annotation of a listed workload may end the mode `live` of its pods. */
@@ -208,33 +169,14 @@ export class StalePods {
   }
 
   #note(workload: Workload, stale: readonly PodFacts[], to: string): void {
-    const now = this.#deps.now();
-    const debounceMs = this.#deps.config.restart.debounceSeconds * 1_000;
-    if (workload.stale.length === 0) {
-      workload.since = workload.changingSince = workload.staleSince = now;
-    } else if (to !== workload.to) {
-      if (now - workload.since >= debounceMs) workload.changingSince = now;
-      workload.since = now;
-    }
-    const revisions = [...new Set(stale.map(({ revision = "" }) => revision))].sort();
-    const signature = `${to} ${revisions.join()} ${workload.onChange.mode}`;
-    if (signature !== workload.signature) workload.decision = ITS_TURN;
-    Object.assign(workload, { stale, to, signature });
-  }
-
-  /** An internal error at one pod or workload leaves that one out. */
-  #guarded<T>(what: string, evaluate: () => T): T | undefined {
-    try {
-      return evaluate();
-    } catch (error) {
-      this.#deps.log.error({ code: "pod-failed", what: show(what) }, `left out: ${describeError(error)}`);
-      return undefined;
-    }
+    const isNew = workload.stale.length === 0;
+    if (isNew) workload.staleSince = this.#deps.now();
+    if (isNew || to !== workload.to) Object.assign(workload, { since: this.#deps.now(), decision: ITS_TURN });
+    Object.assign(workload, { stale, to });
   }
 
   readonly #changed = (): void => {
     this.#hasChanged = true;
-    this.#deps.onChange();
   };
 
   #informers(): ReadonlyArray<Pick<Informer<unknown>, "state" | "stop">> {

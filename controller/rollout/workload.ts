@@ -1,6 +1,7 @@
 import type { EffectiveOnChange } from "#hostmap/on-change.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
+import type { MapReader } from "#lib/documents/map-reader.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { EventRecorder } from "#lib/kube/events.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
@@ -19,72 +20,60 @@ export interface Decision extends Reason {
 }
 
 /** One owner of opted-in pods. `StalePods` updates it in place. Times are monotonic, in milliseconds. */
-export interface Workload {
+export class Workload {
   readonly owner: Owner;
   /** Whether its namespace is in `restart.namespaces` or `optIn.namespaces`. */
   readonly listed: boolean;
   /** Its opted-in pods that are not terminating. */
-  pods: readonly PodFacts[];
-  /** Those in mode `live`. */
-  live: readonly PodFacts[];
+  pods: readonly PodFacts[] = [];
   /** The pods that do not have what a new pod would get. */
-  stale: readonly PodFacts[];
-  /** Number of pods that the webhook did not inject. */
-  notInjected: number;
+  stale: readonly PodFacts[] = [];
   /** How its first stale pod follows the map, or its first pod. */
-  onChange: EffectiveOnChange;
+  onChange: EffectiveOnChange = { mode: "restart", from: "install", problems: [] };
   /** Whether a pod counts as live by a level above the workload, which may say otherwise. */
-  isLiveByDefault: boolean;
+  isLiveByDefault = false;
   /** Why nobody knows whether some pods are stale. */
   unfollowed: Reason | undefined;
-  /** The revisions that new pods would get, and those of the stale pods. A change starts a new decision. */
-  to: string;
-  signature: string;
-  /** When `to` last changed, when it stopped being stable, and when the first pod became stale. */
-  since: number;
-  changingSince: number;
-  staleSince: number;
+  /** The revisions that new pods would get. A change starts a new decision. */
+  to = "";
+  /** When `to` last changed, and when the first pod became stale. */
+  since = 0;
+  staleSince = 0;
   /** The value of `switchback.dev/on-change` of the workload itself, and when it was read. Undefined: never. */
   read: { readonly onChange: string | undefined; readonly at: number } | undefined;
-  decision: Decision;
+  decision: Decision = ITS_TURN;
   /** Whether only its own state, its restarts and the time decide about it. */
-  isQueued: boolean;
-}
+  isQueued = false;
+  /** The code of the last Event about it. Undefined: none since it was in step. */
+  reported: string | undefined;
 
-/**
- * The agent on a pod's node. `alive`: it keeps the pod's hosts file current. `problem`: it is alive, and cannot write
- * the file of this pod. `silent`: it has not renewed its Lease for too long. `unknown`: not known yet.
- */
-export type AgentOfPod = "alive" | "problem" | "silent" | "absent" | "unknown";
+  constructor(owner: Owner, listed: boolean) {
+    this.owner = owner;
+    this.listed = listed;
+  }
+}
 
 /** The agents, which edit the hosts files of pods in mode `live`. `extras/agent` reads their Leases. */
 export interface Agents {
-  of(pod: Pick<PodFacts, "namespace" | "name" | "node">): AgentOfPod;
+  /** Whether the agent on the pod's node keeps its hosts file current, or nobody knows yet. */
+  isCurrent(pod: Pick<PodFacts, "namespace" | "name" | "node">): boolean;
   /** How many agents read the map. */
   readonly mapReaders: number;
-  /** When the next agent becomes silent if it does not report again; undefined: never. */
-  nextSilence(): number | undefined;
   /** The longest time, in milliseconds, since the watch last received or tried anything. */
   readonly inactiveMs: number;
   stop(): Promise<void>;
 }
 
-/** Starts to observe the agents. Called at the first pod in mode `live`. */
-export type ObserveAgents = (deps: {
-  readonly client: KubeClient;
-  readonly log: Logger;
-  /** A monotonic clock, milliseconds. */
-  readonly now: () => number;
-  /** Called when the state of a pod's agent may have changed. */
-  readonly onChange: () => void;
-}) => Agents;
-
-/** The configuration of the leader's work on running pods. */
-type RestartConfig = Pick<Config, "namespace" | "restart" | "pods" | "optIn" | "inject">;
+/** Starts to observe the agents. Called at the first pod in mode `live`. `onChange`: the state of an agent changed. */
+export type ObserveAgents = (
+  deps: Pick<RestarterDeps, "client" | "log" | "now"> & { readonly onChange: () => void },
+) => Agents;
 
 export interface RestarterDeps {
   readonly client: KubeClient;
-  readonly config: RestartConfig;
+  /** The published map. */
+  readonly maps: MapReader;
+  readonly config: Pick<Config, "namespace" | "restart" | "pods" | "optIn" | "inject">;
   /** Undefined: no agent edits the hosts files of running pods. */
   readonly observeAgents?: ObserveAgents | undefined;
   readonly events: Pick<EventRecorder, "record">;
@@ -99,9 +88,6 @@ export interface RestarterDeps {
 /** Count restarts that were sent, and rollouts that failed. */
 export type RestartCounters = Readonly<Record<"restarted" | "failed", () => void>>;
 
-/** The limits of restarting. */
-export type RestartRules = Omit<Config["restart"], "namespaces">;
-
 export function waiting(code: string, text: string, until?: number): Decision {
   return { standing: "waiting", code, text, ...(until === undefined ? {} : { until }) };
 }
@@ -112,26 +98,3 @@ export function stuck(code: string, text: string): Decision {
 
 /** The decision about a workload that was not looked at yet. */
 export const ITS_TURN = waiting("its-turn", "one workload at a time, the longest wait first");
-
-/** A workload whose pods are not known yet. */
-export function newWorkload(owner: Owner, listed: boolean): Workload {
-  return {
-    owner,
-    listed,
-    pods: [],
-    live: [],
-    stale: [],
-    notInjected: 0,
-    onChange: { mode: "restart", from: "install", problems: [] },
-    isLiveByDefault: false,
-    unfollowed: undefined,
-    to: "",
-    signature: "",
-    since: 0,
-    changingSince: 0,
-    staleSince: 0,
-    read: undefined,
-    decision: ITS_TURN,
-    isQueued: false,
-  };
-}

@@ -12,8 +12,11 @@ const CLAIMS_PER_NAME = 4;
 const ALWAYS = 50;
 /** Bytes of the heap for each claim in all. A claim takes 1.5 KB, and a published name as much again. */
 const HEAP_PER_CLAIM = 4_000;
-/** How often namespaces with claims that were left out are checked for room, milliseconds. */
-const AGAIN_MS = 10_000;
+/**
+ * How often namespaces with claims that were left out are checked for room, milliseconds. If one has room, all objects
+ * are listed again, so a tenant who makes room again and again must not make that frequent.
+ */
+const AGAIN_MS = 30_000;
 const TOO_MANY = "too-many-claims";
 /** Stands for the name of an object without valid names. RFC 2606 reserves `.invalid`. */
 const NAMELESS = "left-out.invalid";
@@ -35,8 +38,8 @@ export interface Entry {
   readonly created: string;
   readonly kind: {
     readonly sink: ViewSink;
-    /** Reads the objects of a namespace again, because there is room for more. */
-    refresh(namespace: string): void;
+    /** Reads the objects again, because there is room for more. */
+    relist(): void;
   };
   /** Claims that are kept. */
   used: number;
@@ -86,7 +89,7 @@ export class ClaimBudget {
   keep(published: Published): void {
     this.#published.clear();
     for (const [name, { holder }] of published) this.#published.set(name, { holder, first: undefined });
-    for (const namespace of [...this.#full.keys()]) this.#list(namespace);
+    this.#list([...this.#full.keys()]);
   }
 
   async stop(): Promise<void> {
@@ -156,14 +159,15 @@ export class ClaimBudget {
   }
 
   #listFreed() {
-    for (const namespace of [...this.#full.keys()]) if (this.#roomOf(namespace) > 0) this.#list(namespace);
+    this.#list([...this.#full.keys()].filter((namespace) => this.#roomOf(namespace) > 0));
     return this.#full.size > 0 ? { requeueAfter: AGAIN_MS } : undefined;
   }
 
-  #list(namespace: string): void {
-    const full = this.#full.get(namespace);
-    this.#full.delete(namespace);
-    full?.withdraw();
-    for (const kind of full?.kinds ?? []) kind.refresh(namespace);
+  /** Lists the kinds again of which these namespaces had more than fits. */
+  #list(namespaces: readonly string[]): void {
+    const freed = namespaces.flatMap((namespace) => this.#full.get(namespace) ?? []);
+    for (const namespace of namespaces) this.#full.delete(namespace);
+    for (const { withdraw } of freed) withdraw();
+    for (const kind of new Set(freed.flatMap(({ kinds }) => [...kinds]))) kind.relist();
   }
 }

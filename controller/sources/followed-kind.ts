@@ -160,11 +160,10 @@ export class FollowedKind<V extends Kept> {
     const { version, kind } = found;
     this.#end();
     this.#found = found;
-    const budgeted: Entry["kind"] = { sink, refresh: (namespace) => informer.refresh(namespace) };
+    const budgeted: Entry["kind"] = { sink, relist: () => informer.relist() };
     const informer: Informer<V> = watchObjects<V, Raw>({
       client,
       path: resourcePath({ group, version, resource }),
-      pathIn: (namespace) => resourcePath({ group, version, resource, namespace }),
       project: (raw) => {
         const view = this.wanted.project(raw, kind);
         return view && this.#enter(view, budgeted);

@@ -45,7 +45,7 @@ function byClass(targets: readonly object[], rules: readonly object[], more: obj
   const config = parseConfig({ targets, policy: { targets: rules, ...more } });
   const resolver = new TargetDiscovery({ config, log: silentLogger });
   return (hints: RoutingHints) => {
-    const { target: found } = findTarget(hints, { held: undefined }, { resolver, config });
+    const { target: found } = findTarget(hints, undefined, { resolver, config });
     return typeof found === "string" ? found : `${found.code}: ${found.text}`;
   };
 }
@@ -112,7 +112,7 @@ async function cluster(t: TestContext, settings: object, ...services: readonly A
   );
   await settled();
   const resolve = (hints: RoutingHints) => {
-    const { target: found } = findTarget(hints, { held: undefined }, { resolver: discovery, config });
+    const { target: found } = findTarget(hints, undefined, { resolver: discovery, config });
     return typeof found === "string" ? found : found.code;
   };
   return { api, discovery, resolve, pass };

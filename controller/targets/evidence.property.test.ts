@@ -159,7 +159,7 @@ test("property: without evidence, a name stays only if it was mapped to the same
         const { addresses, controller } = object;
         const named = controller === undefined ? {} : { controller: CONTROLLERS[controller] };
         const hints = { className: "any", addresses, admitted: true, ...named };
-        const found = findTarget(hints, { held: had }, { resolver: discovery, config: CONFIG });
+        const found = findTarget(hints, had, { resolver: discovery, config: CONFIG });
         plan.set("a/web", [{ hostname: "a.example.com", from, created, ...found }]);
         plan.takeChanges();
         const fresh = discovery.resolve(hints);

@@ -9,12 +9,6 @@ import type { TargetHeaders, TargetResolver } from "./resolver.ts";
 /** What the hints of an object say about its target. See `Claim` for the fields. */
 export type Found = Pick<Claim, "target" | "undecided" | "maybe" | "lacking" | "warning">;
 
-/** The targets that published names have now, see `findTarget`. */
-export interface Holding {
-  readonly held: string | undefined;
-  readonly likely?: string | undefined;
-}
-
 export interface FindDeps {
   readonly resolver: Pick<TargetResolver, "resolve" | "named" | "warningOf" | "mayKeep">;
   readonly config: Pick<Config, "targets"> & { readonly policy: Pick<Config["policy"], "targets" | "requireAdmitted"> };
@@ -29,10 +23,9 @@ const NOT_ADMITTED: Reason = {
 
 /**
  * Finds the target of an object's names. `held` is the target that a name has now for the namespace of the object. The
- * name stays undecided if evidence for it is only missing. If several targets are possible, `likely` counts: `held`, or
- * the target of another name of the namespace with the same hints.
+ * name stays undecided if evidence for it is only missing. If several targets are possible, `held` counts.
  */
-export function findTarget(hints: RoutingHints | Reason, { held, likely = held }: Holding, deps: FindDeps): Found {
+export function findTarget(hints: RoutingHints | Reason, held: string | undefined, deps: FindDeps): Found {
   if ("code" in hints) return { target: hints };
   const { resolver, headers } = deps;
   const { ports } = hints;
@@ -41,7 +34,7 @@ export function findTarget(hints: RoutingHints | Reason, { held, likely = held }
     const warning = resolver.warningOf?.(target, ports);
     return warning === undefined ? {} : { warning };
   };
-  const answer = byEvidence(hints, likely, deps);
+  const answer = byEvidence(hints, held, deps);
   if (typeof answer === "string") return { target: answer, ...ofTarget(answer) };
   const isLacking = "byClass" in answer;
   const lacking = { byClass: isLacking ? answer.byClass : undefined };
@@ -54,14 +47,14 @@ export function findTarget(hints: RoutingHints | Reason, { held, likely = held }
 /** An error affects only objects with these hints. */
 function byEvidence(
   hints: RoutingHints,
-  likely: string | undefined,
+  held: string | undefined,
   { resolver, config }: FindDeps,
 ): string | LackingEvidence | Reason {
   // An Ingress that no controller serves may be a mistake, or an attack.
   if (config.policy.requireAdmitted && !hints.admitted) return NOT_ADMITTED;
   try {
     if (hints.chosen !== undefined) return chosenTarget(hints.chosen, resolver, config);
-    return resolver.resolve(hints, likely);
+    return resolver.resolve(hints, held);
   } catch (error) {
     return { code: "target-failed", text: `its target could not be found: ${describeError(error)}` };
   }

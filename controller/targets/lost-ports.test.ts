@@ -30,7 +30,7 @@ async function cluster(t: TestContext, config: object, ports?: readonly number[]
   t.after(() => discovery.stop());
   const hints = { className: "nginx", addresses: [IP], admitted: true, ...(ports && { ports }) };
   let changes = 0;
-  const find = () => findTarget(hints, { held: undefined }, { resolver: discovery, config: parsed });
+  const find = () => findTarget(hints, undefined, { resolver: discovery, config: parsed });
   return {
     start: async (...services: object[]) => {
       for (const one of services) api.set(SERVICES, one as never);

@@ -41,7 +41,6 @@ function plan(change: Partial<RelayedInput>) {
     limits: { maxTargets: 100, maxPorts: 1_000 },
     keepMs: HOUR,
     now: NOW,
-    unusedMs: (since) => (change.now ?? NOW) - Date.parse(since),
     ...change,
   });
 }

@@ -20,10 +20,8 @@ export interface RelayedInput {
   readonly clusterDomain: string | undefined;
   readonly limits: TargetLimits;
   readonly keepMs: number;
-  /** Milliseconds since the epoch by the wall clock, for published times. */
+  /** Milliseconds since the epoch by the wall clock, as for published times. */
   readonly now: number;
-  /** How long a target has been unused, in milliseconds. `since` is its published `unusedSince`. */
-  readonly unusedMs: (since: string) => number;
 }
 
 export interface RelayedTargets {
@@ -43,7 +41,8 @@ export interface RelayedTargets {
  * because pods hold the address.
  */
 export function relayedTargets(input: RelayedInput): RelayedTargets {
-  const { configured, found, remembered, limits, now, keepMs, unusedMs } = input;
+  const { configured, found, remembered, limits, now, keepMs } = input;
+  const unusedMs = (since: string) => now - Date.parse(since);
   const reserved = new Set(configured.map(({ name }) => name));
   const [taken, free] = partition(found, ({ name }) => reserved.has(name));
   const { admitted, refused } = admitTargets(free, remembered, limits);

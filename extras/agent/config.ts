@@ -62,8 +62,8 @@ const nodeHostsSchema = strictObject({
 const agent = section(agentSchema);
 const nodeHosts = section(nodeHostsSchema);
 
-export const AGENT_SECTION: Section<typeof agent> = { name: "agent", schema: agent, before: "certs" };
-const NODE_HOSTS: Section<typeof nodeHosts> = { name: "nodeHosts", schema: nodeHosts, before: "certs" };
+export const AGENT_SECTION: Section<typeof agent> = { name: "agent", schema: agent };
+const NODE_HOSTS: Section<typeof nodeHosts> = { name: "nodeHosts", schema: nodeHosts };
 
 /** The sections of the configuration. */
 export const AGENT_SECTIONS: readonly Section[] = [AGENT_SECTION, NODE_HOSTS];

@@ -59,7 +59,7 @@ const podDnsSchema = strictObject({
 const schema = section(podDnsSchema);
 
 /** The section of the configuration. */
-export const POD_DNS_SECTION: Section<typeof schema> = { name: "podDns", schema, before: "certs" };
+export const POD_DNS_SECTION: Section<typeof schema> = { name: "podDns", schema };
 
 export type PodDnsSettings = v.InferOutput<typeof podDnsSchema>;
 

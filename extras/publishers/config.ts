@@ -115,6 +115,6 @@ const publishersSchema = strictObject({
 const schema = section(publishersSchema);
 
 /** The section of the configuration. */
-export const PUBLISHERS_SECTION: Section<typeof schema> = { name: "publishers", schema, before: "certs" };
+export const PUBLISHERS_SECTION: Section<typeof schema> = { name: "publishers", schema };
 
 export type PublishersSettings = v.InferOutput<typeof publishersSchema>;

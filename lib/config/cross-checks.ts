@@ -25,8 +25,6 @@ export function crossErrors(config: Config): { readonly path: Path; readonly mes
   // The wait between two attempts has a jitter of up to 20 %, as in client-go.
   if (!(retrySeconds * 1.2 < renewDeadlineSeconds && renewDeadlineSeconds < leaseSeconds))
     report(["controller"], "expected 1.2 x retrySeconds < renewDeadlineSeconds < leaseSeconds");
-  const { minIntervalSeconds, maxIntervalSeconds } = config.restart;
-  if (minIntervalSeconds > maxIntervalSeconds) report(["restart"], "expected minIntervalSeconds <= maxIntervalSeconds");
   const { mode, certFile, keyFile } = config.certs;
   if (mode === "files" && (certFile === undefined || keyFile === undefined))
     report(["certs"], "mode files requires certFile and keyFile");

@@ -1,12 +1,10 @@
 import { readFileSync } from "node:fs";
 import { SwitchbackError } from "#lib/errors/errors.ts";
-import { nearest } from "#lib/errors/nearest.ts";
-import { type Flaw, renderPath, SETTINGS } from "#lib/errors/validation.ts";
+import { type Flaw, renderPath } from "#lib/errors/validation.ts";
 import { checkConfig } from "./parse.ts";
 import { parseProblem, parseText } from "./parse-text.ts";
 import type { Config } from "./schema.ts";
 import type { Section } from "./sections.ts";
-import { listSettings, type Setting } from "./settings.ts";
 
 /** The sources of a configuration: the file, and `--set`, which overrides it. */
 export interface ConfigInput {
@@ -37,9 +35,8 @@ type Document = Record<string, unknown>;
  */
 export async function loadConfig({ file, set = [], unknown, sections }: ConfigInput): Promise<LoadedConfig> {
   const document = file === undefined ? {} : await readFile(file);
-  const settings = set.length === 0 ? [] : listSettings(sections);
   const overridden: string[] = [];
-  for (const assignment of set) overridden.push(await override(document, assignment, settings));
+  for (const assignment of set) overridden.push(await override(document, assignment));
   const place = file ?? "configuration";
   const isLenient = unknown === "warn" && document.strict !== true;
   const warnings: string[] = [];
@@ -47,7 +44,7 @@ export async function loadConfig({ file, set = [], unknown, sections }: ConfigIn
     const { config, flaws } = checkConfig(document, sections);
     if (config !== undefined) return { config, warnings };
     // A check finds one unknown setting of each map.
-    const notKnown = flaws.filter(({ isUnknownKey }) => isUnknownKey);
+    const notKnown = flaws.filter((flaw) => flaw.isUnknownKey && flagOf(flaw, overridden) === undefined);
     if (!isLenient || notKnown.length === 0) throw invalid(flaws, place, overridden);
     for (const { path } of notKnown) {
       const section = path.slice(0, -1).reduce<unknown>((value, step) => (value as Document)[step], document);
@@ -71,45 +68,45 @@ async function readFile(file: string): Promise<Document> {
   throw new SwitchbackError("config-invalid", `${file}: ${expected}`);
 }
 
-/** Sets a value in the document. Returns the path of the setting. */
-async function override(document: Document, assignment: string, settings: readonly Setting[]): Promise<string> {
+/**
+ * Sets a value in the document. Returns the path of the setting. The value is JSON, or a list or map in YAML. Any other
+ * value is text as it is written (`::`).
+ */
+async function override(document: Document, assignment: string): Promise<string> {
   const [path = "", ...rest] = assignment.split("=");
-  const setting = settings.find((candidate) => candidate.path === path);
   const refused = (text: string) => new SwitchbackError("config-invalid", `--set ${text}`);
-  if (setting === undefined) {
-    const paths = settings.map((candidate) => candidate.path);
-    throw refused(`${assignment}: unknown setting; accepted are ${nearest(path, paths, SETTINGS)}`);
-  }
-  if (rest.length === 0) throw refused(`${assignment}: expected ${path}=VALUE`);
-  const text = rest.join("=");
-  // A string setting keeps the text as written (`::`, `123`), and so does a setting that accepts one of several words.
-  // Other types are parsed, so lists and maps work too.
-  const isText = setting.type === "string" || setting.type.split(" | ").includes(text);
-  const value = isText
-    ? text
-    : await parseText(text).catch((error: unknown) => {
-        throw refused(`${path}: is not valid YAML: ${parseProblem(error)}`);
-      });
+  if (rest.length === 0 || !/^[a-z]\w*(\.[a-z]\w*)*$/i.test(path))
+    throw refused(`${assignment}: expected section.setting=VALUE`);
   const keys = path.split(".");
   const last = keys.pop() ?? "";
   let section = document;
   for (const key of keys) {
-    const next = section[key] ?? {};
-    // Validation reports a parent that is not a section.
-    if (typeof next !== "object" || Array.isArray(next)) return path;
-    const child: Document = { ...next };
-    section[key] = child;
-    section = child;
+    const next = Object.hasOwn(section, key) ? section[key] : {};
+    if (typeof next !== "object" || next === null || Array.isArray(next)) throw refused(`${path}: ${key} is not a map`);
+    section[key] = { ...next };
+    section = section[key] as Document;
   }
-  section[last] = value;
+  const text = rest.join("=");
+  if (/^([[{"]|-?[0-9.]+$|(true|false|null)$)/.test(text)) {
+    section[last] = await parseText(text).catch((error: unknown) => {
+      throw refused(`${path}: is not valid YAML: ${parseProblem(error)}`);
+    });
+  } else section[last] = text;
   return path;
 }
 
+/** The flag that has set the value with this flaw, or a part of it. */
+function flagOf({ path }: Flaw, overridden: readonly string[]): string | undefined {
+  const isWithin = (inner: string, outer: string) =>
+    inner.startsWith(outer) && /^([.[]|$)/.test(inner.slice(outer.length));
+  const text = renderPath(path);
+  return overridden.find((one) => isWithin(text, one) || isWithin(one, text));
+}
+
 function invalid(flaws: readonly Flaw[], place: string, overridden: readonly string[]): SwitchbackError {
-  const lines = flaws.map(({ path, message }) => {
-    const text = renderPath(path);
-    const flag = overridden.find((one) => text.startsWith(one) && /^([.[]|$)/.test(text.slice(one.length)));
-    return `${flag === undefined ? place : `--set ${flag}`}: ${text || "(top)"}: ${message}`;
+  const lines = flaws.map((flaw) => {
+    const flag = flagOf(flaw, overridden);
+    return `${flag === undefined ? place : `--set ${flag}`}: ${renderPath(flaw.path) || "(top)"}: ${flaw.message}`;
   });
   return new SwitchbackError("config-invalid", lines.join("\n"));
 }

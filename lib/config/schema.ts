@@ -73,33 +73,23 @@ const restartSchema = strictObject({
     [],
     "Only workloads of these namespaces, and of `optIn.namespaces`, are restarted; others are only reported.",
   ),
-  dryRun: setting(v.boolean(), false, "Report what would be restarted, without restarting it."),
-  debounceSeconds: setting(seconds, 2, "A workload is restarted after its names have been stable for this long."),
-  maxDebounceSeconds: setting(
+  debounceSeconds: setting(
     seconds,
-    20,
-    "Longest delay of a restart while names keep changing (at least `debounceSeconds`).",
+    2,
+    "A workload is restarted after its names have been stable for this long, or changing for ten times as long.",
   ),
   minIntervalSeconds: setting(
     seconds,
     30,
-    "Shortest time between two restarts of a workload; doubles with each restart that names of a namespace cause.",
+    "Shortest time between two restarts of a workload; doubles up to an hour with each restart that names of a " +
+      "namespace cause.",
   ),
-  maxIntervalSeconds: setting(seconds, 3600, "Upper limit of that time."),
   dailyBudget: setting(
     integer(0),
     6,
     "Maximum number of restarts of a workload in 24 hours; the namespaces of the names share it.",
   ),
-  vanishedSeconds: setting(seconds, 600, "Delay of a restart that would only remove names."),
   rolloutSeconds: setting(seconds, 600, "A rollout that takes longer counts as failed."),
-  holdAfter: setting(
-    integer(1),
-    3,
-    "All restarts are suspended after this many consecutive restarts, of any workloads, that failed or brought no " +
-      "names.",
-  ),
-  holdSeconds: setting(seconds, 3600, "How long restarts are suspended."),
 });
 
 /**

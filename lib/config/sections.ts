@@ -5,23 +5,14 @@ import { parse, type Schema } from "#lib/errors/validation.ts";
 export interface Section<S extends Schema = Schema> {
   readonly name: string;
   readonly schema: S;
-  /** The section that follows this one on pages and in messages. */
-  readonly before: string;
 }
 
-/** Returns the entries of a schema with the sections inserted at their places. */
+/** Returns the entries of a schema, and after them the sections. */
 export function withSections(
   entries: Readonly<Record<string, Schema>>,
   sections: readonly Section[],
 ): Record<string, Schema> {
-  const places = new Set(Object.keys(entries));
-  const lost = sections.find(({ before }) => !places.has(before));
-  if (lost !== undefined) throw new Error(`there is no section ${lost.before} for ${lost.name} to stand before`);
-  const all = Object.entries(entries).flatMap(([key, schema]) => [
-    ...sections.filter(({ before }) => before === key).map((one) => [one.name, one.schema] as const),
-    [key, schema] as const,
-  ]);
-  return Object.fromEntries(all);
+  return { ...entries, ...Object.fromEntries(sections.map(({ name, schema }) => [name, schema])) };
 }
 
 /**

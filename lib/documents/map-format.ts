@@ -27,8 +27,8 @@ const MAX_PLAIN_BYTES = 256 * 1024;
 const MAX_MAP_BYTES = 1_000_000;
 /** Much more than fits into the map when it is not hostile. Names compress to a fifth of their text or less. */
 const MAX_TEXT_BYTES = 32 * 1024 * 1024;
-/** The map takes 2 % more than at the default level, and two fifths of the time: it is zipped at each change. */
-const GZIP_LEVEL = 3;
+/** Number of lines that are rendered and zipped together. Smaller blocks compress worse. */
+const BLOCK_LINES = 1_000;
 /**
  * Raised when a reader of the earlier format would fail or misread the map. A reader that finds another version keeps
  * its last good map.
@@ -51,26 +51,54 @@ export interface RenderedMap extends Pick<MapObject, "data" | "binaryData"> {
   readonly revision: string;
   /** The size of the value as readers receive it. */
   readonly bytes: number;
+  /** The lines in the text. */
+  readonly lines: readonly HostLine[];
   /** Number of names without room. */
   readonly leftOut: number;
+  /** All names, with those without room. */
+  readonly blocks: readonly Block[];
+}
+
+/** Lines that are next to each other. A gzip file may have several members (RFC 1952, 2.2): one for each block. */
+interface Block {
+  readonly lines: readonly HostLine[];
+  readonly text: string;
+  zipped?: Buffer;
 }
 
 /**
  * Renders the map. If it does not fit into `maxBytes`, the namespaces with the most text lose their latest names, so
- * nobody can fill the map for others. A name without a known namespace counts for a namespace "".
+ * nobody can fill the map for others. A name without a known namespace counts for a namespace "". Blocks of `last` with
+ * the same lines are used again.
  */
-export async function renderMap(lines: readonly HostLine[], maxBytes = MAX_MAP_BYTES): Promise<RenderedMap> {
+export async function renderMap(
+  lines: readonly HostLine[],
+  last: readonly Block[] = [],
+  maxBytes = MAX_MAP_BYTES,
+): Promise<RenderedMap> {
   let kept = lines;
-  let { size, value } = await rendered(renderHosts(lines));
+  const blocks = blocksOf(lines, last);
+  let { size, value } = await rendered(blocks);
   const sizes = size <= maxBytes ? [] : lines.map((line) => renderHosts([line]).length);
   let roomBytes = sizes.reduce((sum, each) => sum + each, 0);
   while (size > maxBytes) {
     // A little less than in proportion, so that a few rounds are enough.
     roomBytes *= (0.97 * maxBytes) / size;
     kept = keptLines(lines, sizes, roomBytes);
-    ({ size, value } = await rendered(renderHosts(kept)));
+    ({ size, value } = await rendered(blocksOf(kept)));
   }
-  return { ...value, leftOut: lines.length - kept.length };
+  return { ...value, lines: kept, leftOut: lines.length - kept.length, blocks };
+}
+
+function blocksOf(lines: readonly HostLine[], last: readonly Block[] = []): Block[] {
+  return Array.from({ length: Math.ceil(lines.length / BLOCK_LINES) }, (_, index) => {
+    const [start, end] = [index * BLOCK_LINES, Math.min(lines.length, (index + 1) * BLOCK_LINES)];
+    const before = last[index];
+    if (before?.lines.length === end - start && before.lines.every((line, at) => line === lines[start + at]))
+      return before;
+    const own = lines.slice(start, end);
+    return { lines: own, text: renderHosts(own) };
+  });
 }
 
 interface Rendered {
@@ -79,17 +107,20 @@ interface Rendered {
    * `MAX_TEXT_BYTES`.
    */
   readonly size: number;
-  readonly value: Omit<RenderedMap, "leftOut">;
+  readonly value: Pick<RenderedMap, "revision" | "data" | "binaryData" | "bytes">;
 }
 
-async function rendered(text: string): Promise<Rendered> {
-  const revision = shortHash(text);
+async function rendered(blocks: readonly Block[]): Promise<Rendered> {
+  const texts = blocks.map(({ text }) => text);
+  const revision = shortHash(texts);
   // The text is ASCII, so its length is its size in bytes.
-  if (text.length <= MAX_PLAIN_BYTES)
-    return { size: text.length, value: { revision, data: { [TEXT_KEY]: text }, bytes: text.length } };
-  const zipped = await promisify(gzip)(text, { level: GZIP_LEVEL });
+  const length = texts.reduce((sum, text) => sum + text.length, 0);
+  if (length <= MAX_PLAIN_BYTES)
+    return { size: length, value: { revision, data: { [TEXT_KEY]: texts.join("") }, bytes: length } };
+  for (const block of blocks) block.zipped ??= await promisify(gzip)(block.text);
+  const zipped = Buffer.concat(blocks.map((block) => block.zipped ?? Buffer.alloc(0)));
   const text64 = zipped.toString("base64");
-  const size = Math.max(zipped.length, Math.ceil((text.length * MAX_MAP_BYTES) / MAX_TEXT_BYTES));
+  const size = Math.max(zipped.length, Math.ceil((length * MAX_MAP_BYTES) / MAX_TEXT_BYTES));
   return { size, value: { revision, binaryData: { [GZIP_KEY]: text64 }, bytes: text64.length } };
 }
 
@@ -186,13 +217,20 @@ export async function parseMap(object: MapObject | undefined, last?: PublishedMa
   const text = await textOfMap(object);
   if (typeof text !== "string") return text;
   const revision = shortHash(text);
+  const edited = editedText(object, revision);
+  if (edited !== undefined) return edited;
+  const lines = await parseLines(text, last?.lines);
+  return mapOfLines({ revision, ...timeOf(object) }, [...lines.values()], lines);
+}
+
+/** The map that a leader has published, as `parseMap` would read it. */
+export function mapOf({ revision, lines }: RenderedMap, object: MapObject | undefined): PublishedMap {
+  return mapOfLines({ revision, ...timeOf(object) }, lines);
+}
+
+function timeOf(object: MapObject | undefined): Pick<PublishedMap, "published"> {
   const published = Date.parse(object?.metadata.annotations?.[MAP_TIME_KEY] ?? "");
-  return (
-    editedText(object, revision) ?? {
-      ...mapOfLines(revision, await parseLines(text, last?.lines)),
-      ...(Number.isFinite(published) && { published }),
-    }
-  );
+  return Number.isFinite(published) ? { published } : {};
 }
 
 /**

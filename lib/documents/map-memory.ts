@@ -1,8 +1,7 @@
-import { MAP_NAME, type MapNotes, type MapObject, mapAnnotations, parseMap, type RenderedMap } from "./map-format.ts";
-import type { MapReader } from "./map-reader.ts";
+import { MAP_NAME, type MapNotes, type MapObject, mapAnnotations, type RenderedMap } from "./map-format.ts";
 import type { MapWriter } from "./map-writer.ts";
 
-/** A map within one process, as in the demo: its webhook reads the object that its controller writes. */
+/** A map within one process, as in the demo. */
 export class MemoryMap implements MapWriter {
   #current: MapObject | undefined;
   readonly #listeners = new Set<() => void>();
@@ -41,14 +40,4 @@ export class MemoryMap implements MapWriter {
   async stop(): Promise<void> {
     this.#listeners.clear();
   }
-}
-
-/** Follows the map of the same process. It ends when the map is stopped. */
-export function memoryMapReader(map: MemoryMap): MapReader {
-  return {
-    start(found) {
-      map.start(() => void parseMap(map.current).then(found));
-      return { stop: async () => {} };
-    },
-  };
 }

@@ -3,7 +3,7 @@ import { shortHash } from "#hostmap/hash.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
 import { host, ip, label, port } from "#lib/config/values.ts";
-import { integer, object } from "#lib/errors/schemas.ts";
+import { object } from "#lib/errors/schemas.ts";
 import { attempt, renderFlaw } from "#lib/errors/validation.ts";
 import { HEADER_ANSWERS } from "./header-answers.ts";
 import type { Listener } from "./listeners.ts";
@@ -47,8 +47,11 @@ const askSchema = object({
 });
 export type PublishedAsk = v.InferOutput<typeof askSchema>;
 
+/** Much more than a cluster has. */
+const MAX_PROXIES = 10_000;
+
 /** One target, as published. */
-export const targetSchema = object({
+const targetSchema = object({
   name: targetName,
   /** The namespace of the target's Service. Missing: a configured host. */
   namespace: v.optional(v.pipe(v.string(), v.maxLength(63))),
@@ -80,29 +83,37 @@ export const targetSchema = object({
 });
 export type PublishedTarget = Readonly<v.InferOutput<typeof targetSchema>>;
 
-/** The document. Its targets are parsed one by one, so that an invalid target does not affect the others. */
+/** Maximum number of targets that are read. */
+const MAX_TARGETS = 2_000;
+
+/** The document. The controller writes again what somebody else has broken, so nobody reads a part of it. */
 export const documentSchema = object({
   version: v.literal(VERSION),
   revision: v.string(),
-  proxies: v.optional(integer(0, 100_000)),
-  targets: v.array(v.unknown()),
+  /** The addresses of the ready proxies, sorted. They share the limits of what they ask, and take turns. */
+  proxies: v.optional(v.pipe(v.array(ip), v.maxLength(MAX_PROXIES), v.readonly())),
+  targets: v.pipe(
+    v.array(targetSchema),
+    v.maxLength(MAX_TARGETS),
+    v.check((targets) => areUnique(targets.map(({ name }) => name)), "two targets have one name"),
+    v.check(
+      (targets) => areUnique(targets.flatMap(({ ports }) => ports.map(({ listenPort }) => listenPort))),
+      "two listeners have one port",
+    ),
+    v.readonly(),
+  ),
 });
 const textSchema = v.pipe(v.string(), v.maxLength(MAX_BYTES), v.parseJson({}, "is not JSON"), documentSchema);
-/** Maximum number of targets that are read. */
-const MAX_TARGETS = 2_000;
-export interface PublishedTargets {
-  readonly revision: string;
-  readonly targets: readonly PublishedTarget[];
-  /** The number of ready proxies. They share the limits of what they ask. */
-  readonly proxies?: number | undefined;
-  /** Why targets of the document were left out or kept their earlier state. */
-  readonly refused?: Reason;
+export type PublishedTargets = Omit<v.InferOutput<typeof documentSchema>, "version">;
+
+function areUnique(values: readonly unknown[]): boolean {
+  return new Set(values).size === values.length;
 }
 
-/** Returns the text of `targets.json`, and its revision. Equal targets and numbers of proxies give equal texts. */
+/** Returns the text of `targets.json`, and its revision. Equal targets and proxies give equal texts. */
 export function renderTargets(
   targets: readonly PublishedTarget[],
-  proxies?: number,
+  proxies?: readonly string[],
 ): {
   readonly text: string;
   readonly targetsRevision: string;
@@ -112,60 +123,10 @@ export function renderTargets(
   return { targetsRevision, text: `${JSON.stringify(document, null, 1)}\n` };
 }
 
-/**
- * Parses a document that somebody may have edited by hand. An invalid target is replaced by its earlier version in
- * `last`, or left out. A Reason says what is wrong with the document as a whole.
- */
-export function parseTargets(text: string, last?: Pick<PublishedTargets, "targets">): PublishedTargets | Reason {
+/** Parses a document that somebody may have edited by hand. A Reason says what is wrong with it. */
+export function parseTargets(text: string): PublishedTargets | Reason {
   const { value, flaw } = attempt(textSchema, text);
-  if (flaw !== undefined) return malformed(renderFlaw(flaw));
-  const { targets, refused } = readEach(value.targets, last?.targets ?? []);
-  const [first, ...others] = refused;
-  if (first === undefined) return { ...value, targets };
-  const rest = others.length === 0 ? "" : `, and ${others.length} more targets are not valid`;
-  const problem = malformed(`${first}${rest}`);
-  return targets.length === 0 ? problem : { ...value, targets, refused: problem };
-}
-
-/** Parses the targets in order. Of two targets with the same name or listen port, the first one stays. */
-function readEach(items: readonly unknown[], last: readonly PublishedTarget[]) {
-  const targets: PublishedTarget[] = [];
-  const refused: string[] = [];
-  const names = new Set<string>();
-  const ports = new Set<number>();
-  const take = (target: PublishedTarget): string | undefined => {
-    const listenPorts = target.ports.map(({ listenPort }) => listenPort);
-    if (targets.length >= MAX_TARGETS) return `more than ${MAX_TARGETS} targets`;
-    if (names.has(target.name)) return "two targets have one name";
-    if (new Set(listenPorts).size < listenPorts.length || listenPorts.some((each) => ports.has(each)))
-      return "two listeners have one port";
-    names.add(target.name);
-    for (const each of listenPorts) ports.add(each);
-    targets.push(target);
-    return undefined;
-  };
-  const bad: unknown[] = [];
-  for (const [index, item] of items.entries()) {
-    const { value, flaw } = attempt(targetSchema, item);
-    const problem = flaw === undefined ? take(value) : renderFlaw(flaw);
-    if (problem === undefined) continue;
-    bad.push(item);
-    refused.push(`targets[${index}]: ${problem}`);
-  }
-  const lastByName = new Map(last.map((target) => [target.name, target]));
-  for (const item of bad) {
-    const before = lastByName.get(nameOf(item));
-    if (before !== undefined) take(before);
-  }
-  return { targets, refused };
-}
-
-function nameOf(item: unknown): string {
-  return typeof item === "object" && item !== null && "name" in item && typeof item.name === "string" ? item.name : "";
-}
-
-function malformed(text: string): Reason {
-  return { code: "targets-malformed", text: `${TARGETS_KEY} ${text}` };
+  return flaw === undefined ? value : { code: "targets-malformed", text: `${TARGETS_KEY} ${renderFlaw(flaw)}` };
 }
 
 /** Returns the listeners of a proxy for published targets. */

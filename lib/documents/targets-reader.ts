@@ -19,16 +19,13 @@ export function kubeTargetsReader(deps: Parameters<typeof watchConfigMap>[1]): T
   const { log } = deps;
   return {
     start(found) {
-      let last: PublishedTargets | undefined;
       const watcher = watchConfigMap<string>(TARGETS_NAME, deps, {
         project: ({ data }) => data?.[TARGETS_KEY] ?? "",
         onChange: ({ before, after }) => {
           // The controller writes a deleted ConfigMap again. The deletion does not mean that the targets are gone.
           if (after === undefined || after === before) return;
-          const targets = read(after, log, last);
-          if (targets === undefined) return;
-          last = targets;
-          found(targets);
+          const targets = read(after, log);
+          if (targets !== undefined) found(targets);
         },
         onSynced: () => {
           if (watcher.objects().size === 0) found(undefined);
@@ -62,17 +59,13 @@ export function mountedTargets(path: string, log: Logger): PublishedTargets | un
   } catch {
     return undefined;
   }
-  return read(text, log, undefined);
+  return read(text, log);
 }
 
 /** Parses the document. Returns undefined if it is invalid. */
-function read(text: string, log: Logger, last: PublishedTargets | undefined): PublishedTargets | undefined {
-  const targets = parseTargets(text, last);
-  if ("code" in targets) {
-    log.error({ code: targets.code }, `${targets.text}; the last good targets stay`);
-    return undefined;
-  }
-  const { refused } = targets;
-  if (refused !== undefined) log.error({ code: refused.code }, `${refused.text}; the other targets are used`);
-  return targets;
+function read(text: string, log: Logger): PublishedTargets | undefined {
+  const targets = parseTargets(text);
+  if (!("code" in targets)) return targets;
+  log.error({ code: targets.code }, `${targets.text}; the last good targets stay`);
+  return undefined;
 }

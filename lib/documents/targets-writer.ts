@@ -37,11 +37,11 @@ export class TargetsWriter extends ConfigMapWriter {
   }
 
   /**
-   * Writes the targets and the number of ready proxies, unless they are already published. Returns whether it wrote.
+   * Writes the targets and the addresses of the ready proxies, unless they are published. Returns whether it wrote.
    * Throws the API server's errors: with status 409 if the document is not the version that was seen last. Before
    * `start`, nothing is written.
    */
-  async write(targets: readonly PublishedTarget[], proxies?: number): Promise<boolean> {
+  async write(targets: readonly PublishedTarget[], proxies?: readonly string[]): Promise<boolean> {
     const { text } = renderTargets(targets, proxies);
     const { data, metadata: { uid = undefined, resourceVersion = NO_VERSION } = {} } = this.current ?? {};
     if (text === data?.[TARGETS_KEY]) return false;
@@ -57,9 +57,8 @@ export class TargetsWriter extends ConfigMapWriter {
     const text = this.current.data?.[TARGETS_KEY] ?? "";
     if (text === this.#text) return;
     this.#text = text;
-    const parsed = parseTargets(text, this.#good);
-    if (!("code" in parsed)) this.#good = parsed;
-    const refused = "code" in parsed ? parsed : parsed.refused;
-    if (refused !== undefined) this.#log.warn({ code: refused.code }, refused.text);
+    const parsed = parseTargets(text);
+    if ("code" in parsed) this.#log.warn({ code: parsed.code }, parsed.text);
+    else this.#good = parsed;
   }
 }

@@ -1,12 +1,20 @@
-import { hash } from "node:crypto";
+import { createHash, hash } from "node:crypto";
 
 /**
  * The first 12 hex digits (48 bits) of SHA-256. This is short enough for an annotation. It is cryptographic because
  * tenants control the input and could otherwise produce collisions. node:crypto is the only import from outside
  * `hostmap/`: a digest is a pure function.
+ *
+ * @param text a text, or its parts: a long text is not copied.
  */
-export function shortHash(text: string): string {
-  return hash("sha256", text, "hex").slice(0, 12);
+export function shortHash(text: string | readonly string[]): string {
+  const parts = typeof text === "string" ? [text] : text;
+  const [first = ""] = parts;
+  if (parts.length <= 1) return hash("sha256", first, "hex").slice(0, 12);
+  return parts
+    .reduce((digest, part) => digest.update(part), createHash("sha256"))
+    .digest("hex")
+    .slice(0, 12);
 }
 
 /**

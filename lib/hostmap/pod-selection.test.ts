@@ -106,7 +106,10 @@ test("the selection equals the names that the patterns match one by one", () => 
       const map = mapOf(names);
       assert.deepEqual(
         createSelector(map, 500)(items.join(", ")).names,
-        map.names.filter((name) => globs.some((glob) => glob.matches(name))).sort(),
+        map.hosts
+          .map(({ name }) => name)
+          .filter((name) => globs.some((glob) => glob.matches(name)))
+          .sort(),
       );
     }),
   );

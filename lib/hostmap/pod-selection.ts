@@ -1,7 +1,8 @@
 import { shortHash } from "./hash.ts";
 import { compareNames, isGlob, parseGlob, show } from "./hostnames.ts";
 import { HOSTS_KEY } from "./metadata-keys.ts";
-import type { PublishedMap, Reason } from "./types.ts";
+import { getOrAdd } from "./multi-map.ts";
+import type { HostLine, PublishedMap, Reason } from "./types.ts";
 
 /**
  * Maximum number of characters of the annotation that are read. The API server allows 256 KiB of annotations on a
@@ -78,40 +79,41 @@ export function parseHostsAnnotation(annotation: string | undefined): HostsAnnot
  * a walk through the map. Callers should cache the result as long as they keep the map.
  */
 export function createSelector(map: PublishedMap, cap: number): (annotation: string | undefined) => SelectedHosts {
-  const addressesOf = (name: string): readonly string[] => map.addressesOf(name) ?? [];
   return (annotation) => {
     const { items, warnings } = parseHostsAnnotation(annotation);
-    const { names, total, unmatched } = choose(map, items, cap);
-    const selected = new Set(names);
+    const { hosts, unmatched } = choose(map, items, cap);
+    const total = hosts.length;
+    const selected = new Map(
+      hosts
+        .slice(0, cap)
+        .sort((a, b) => compareNames(a.name, b.name))
+        .map(({ name, addresses }) => [name, addresses]),
+    );
     let byAddress: ReadonlyMap<string, ReadonlySet<string>> | undefined;
     return {
-      names,
+      names: [...selected.keys()],
       has: (name) => selected.has(name),
       total,
       cap,
-      revision: revisionOf(items, cap, names, addressesOf),
+      revision: revisionOf(items, cap, selected),
       warnings: [
         ...warnings,
         ...warningsFor("item-unmatched", annotation === undefined ? [] : unmatched, "no mapped name matches"),
         ...(total > cap ? [capWarning(total, cap)] : []),
       ],
-      addressesOf,
+      addressesOf: (name) => selected.get(name) ?? [],
       byAddress: () => {
-        byAddress ??= groupByAddress(names, addressesOf);
+        byAddress ??= groupByAddress(selected);
         return byAddress;
       },
     };
   };
 }
 
-function groupByAddress(names: readonly string[], addressesOf: SelectedHosts["addressesOf"]): Map<string, Set<string>> {
+function groupByAddress(selected: ReadonlyMap<string, readonly string[]>): Map<string, Set<string>> {
   const groups = new Map<string, Set<string>>();
-  for (const name of names) {
-    for (const ip of addressesOf(name)) {
-      const group = groups.get(ip) ?? new Set();
-      groups.set(ip, group.add(name));
-    }
-  }
+  for (const [name, addresses] of selected)
+    for (const ip of addresses) getOrAdd(groups, ip, () => new Set<string>()).add(name);
   return groups;
 }
 
@@ -139,19 +141,21 @@ function suffixOf(pattern: string): string {
   return pattern.slice(2);
 }
 
-/** The names that the items select, the number of all that match, and the items that match none. */
+/** The lines that the items select, those that were published first come first, and the items that match none. */
 interface Choice {
-  readonly names: readonly string[];
-  readonly total: number;
+  readonly hosts: readonly HostLine[];
   readonly unmatched: readonly string[];
 }
 
-function choose({ names, lines }: PublishedMap, items: readonly string[], cap: number): Choice {
-  if (items[0] === "*") {
-    const unmatched = names.length === 0 ? items : [];
-    return { names: names.slice(0, cap).sort(compareNames), total: names.length, unmatched };
-  }
-  const single = new Set(items.filter((item) => !isPattern(item) && lines.has(item)));
+function choose(map: PublishedMap, items: readonly string[], cap: number): Choice {
+  const { hosts } = map;
+  if (items[0] === "*") return { hosts, unmatched: hosts.length === 0 ? items : [] };
+  const single = new Map(
+    items
+      .filter((item) => !isPattern(item))
+      .flatMap((item) => map.lines.get(item) ?? [])
+      .map((line) => [line.name, line]),
+  );
   const suffixes = new Set(items.filter(isPattern).map(suffixOf));
   const matched = new Set<string>();
   const isBelow = (name: string): boolean => {
@@ -165,21 +169,14 @@ function choose({ names, lines }: PublishedMap, items: readonly string[], cap: n
     return found;
   };
   const mayWalk = suffixes.size > 0 || single.size > cap;
-  const found = mayWalk ? names.filter((name) => isBelow(name) || single.has(name)) : [...single];
   const isMatched = (item: string) => (isPattern(item) ? matched.has(suffixOf(item)) : single.has(item));
   return {
-    names: found.slice(0, cap).sort(compareNames),
-    total: found.length,
+    hosts: mayWalk ? hosts.filter(({ name }) => isBelow(name) || single.has(name)) : [...single.values()],
     unmatched: items.filter((item) => !isMatched(item)),
   };
 }
 
-function revisionOf(
-  items: readonly string[],
-  cap: number,
-  names: readonly string[],
-  addressesOf: SelectedHosts["addressesOf"],
-): string {
-  const lines = names.map((name) => `${name} ${addressesOf(name).join(" ")}`);
+function revisionOf(items: readonly string[], cap: number, selected: ReadonlyMap<string, readonly string[]>): string {
+  const lines = Array.from(selected, ([name, addresses]) => `${name} ${addresses.join(" ")}`);
   return shortHash([items.join(","), String(cap), ...lines].join("\n"));
 }

@@ -102,10 +102,8 @@ export interface PublishedMap {
   readonly revision: string;
   /** When the leader published it, milliseconds since 1970 by its clock. Missing: not known. */
   readonly published?: number;
-  /** Names without wildcards, each once. Names that were published first come first. */
-  readonly names: readonly string[];
-  /** All names in the same order, with wildcards. */
+  /** The lines without wildcards. Names that were published first come first. */
+  readonly hosts: readonly HostLine[];
+  /** All lines by name in the same order, with wildcards. */
   readonly lines: ReadonlyMap<string, HostLine>;
-  /** Returns the addresses of a name: one or two, in a shared array. */
-  readonly addressesOf: (name: string) => readonly string[] | undefined;
 }

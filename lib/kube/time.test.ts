@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { test } from "node:test";
 import { isSettled } from "#test/fakes/stopped-time.ts";
-import { pause, StoredTimes, startPromptTimer, startTimer, timeSlices } from "./time.ts";
+import { pause, startPromptTimer, startTimer, timeSlices } from "./time.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -49,26 +49,6 @@ test("a pause ends when its time is over or its signal fires, and leaves no time
   const plain = pause(1);
   t.mock.timers.tick(1);
   await plain;
-});
-
-test("a stored time keeps its age whatever the wall clock does; a future time has age 0 when it is first read", () => {
-  const HOUR_MS = 3_600_000;
-  const clock = { now: 5_000, wall: 1_700_000_000_000 };
-  const times = new StoredTimes(
-    () => clock.now,
-    () => clock.wall,
-  );
-  const [own, earlier, future] = [clock.wall, clock.wall - 1_000, clock.wall + HOUR_MS];
-  const all = () => [own, earlier, future].map((at) => times.of(at));
-  assert.deepEqual(all(), [5_000, 4_000, 5_000]);
-  for (const jump of [HOUR_MS, -2 * HOUR_MS]) {
-    clock.wall += jump;
-    clock.now += 10;
-    assert.deepEqual(all(), [5_000, 4_000, 5_000]);
-  }
-  // A forgotten time is read for the first time again. By now it is an hour in the future.
-  times.keep([earlier]);
-  assert.deepEqual(all(), [5_020, 4_000, 5_020]);
 });
 
 test("a loop continues within a slice; afterwards pending events are handled, then the next slice begins", async () => {

@@ -72,34 +72,3 @@ export const startPromptTimer: StartTimer = (callback, ms) => {
   const immediate = setImmediate(callback);
   return () => clearImmediate(immediate);
 };
-
-/**
- * Ages of times that were stored by the wall clock. The first query of a time fixes its age. From then on the
- * monotonic clock of this process counts, so a jump of the wall clock does not change the age. A time in the future
- * has age 0 at the first query.
- */
-export class StoredTimes {
-  readonly #now: () => number;
-  readonly #wallClock: () => number;
-  #known = new Map<number, number>();
-
-  /** Both clocks return milliseconds. */
-  constructor(now: () => number, wallClock: () => number) {
-    this.#now = now;
-    this.#wallClock = wallClock;
-  }
-
-  /** Converts the stored time `at` to the monotonic clock. */
-  of(at: number): number {
-    const known = this.#known.get(at);
-    if (known !== undefined) return known;
-    const begun = this.#now() - Math.max(0, this.#wallClock() - at);
-    this.#known.set(at, begun);
-    return begun;
-  }
-
-  /** Forgets all times except these. */
-  keep(times: Iterable<number>): void {
-    this.#known = new Map([...times].map((at) => [at, this.of(at)]));
-  }
-}

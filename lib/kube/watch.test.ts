@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { getEventListeners } from "node:events";
 import { describe, type TestContext, test } from "node:test";
 import { settled } from "#test/fakes/stopped-time.ts";
 import { away, followedWatch, object, startWatch, status } from "#test/fakes/watch-rig.ts";
@@ -95,34 +94,17 @@ describe("a watch", () => {
     assert.deepEqual([stream().query.resourceVersion, seen.synced], ["4", 1]);
   });
 
-  test("lists a namespace on request; an object with an event meanwhile stays as the event left it", async (t) => {
-    const { rig, stream, seen, lists } = startWatch(t, { pathIn: (namespace) => `/ns/${namespace}` });
-    rig.items = [object("changed"), object("gone"), object("same")];
-    await settled();
+  test("lists everything again on request, also if that comes during a list", async (t) => {
+    const { rig, seen, order, state } = await followedWatch(t);
     const answer = Promise.withResolvers<object>();
     rig.page = () => answer.promise;
-    seen.watcher.refresh("shop");
+    seen.watcher.relist();
     await settled();
-    assert.equal(lists.at(-1)?.path, "/ns/shop");
-    stream().line("MODIFIED", "changed", "7");
-    stream().line("DELETED", "gone", "8");
-    seen.changes.length = 0;
-    answer.resolve({ metadata: { resourceVersion: "9" }, items: [...rig.items, object("more")] });
+    assert.deepEqual(order, ["L", "W5", "L"]);
+    seen.watcher.relist();
+    answer.resolve({ metadata: { resourceVersion: "7" }, items: [object("a")] });
     await settled();
-    assert.deepEqual(seen.changes, ["+more@1"]);
-    assert.deepEqual([...seen.watcher.objects().values()].sort(), ["changed@7", "more@1", "same@1"]);
-  });
-
-  test("a namespace that cannot be listed is listed again with the next watch", async (t) => {
-    const { rig, stream, seen, lists } = startWatch(t, { pathIn: (namespace) => `/ns/${namespace}` });
-    await settled();
-    rig.refusesLists = status(500);
-    seen.watcher.refresh("shop");
-    await settled();
-    rig.refusesLists = undefined;
-    stream().end("idle");
-    await settled();
-    assert.deepEqual(lists.map(({ path }) => path).slice(1), ["/ns/shop", "/ns/shop"]);
+    assert.deepEqual([order, state().problem], [["L", "W5", "L", "L", "W7"], undefined]);
   });
 
   test("other work runs after every 10 ms of a list's changes", async (t) => {
@@ -140,17 +122,6 @@ describe("a watch", () => {
     await settled();
     assert.equal(said.indexOf("turn"), 20);
     assert.deepEqual([said.length, seen.synced], [101, 1]);
-  });
-
-  test("leaves no listener on its signal, however many watches follow", async (t) => {
-    const { stream, streams } = await followedWatch(t);
-    for (let count = 0; count < 100; count++) {
-      stream().end("idle");
-      await settled();
-    }
-    assert.equal(streams.length, 101);
-    assert.deepEqual(getEventListeners(streams[0]?.options.signal ?? assert.fail(), "abort").length, 1);
-    assert.equal(streams[0]?.options.signal.aborted, true);
   });
 });
 

@@ -66,8 +66,6 @@ export interface WatchOptions<P, T = ApiObject> {
    * unchanged.
    */
   isPartial?: (key: string) => boolean;
-  /** Path of the collection of one namespace, for `Informer.refresh`. */
-  pathIn?: (namespace: string) => string;
   /**
    * Called for each change, also during the first list. It blocks the watch, so it should only enqueue the key.
    * Errors are logged.
@@ -103,19 +101,14 @@ export interface Informer<P> {
   readonly state: WatchState;
   /** The current state. The map is updated in place. */
   objects(): ReadonlyMap<string, P>;
-  /** Replaces what is kept of an object by the result of `change`. Undefined: the object is no longer kept. */
-  revise(key: string, change: (value: P) => P | undefined): void;
   /**
    * Sends a request for one object, and takes the object of the answer for its state. So it counts before the watch
    * shows it. Undefined: the object is missing. If the watch has shown anything of the object since the request, the
    * answer does not count, because it may be older. Returns the projection of the answer, and passes errors on.
    */
   request(key: string, send: () => Promise<ApiObject | undefined>): Promise<P | undefined>;
-  /**
-   * Lists the objects of one namespace, because `project` may now keep more of them. Needs `pathIn`. If the list fails,
-   * it is repeated when the next watch begins.
-   */
-  refresh(namespace: string): void;
+  /** Lists everything again, because `project` may now keep more. The caller limits how often. */
+  relist(): void;
   /** Stops at once and calls no handler any more. Resolves when the watch has ended. */
   stop(): Promise<void>;
 }
@@ -147,12 +140,10 @@ class Watch<P> implements Informer<P> {
   #following = false;
   #activeAt: number;
   #problem: Reason | undefined;
-  /** The namespaces to list again. */
-  readonly #again = new Set<string>();
-  /** Lists them. Undefined while no watch is open. */
-  #listAgain: (() => void) | undefined;
-  /** For each request in progress: the keys of the objects that the watch has shown since. */
-  readonly #shown = new Set<Set<string>>();
+  /** Ends the open watch. */
+  #endWatch: (() => void) | undefined;
+  /** The keys of requests in progress, of which neither the watch nor a list has shown anything since. */
+  readonly #requested = new Set<string>();
 
   constructor(options: WatchOptions<P>) {
     this.#options = options;
@@ -183,23 +174,18 @@ class Watch<P> implements Informer<P> {
     return this.#cache.values;
   }
 
-  revise(key: string, change: (value: P) => P | undefined): void {
-    this.#emit(this.#cache.revise(key, change));
-  }
-
   async request(key: string, send: () => Promise<ApiObject | undefined>): Promise<P | undefined> {
-    return await this.#whileSent(async (shown) => {
-      const object = await send();
-      if (!shown.has(key) && !this.#stop.signal.aborted) {
-        this.#emit(object === undefined ? this.#cache.remove(key) : this.#cache.put(object));
-      }
-      return object && this.#options.project(object);
-    });
+    this.#requested.add(key);
+    const object = await send();
+    if (this.#requested.delete(key) && !this.#stop.signal.aborted) {
+      this.#emit(object === undefined ? this.#cache.remove(key) : this.#cache.put(object));
+    }
+    return object && this.#options.project(object);
   }
 
-  refresh(namespace: string): void {
-    this.#again.add(namespace);
-    this.#listAgain?.();
+  relist(): void {
+    this.#relistAt = this.#now();
+    this.#endWatch?.();
   }
 
   async stop(): Promise<void> {
@@ -231,13 +217,25 @@ class Watch<P> implements Informer<P> {
    * when the list is complete, so that a moved name never disappears, and a list that fails halfway deletes nothing.
    */
   async #list(): Promise<void> {
-    const listed = new Set<string>();
+    const { client, path, pageSize: limit = PAGE_SIZE } = this.#options;
     const { signal } = this.#stop;
-    const version = await this.#readPages(this.#options.path, signal, (item) => {
-      listed.add(cacheKey(item));
-      return this.#cache.put(item);
-    });
+    // First, because a request for the next list may come before this one ends.
+    this.#relistAt = this.#now() + between(...RELIST_MS, this.#random);
+    const listed = new Set<string>();
+    const query = { limit, ...this.#selection };
+    const options = { timeoutMs: PAGE_MS, signal, ...this.#accepting(METADATA_LIST) };
+    let version = "";
     const sliceEnd = timeSlices(this.#now);
+    for await (const { items, resourceVersion } of listPages<ApiObject>({ client, path, query, options })) {
+      version = resourceVersion;
+      this.#activeAt = this.#now();
+      for (const item of items) {
+        if (signal.aborted) return;
+        listed.add(cacheKey(item));
+        this.#show(this.#cache.put(item));
+        await sliceEnd();
+      }
+    }
     for (const key of this.#cache.values.keys()) {
       if (signal.aborted) return;
       if (!listed.has(key)) this.#show(this.#cache.remove(key));
@@ -245,55 +243,9 @@ class Watch<P> implements Informer<P> {
     }
     if (signal.aborted) return;
     this.#version = version;
-    this.#relistAt = this.#now() + between(...RELIST_MS, this.#random);
     if (this.#synced) return;
     this.#synced = true;
     this.#guarded("onSynced", () => this.#options.onSynced?.());
-  }
-
-  /** Reads a list, and emits the change of each object. Returns the resourceVersion of the list. */
-  async #readPages(
-    path: string,
-    signal: AbortSignal,
-    add: (item: ApiObject) => ObjectChange<P> | undefined,
-  ): Promise<string> {
-    const { client, pageSize: limit = PAGE_SIZE } = this.#options;
-    const query = { limit, ...this.#selection };
-    const options = { timeoutMs: PAGE_MS, signal, ...this.#accepting(METADATA_LIST) };
-    let version = "";
-    for await (const { items, resourceVersion } of listPages<ApiObject>({ client, path, query, options })) {
-      version = resourceVersion;
-      this.#activeAt = this.#now();
-      const sliceEnd = timeSlices(this.#now);
-      for (const item of items) {
-        if (signal.aborted) break;
-        this.#show(add(item));
-        const ended = sliceEnd();
-        if (ended !== undefined) await ended;
-      }
-    }
-    return version;
-  }
-
-  /**
-   * Lists the namespaces of `refresh` while a watch is open. An object with an event since the request is left as it
-   * is: its event may be newer than the list. Later events of the others are still to come.
-   */
-  async #listNamespaces(signal: AbortSignal): Promise<void> {
-    for (const namespace of this.#again) {
-      const path = this.#options.pathIn?.(namespace);
-      if (signal.aborted || path === undefined) return;
-      this.#again.delete(namespace);
-      try {
-        await this.#whileSent(async (shown) => {
-          const add = (item: ApiObject) => (shown.has(cacheKey(item)) ? undefined : this.#cache.put(item));
-          await this.#readPages(path, signal, add);
-        });
-      } catch {
-        this.#again.add(namespace);
-        return;
-      }
-    }
   }
 
   /** Runs one watch to its end. Returns if the next watch may follow at once, and throws on failure. */
@@ -305,10 +257,10 @@ class Watch<P> implements Informer<P> {
     const seconds = Math.max(1, Math.min(between(...WATCH_SECONDS, this.#random), leftSeconds));
     const ending = new AbortController();
     const signal = AbortSignal.any([this.#stop.signal, ending.signal]);
+    this.#endWatch = () => ending.abort();
     let openedAt: number | undefined;
     let opened: NodeJS.Timeout | undefined;
     let events = 0;
-    let listing = Promise.resolve();
     try {
       const query = { watch: true, allowWatchBookmarks: true, resourceVersion: this.#version, timeoutSeconds: seconds };
       const end = await client.stream(
@@ -323,10 +275,6 @@ class Watch<P> implements Informer<P> {
             openedAt = this.#now();
             this.#activeAt = openedAt;
             opened = setTimeout(() => this.#recovered(), shortMs);
-            this.#listAgain = () => {
-              listing = listing.then(() => this.#listNamespaces(signal));
-            };
-            this.#listAgain();
           },
           onLine: (line) => {
             if (signal.aborted) return;
@@ -338,10 +286,11 @@ class Watch<P> implements Informer<P> {
       if (end === "closed" && events === 0 && this.#now() - (openedAt ?? this.#now()) < shortMs) {
         throw new SwitchbackError("kube-unreachable", `watch of ${path}: closed as soon as it was opened`);
       }
+    } catch (error) {
+      if (!ending.signal.aborted) throw error;
     } finally {
       clearTimeout(opened);
-      this.#listAgain = undefined;
-      ending.abort();
+      this.#endWatch = undefined;
       if (openedAt !== undefined && this.#now() - openedAt >= HEALTHY_MS) onHealthy();
     }
   }
@@ -360,20 +309,9 @@ class Watch<P> implements Informer<P> {
     return type !== "BOOKMARK";
   }
 
-  /** Runs a request. It gets the keys of the objects that the watch or a list has shown since. */
-  async #whileSent<A>(run: (shown: ReadonlySet<string>) => Promise<A>): Promise<A> {
-    const shown = new Set<string>();
-    this.#shown.add(shown);
-    try {
-      return await run(shown);
-    } finally {
-      this.#shown.delete(shown);
-    }
-  }
-
   /** What the watch or a list shows of an object. */
   #show(change: ObjectChange<P> | undefined, key = change?.key): void {
-    if (key !== undefined) for (const shown of this.#shown) shown.add(key);
+    if (key !== undefined) this.#requested.delete(key);
     this.#emit(change);
   }
 

@@ -1,13 +1,14 @@
+import { createHash } from "node:crypto";
 import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
+import { portKey } from "#lib/documents/listeners.ts";
 import type { ReportedAnswer } from "#lib/documents/proxy-page.ts";
 import type { HeaderQuestion } from "#lib/documents/targets-format.ts";
 import { type Backoff, createBackoff } from "#lib/kube/backoff.ts";
 import type { Round } from "./ask.ts";
 import type { Header } from "./outcome.ts";
 
-/** Interval between two contacts of one port by all proxies together, and how much longer it may be. */
+/** Interval between two contacts of one port by all proxies together. They take turns. */
 const CONTACT_MS = 25_000;
-const CONTACT_JITTER = 0.1;
 /**
  * A recheck cannot see every change: a port that is asked without a header may have begun to accept one. So all proxies
  * together make a round at least this often.
@@ -27,6 +28,21 @@ const RETRY_CAP_MS = 60_000;
 /** All proxies see a new port at once. This spreads their first rounds, so that the first answer saves the others. */
 const SPREAD_MS = 1_000;
 
+/** The share of one proxy in the limits of all. */
+export interface Share {
+  /** The number of proxies. */
+  readonly proxies: number;
+  /** The place of this proxy among them, from 0. */
+  readonly place: number;
+}
+
+/** Returns the share of the proxy with one of these addresses. One that is not ready has its turns between others. */
+export function shareOf(proxies: readonly string[] | undefined, own: readonly string[]): Share {
+  if (proxies === undefined || proxies.length === 0) return { proxies: 1, place: 0 };
+  const place = proxies.findIndex((address) => own.includes(address));
+  return { proxies: proxies.length, place: place < 0 ? 0.5 : place };
+}
+
 /**
  * One port that this proxy asks: what the proxy saw there last, and the time of the next contact. A contact is a round,
  * or a recheck: a single connection that shows whether the known answer holds. If it does not, a round follows at once.
@@ -38,8 +54,9 @@ export class AskedPort {
   /** Whether a contact is in progress. */
   isBusy = false;
   #question: HeaderQuestion;
-  /** The number of proxies that share the limits. */
-  #proxies: number;
+  #share: Share;
+  /** When the first proxy has its turn, milliseconds. It differs from port to port. */
+  readonly #turnsFrom: number;
   /** What this proxy saw last. `unknown` only if it never got a clear answer: silence keeps the last one. */
   #answer: HeaderAnswer | undefined;
   #count = 0;
@@ -54,15 +71,16 @@ export class AskedPort {
   readonly #backoff: Backoff;
   readonly #random: () => number;
 
-  constructor(question: HeaderQuestion, proxies: number, now: number, random: () => number) {
+  constructor(question: HeaderQuestion, share: Share, now: number, random: () => number) {
+    const { proxies } = share;
     this.#question = question;
-    this.#proxies = proxies;
+    this.#share = share;
     this.#random = random;
+    this.#turnsFrom = CONTACT_MS * fractionOf(portKey(question.target, question.port));
     this.#backoff = createBackoff(RETRY_BASE_MS, RETRY_CAP_MS * proxies, random);
     this.#needsRound = question.answer === undefined;
     this.#roundAt = now - REFRESH_MS * proxies * random();
-    const waitMs = this.#needsRound ? SPREAD_MS * (1 - 1 / proxies) : CONTACT_MS * proxies;
-    this.dueAt = now + waitMs * random();
+    this.dueAt = this.#needsRound ? now + SPREAD_MS * (1 - 1 / proxies) * random() : this.#turnAfter(now);
   }
 
   get question(): HeaderQuestion {
@@ -70,12 +88,12 @@ export class AskedPort {
   }
 
   /** Replaces the question by one about the same upstream. */
-  update(question: HeaderQuestion, proxies: number, now: number): void {
-    const isAnswered = question.answer !== this.#question.answer;
+  update(question: HeaderQuestion, share: Share, now: number): void {
+    const isCalm = !this.#needsRound;
+    const isNews = question.answer !== this.#question.answer || (isCalm && !isSame(share, this.#share));
     this.#question = question;
-    this.#proxies = proxies;
-    // Every proxy reads the answer at the same moment. Their next contacts must not be at the same moment.
-    if (isAnswered) this.#compare(now, CONTACT_MS * proxies * this.#random());
+    this.#share = share;
+    if (isNews) this.#compare(now);
   }
 
   /** Whether this question is about the same upstream. */
@@ -90,7 +108,7 @@ export class AskedPort {
 
   /** The kind of the next contact. */
   get kind(): "round" | "recheck" {
-    return this.#needsRound || this.dueAt - this.#roundAt >= REFRESH_MS * this.#proxies ? "round" : "recheck";
+    return this.#needsRound || this.dueAt - this.#roundAt >= REFRESH_MS * this.#share.proxies ? "round" : "recheck";
   }
 
   /** The header with which a recheck works as long as the known answer holds. */
@@ -137,11 +155,11 @@ export class AskedPort {
     this.#count += 1;
     if (answer !== this.#answer) this.#contradictsSince = undefined;
     this.#answer = answer;
-    this.#compare(now, CONTACT_MS * this.#proxies * (1 + CONTACT_JITTER * this.#random()));
+    this.#compare(now);
   }
 
-  /** Compares what the proxy saw with the published answer, and plans the next contact: after `calmMs` if equal. */
-  #compare(now: number, calmMs: number): void {
+  /** Compares what the proxy saw with the published answer, and plans the next contact: at its turn if equal. */
+  #compare(now: number): void {
     const isClear = this.#answer !== undefined && this.#answer !== "unknown";
     if (isClear && this.#answer !== this.#known) {
       this.#contradictsSince ??= now;
@@ -153,8 +171,24 @@ export class AskedPort {
     }
     this.#contradictsSince = undefined;
     this.#needsRound = this.#known === undefined;
-    if (!this.#needsRound) this.dueAt = now + calmMs;
+    if (!this.#needsRound) this.dueAt = this.#turnAfter(now);
   }
+
+  #turnAfter(now: number): number {
+    const { proxies, place } = this.#share;
+    const first = this.#turnsFrom + place * CONTACT_MS;
+    const cycleMs = proxies * CONTACT_MS;
+    return first + (Math.floor((now - first) / cycleMs) + 1) * cycleMs;
+  }
+}
+
+function isSame(one: Share, other: Share): boolean {
+  return one.proxies === other.proxies && one.place === other.place;
+}
+
+/** The same number from 0 to 1 in every proxy. */
+function fractionOf(text: string): number {
+  return createHash("sha256").update(text).digest().readUInt32BE() / 2 ** 32;
 }
 
 /** The cheapest header with which the port answered. */

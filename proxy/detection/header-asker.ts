@@ -7,7 +7,7 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import type { Clock } from "../clock.ts";
 import { type HostLookup, LOOKUP_TIMEOUT_MS } from "../host-resolver.ts";
 import { askOnce, askRound, type Question, type Round } from "./ask.ts";
-import { AskedPort } from "./asked-port.ts";
+import { AskedPort, type Share } from "./asked-port.ts";
 import { HEADERS, type Header, type Outcome } from "./outcome.ts";
 
 export interface HeaderAskerDeps {
@@ -39,6 +39,7 @@ const OWN_MS = 1_000;
 const NAMESPACE_MS = 3_000;
 /** A contact so long ago limits nothing any more, and counts in no turn. Multiplied by the number of proxies. */
 const FORGET_MS = 60_000;
+const ALONE: Share = { proxies: 1, place: 0 };
 
 /**
  * Asks ingress controllers whether they expect a PROXY header. Every proxy asks every port, at its fraction of the
@@ -50,7 +51,7 @@ export class HeaderAsker {
   /** The times of the last contacts, by namespace. */
   readonly #last = new Map<string, number>();
   #lastOfAll = Number.NEGATIVE_INFINITY;
-  #proxies = 1;
+  #share: Share = ALONE;
   /** Running lookups. Two lookups of one name share the answer, because each occupies one of libuv's few threads. */
   readonly #lookups = new Map<string, Promise<readonly string[]>>();
   readonly #abort = new AbortController();
@@ -60,22 +61,23 @@ export class HeaderAsker {
     this.#deps = deps;
   }
 
-  /** Replaces the questions. `proxies` is the number of proxies that share the limits. */
-  setQuestions(all: readonly HeaderQuestion[], proxies = 1): void {
+  /** Replaces the questions. */
+  setQuestions(all: readonly HeaderQuestion[], share = ALONE): void {
     if (this.#signal.aborted) return;
     const { clock, random } = this.#deps;
     const now = clock.now();
-    this.#proxies = Math.max(1, proxies);
+    this.#share = share;
     const questions = new Map(all.slice(0, MAX_ASKED).map((each) => [keyOf(each), each]));
     for (const key of this.#ports.keys()) if (!questions.has(key)) this.#ports.delete(key);
     for (const [key, question] of questions) {
       const port = this.#ports.get(key);
       // What was seen at another upstream does not count.
-      if (port?.asks(question)) port.update(question, this.#proxies, now);
-      else this.#ports.set(key, new AskedPort(question, this.#proxies, now, random));
+      if (port?.asks(question)) port.update(question, share, now);
+      else this.#ports.set(key, new AskedPort(question, share, now, random));
     }
     // A new target must not renew the share of its namespace, so only old times are forgotten.
-    for (const [namespace, at] of this.#last) if (at + FORGET_MS * this.#proxies < now) this.#last.delete(namespace);
+    for (const [namespace, at] of this.#last)
+      if (at + FORGET_MS * this.#share.proxies < now) this.#last.delete(namespace);
     this.#startDue();
   }
 
@@ -116,7 +118,7 @@ export class HeaderAsker {
     for (const port of this.#ports.values()) {
       if (port.isBusy) continue;
       const last = this.#last.get(port.question.namespace) ?? Number.NEGATIVE_INFINITY;
-      const startAt = Math.max(port.dueAt, last + NAMESPACE_MS * this.#proxies, this.#lastOfAll + OWN_MS);
+      const startAt = Math.max(port.dueAt, last + NAMESPACE_MS * this.#share.proxies, this.#lastOfAll + OWN_MS);
       earliest = Math.min(earliest, startAt);
       if (startAt > now) continue;
       const order = [last, port.kind === "round" ? 0 : 1, port.dueAt];

@@ -61,6 +61,8 @@ export function askerRig({ clock = new FakeClock(), ...deps }: Partial<HeaderAsk
     rechecks: [] as (Made & { header: Header })[],
     /** The number of proxies that share the limits. */
     proxies: 1,
+    /** The place of this proxy among them. */
+    place: 0,
     inFlight: 0,
     most: 0,
     /** The first answer, as the proxy's page has it; "none" if there is no answer. */
@@ -69,7 +71,7 @@ export function askerRig({ clock = new FakeClock(), ...deps }: Partial<HeaderAsk
       return first === undefined ? "none" : first.answer;
     },
     roundTimes: (): number[] => rig.rounds.map(({ at }) => at),
-    setQuestions: (questions: readonly HeaderQuestion[]): void => asker.setQuestions(questions, rig.proxies),
+    setQuestions: (questions: readonly HeaderQuestion[]): void => asker.setQuestions(questions, rig),
   };
   const outcome = (target: string, header: Header): Outcome => {
     const [none, v1, v2] = MODES[rig.modes.get(target) ?? rig.mode];

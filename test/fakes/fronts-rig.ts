@@ -1,4 +1,5 @@
 import type { TestContext } from "node:test";
+import { HeaderDecisions } from "#controller/expected-headers/header-decisions.ts";
 import { FrontReconciler } from "#controller/front-reconciler.ts";
 import type { FoundTarget } from "#controller/targets/service-view.ts";
 import { parseConfig } from "#lib/config/parse.ts";
@@ -54,6 +55,10 @@ class TestCatalog {
   follow(onChange: () => void): void {
     this.changed = onChange;
   }
+
+  mapsAlways(): boolean {
+    return false;
+  }
 }
 
 interface Setting {
@@ -80,17 +85,16 @@ export async function frontsRig(t: TestContext, setting: Setting = {}) {
   const notes: (readonly [code: string, note: string, service: string])[] = [];
   /** The targets for which each proxy says that it listens, by the proxy's address. */
   const bound = new Map<string, readonly string[]>();
-  /** `jumpedMs`: how far the wall clock has jumped forward. */
-  const state = { changes: 0, jumpedMs: 0 };
+  const state = { changes: 0 };
   const config = parseConfig({ discovery });
   const fronts = new FrontReconciler({
     client: kube.client,
     config: { ...config, targets: [...configured] },
     clusterDomain: "cluster.local",
-    catalog,
+    headers: new HeaderDecisions({ catalog, preferred: "v1" }),
     log,
     notify: (...note) => void notes.push(note),
-    now: () => Date.now() + state.jumpedMs,
+    now: () => Date.now(),
     askProxy: async (address) => ({ listening: bound.get(address) ?? [], answers: [] }),
   });
   fronts.start(() => {

@@ -30,7 +30,6 @@ export const WORKLOAD: WorkloadStatus = {
   stale: 1,
   notInjected: 1,
   mode: "restart",
-  modeFrom: "install",
   standing: "stuck",
   code: "restart-not-permitted",
   text: "not listed",
@@ -40,10 +39,8 @@ export const WORKLOAD: WorkloadStatus = {
 
 const RUNNING: RolloutStatus = {
   unknown: undefined,
-  dryRun: false,
   underWay: undefined,
   waiting: 3,
-  restartsLastHour: 2,
   counts: { workloads: 0, pods: 0, stale: 0 },
   workloads: [],
   omitted: 0,

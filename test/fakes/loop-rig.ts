@@ -98,6 +98,7 @@ class TestSource implements ClaimSource {
 
 /** Addresses that the test controls. */
 class TestAddresses {
+  readonly inactiveMs = 0;
   list: readonly TargetAddress[] = [{ name: "ingress-nginx", clusterIPs: [IP] }];
   synced = true;
   /** What an earlier leader published. */

@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
+import { rolloutStatus } from "#controller/rollout/report.ts";
 import { Restarter } from "#controller/rollout/restarter.ts";
 import type { RestartCounters, RestarterDeps } from "#controller/rollout/workload.ts";
 import { planInjection } from "#hostmap/inject.ts";
 import { createSelector } from "#hostmap/pod-selection.ts";
 import { parseConfig } from "#lib/config/parse.ts";
+import { kubeMapReader } from "#lib/documents/map-reader.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import type { EventRecord } from "#lib/kube/events.ts";
 import { mapObjects, OBJECTS, publishedIn } from "../published.ts";
@@ -176,6 +178,7 @@ export function restartRig(
         {
           client: api.client,
           config,
+          maps: kubeMapReader({ client: api.client, namespace: config.namespace, log }),
           observeAgents,
           log,
           events: { record: (event) => void events.push(event) },
@@ -190,7 +193,7 @@ export function restartRig(
         await running.done;
       };
       t.after(end);
-      const statusOf = (name: string) => running.status().workloads.find((each) => each.name === name);
+      const statusOf = (name: string) => rolloutStatus(running.pods).workloads.find((each) => each.name === name);
       return { running, end, statusOf, codeOf: (name: string) => statusOf(name)?.code };
     },
     /** Lets time pass in steps of `stepMs`, and lets the resulting work run. */

@@ -277,14 +277,6 @@ describe("alerts", { skip: reason ?? false, concurrency: false }, () => {
     }
   });
 
-  it("SwitchbackAgentsSilent, until the agent is back", async () => {
-    await end("agent");
-    await prometheus.fires("SwitchbackAgentsSilent");
-    await system.startAgent(files.root);
-    await scrapeAll();
-    await prometheus.resolves("SwitchbackAgentsSilent");
-  });
-
   it("SwitchbackNamesUnmapped, while objects claim as many names as before and none may be mapped", async () => {
     await until("Prometheus to have seen them mapped for a while", async () => {
       const query = `switchback_controller_names{outcome="mapped"} offset 10s >= ${NAMES.length}`;

@@ -170,13 +170,8 @@ describe("the cluster's DNS", () => {
       "the warning",
       async () => (await claimsOf("elsewhere.example.com"))[0]?.warning?.code === "dns-elsewhere",
     );
-    await until(
-      "the other to be verified",
-      async () => ((await (await system.leader()).status()).dns?.verified ?? 0) > 0,
-    );
+    await until("the other's answer", async () => ((await claimsOf("here.example.com"))[0]?.resolved ?? []).length > 0);
     assert.equal((await claimsOf("here.example.com"))[0]?.warning, undefined);
-    const { text } = await (await system.leader()).page("/metrics");
-    assert.match(text, /switchback_controller_dns_names\{decision="dns-elsewhere"\} [1-9]/);
     const { warnings } = await (await system.leader()).status();
     assert.ok(warnings.some(({ code }) => code === "dns-elsewhere"));
   });

@@ -35,10 +35,10 @@ export class MapFollower {
     this.#subscription = reader.start((offer) => {
       if (!("revision" in offer)) return;
       const at = performance.now();
-      this.#size = offer.names.length;
+      this.#size = offer.hosts.length;
       if (this.#sizeAwaited !== undefined && this.#size >= this.#sizeAwaited.names) this.#sizeAwaited.resolve(at);
       for (const [name, { resolve, reject }] of this.#awaited) {
-        const [address] = offer.addressesOf(name) ?? [];
+        const [address] = offer.lines.get(name)?.addresses ?? [];
         if (address === undefined) continue;
         this.#awaited.delete(name);
         if (OURS.test(address)) resolve(at);

@@ -1,10 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { parse } from "yaml";
-import { listSettings } from "#lib/config/settings.ts";
 import type { Generator } from "./generator.ts";
 import { jsonSchemaOf } from "./json-schema.ts";
-import { sections as configSections, valuesSchema } from "./schemas.ts";
-import { code, type JsonSchema, table, typeOf } from "./tables.ts";
+import { configSchema, valuesSchema } from "./schemas.ts";
+import { code, type JsonSchema, settingRows, table, typeOf } from "./tables.ts";
 
 const read = (path: string) => readFile(new URL(`../../${path}`, import.meta.url), "utf8");
 
@@ -52,14 +51,9 @@ export const chartReadme: Generator = {
     const rows = (some: Readonly<Record<string, JsonSchema>>) =>
       Object.entries(some).flatMap(([name, section]) => [...rowsOf(section, [name], values, shared)]);
     const head = ["value", "type", "default", "meaning"];
-    const settings = listSettings(configSections)
-      .filter(({ path }) => path !== "namespace" && path !== "pods.excludedNamespaces")
-      .map(({ path, type, default: value, description }) => [
-        code(`config.${path}`),
-        type,
-        value === undefined || path === "targets" ? "" : code(JSON.stringify(value)),
-        description,
-      ]);
+    const settings = settingRows(jsonSchemaOf(configSchema), "config.").filter(
+      ([path]) => path !== code("config.namespace") && path !== code("config.pods.excludedNamespaces"),
+    );
     return [
       `# Switchback\n\n${wrapped(`${chart.description}.`)}\n\n${HEAD}`,
       `${PODS}\n${table(head, rows({ pods: pods ?? {} }))}`,

@@ -1,8 +1,7 @@
-import { listSettings } from "#lib/config/settings.ts";
 import type { Generator } from "./generator.ts";
 import { jsonSchemaOf } from "./json-schema.ts";
-import { configSchema, sections } from "./schemas.ts";
-import { code, type JsonSchema, table, typeOf } from "./tables.ts";
+import { configSchema } from "./schemas.ts";
+import { code, type JsonSchema, settingRows, table, typeOf } from "./tables.ts";
 
 const HEAD = `# Configuration
 
@@ -19,8 +18,8 @@ seconds.
 const TARGETS = `
 ## Targets
 
-\`targets\` is a list of ingress controllers; a list in a flag is written as YAML
-(\`[{name: ...}]\`).
+\`targets\` is a list of ingress controllers. In \`--set\`, write a list or a map as YAML
+(\`[{name: ...}]\`), and a text that looks like a number in quotes (\`'"123"'\`).
 `;
 
 const CUSTOM = `
@@ -36,17 +35,12 @@ export const configurationPage: Generator = {
   name: "configuration-page",
   file: "docs/configuration.md",
   render: async () => {
-    const settings = listSettings(sections).map(({ path, type, default: value, description }) => [
-      code(path),
-      type,
-      value === undefined || path === "targets" ? "" : code(JSON.stringify(value)),
-      description,
-    ]);
-    const { targets = {}, sources } = jsonSchemaOf(configSchema).properties ?? {};
+    const schema = jsonSchemaOf(configSchema);
+    const { targets = {}, sources } = schema.properties ?? {};
     const fields = [...listFields(targets, "targets")];
     const customFields = [...listFields(sources?.properties?.custom ?? {}, "sources.custom")];
     return [
-      `${HEAD}\n${table(["setting", "type", "default", "meaning"], settings)}`,
+      `${HEAD}\n${table(["setting", "type", "default", "meaning"], settingRows(schema))}`,
       `${TARGETS}\n${table(["setting", "type", "default", "meaning"], fields)}`,
       `${CUSTOM}\n${table(["setting", "type", "default", "meaning"], customFields)}`,
     ].join("");

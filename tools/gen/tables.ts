@@ -35,3 +35,14 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
 export function code(text: string): string {
   return `\`${text}\``;
 }
+
+/** A row for each setting of a configuration: path, type, default and meaning. A list or a map is one setting. */
+export function settingRows({ properties = {} }: JsonSchema, prefix = ""): string[][] {
+  return Object.entries(properties).flatMap(([key, field]) => {
+    const path = prefix + key;
+    if (field.properties !== undefined) return settingRows(field, `${path}.`);
+    const value =
+      field.default === undefined || /^(config\.)?targets$/.test(path) ? "" : code(JSON.stringify(field.default));
+    return [[code(path), typeOf(field), value, field.description ?? ""]];
+  });
+}

@@ -36,5 +36,4 @@ const agentSchema = strictObject({
 export const AGENT_VALUES: Section = {
   name: "agent",
   schema: v.optional(agentSchema),
-  before: "all",
 };

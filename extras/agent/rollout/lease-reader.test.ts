@@ -99,16 +99,14 @@ async function listening(t: TestContext, renewedAt: number) {
 }
 
 test("after a renewal, an agent is alive until it was silent for long enough", async (t) => {
-  const { agents, clock, of, fallsSilent, renew } = await listening(t, START);
+  const { clock, of, fallsSilent, renew } = await listening(t, START);
   await fallsSilent();
   await renew(clock.now, "");
   const end = clock.now + SILENCE_MS;
-  assert.equal(agents.nextSilence(), end);
   clock.now = end - 1;
   assert.equal(of(), "alive");
   clock.now = end;
   assert.equal(of(), "silent");
-  assert.equal(agents.nextSilence(), undefined);
 });
 
 test("a renewal counts from when it is heard, whatever the node's clock says", async (t) => {
@@ -161,7 +159,6 @@ test("a node has no agent if its Lease was deleted or never seen", async (t) => 
   assert.equal(agents.of({ ...POD, node: "node-2" }), "absent");
   remove();
   await until(() => of() === "absent", "the deletion");
-  assert.equal(agents.nextSilence(), undefined);
 });
 
 test("the reader is synced after the list, or if it may not read Leases", async (t) => {
@@ -216,24 +213,20 @@ async function reader(t: TestContext, renewed: Readonly<Record<string, number | 
   return { kube, agents, state, put };
 }
 
-test("the next silence is that of the Lease renewed longest ago, or the end of the grace period", async (t) => {
-  const { agents, state } = await reader(t, { old: -SILENCE_MS + GRACE_MS + 5, young: -1_000, dead: -2 * SILENCE_MS });
-  assert.equal(agents.nextSilence(), START + GRACE_MS);
-  state.now = START + GRACE_MS;
-  assert.equal(agents.nextSilence(), START + GRACE_MS + 5);
-  state.now = START + GRACE_MS + 5;
-  assert.equal(agents.nextSilence(), START + SILENCE_MS - 1_000);
-  state.now = START + SILENCE_MS - 1_000;
-  assert.equal(agents.nextSilence(), undefined);
-  assert.equal(state.changes, 4, "one for each Lease of ours, and that all were read");
-});
-
-test("a Lease with a future renewal counts from now; a Lease without a renewal counts as silent", async (t) => {
-  const { agents, state } = await reader(t, { future: SILENCE_MS, never: undefined });
-  state.now = START + GRACE_MS;
-  assert.equal(agents.nextSilence(), START + SILENCE_MS);
-  state.now = START + SILENCE_MS;
-  assert.equal(agents.nextSilence(), undefined);
+test("an agent is silent after its own time and the grace period; a future renewal counts from now", async (t) => {
+  const renewed = { old: -SILENCE_MS + GRACE_MS + 5, young: -1_000, dead: -2 * SILENCE_MS, future: SILENCE_MS };
+  const { agents, state } = await reader(t, { ...renewed, never: undefined });
+  for (const [now, alive] of [
+    [0, 5],
+    [GRACE_MS, 3],
+    [GRACE_MS + 5, 2],
+    [SILENCE_MS - 1_000, 1],
+    [SILENCE_MS, 0],
+  ] as const) {
+    state.now = START + now;
+    assert.equal(agents.mapReaders, alive, `${now}`);
+  }
+  assert.equal(state.changes, 6, "one for each Lease of ours, and that all were read");
 });
 
 test("the watch's silence is reported until a stop ends the watch", async (t) => {

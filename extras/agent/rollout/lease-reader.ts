@@ -1,4 +1,4 @@
-import type { AgentOfPod, Agents, ObserveAgents } from "#controller/rollout/workload.ts";
+import type { Agents, ObserveAgents } from "#controller/rollout/workload.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { Lease } from "#lib/kube/lease.ts";
@@ -13,6 +13,12 @@ import {
   parseAgentLease,
 } from "../agent-lease-format.ts";
 import type { AgentSettings } from "../config.ts";
+
+/**
+ * The agent on a pod's node. `alive`: it keeps the pod's hosts file current. `problem`: it is alive, and cannot write
+ * the file of this pod. `silent`: it has not renewed its Lease for too long. `unknown`: not known yet.
+ */
+type AgentOfPod = "alive" | "problem" | "silent" | "absent" | "unknown";
 
 interface Heard extends AgentLease {
   /** When the last renewal was seen, by our own clock: the clocks of nodes are not trusted. */
@@ -74,6 +80,10 @@ export class AgentLeaseReader implements Agents {
     });
   }
 
+  isCurrent(pod: Pick<PodFacts, "namespace" | "name" | "node">): boolean {
+    return ["alive", "unknown"].includes(this.of(pod));
+  }
+
   /** The agent on a pod's node. `unknown`: the Leases or the node are not known yet. */
   of({ namespace, name, node }: Pick<PodFacts, "namespace" | "name" | "node">): AgentOfPod {
     if (!this.#synced || node === undefined) return "unknown";
@@ -103,15 +113,6 @@ export class AgentLeaseReader implements Agents {
 
   get inactiveMs(): number {
     return this.#watcher.state.inactiveMs;
-  }
-
-  /**
-   * Time when the next agent counts as silent if no Lease is renewed, in milliseconds since 1970. Undefined if none
-   * will.
-   */
-  nextSilence(): number | undefined {
-    const ends = [...this.#heard.values()].map((heard) => this.#silentAt(heard)).filter((end) => end > this.#now());
-    return ends.length === 0 ? undefined : Math.min(...ends);
   }
 
   async stop(): Promise<void> {

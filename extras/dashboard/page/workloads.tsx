@@ -41,9 +41,7 @@ export function Workloads({ view }: { readonly view: View }) {
     <>
       {running.unknown !== undefined && <p class="note bad">Unknown: {plain(running.unknown)}</p>}
       <p>
-        Restarting now: <b>{plain(running.underWay ?? "none")}</b>; waiting: <b>{count(running.waiting)}</b>; restarts
-        in the last hour: <b>{count(running.restartsLastHour)}</b>
-        {running.dryRun && "; dry run: nothing is restarted"}
+        Restarting now: <b>{plain(running.underWay ?? "none")}</b>; waiting: <b>{count(running.waiting)}</b>
       </p>
       <SearchForm
         find="Find a workload, a namespace or a pod"

@@ -41,5 +41,4 @@ const podDnsSchema = strictObject({
 export const POD_DNS_VALUES: Section = {
   name: "podDns",
   schema: optionalSetting(podDnsSchema, "Resolvers that pods can use instead of hostAliases."),
-  before: "all",
 };

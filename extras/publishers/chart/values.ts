@@ -18,5 +18,4 @@ const publishersSchema = strictObject({
 export const PUBLISHERS_VALUES: Section = {
   name: "publishers",
   schema: optionalSetting(publishersSchema, "Pods of the publishers that `config.publishers` enables."),
-  before: "all",
 };

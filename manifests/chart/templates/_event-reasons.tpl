@@ -20,7 +20,6 @@
  "DumpIncomplete",
  "FrontAddressLost",
  "FrontNotInDump",
- "FrontNotWritten",
  "GatewayInsideCluster",
  "GatewayNotFound",
  "HeaderContradicted",
@@ -67,7 +66,6 @@
  "PodFailed",
  "PortLost",
  "ProxyNotListening",
- "PublicIpv6",
  "PublishFailed",
  "RemovalHeld",
  "RestartNotPermitted",
@@ -94,7 +92,6 @@
  "TrafficDistributionRefused",
  "UnderWay",
  "WebhookUnreachable",
- "Wildcard",
- "WildcardCovers"
+ "Wildcard"
 ]
 {{- end }}
