@@ -52,15 +52,3 @@ test("names beyond the limit are counted, and only the first of them is listed",
     hints: { code: "too-many-names", text: "the Widget has more than 1000 names; 3 are ignored" },
   });
 });
-
-test("only claims of wildcards have anyDepth", () => {
-  const claims = new ClaimList(OBJECT, { anyDepth: true });
-  for (const name of ["a.com", "*.a.com"]) claims.add(name, A);
-  assert.deepEqual(
-    claims.all.map(({ hostname, anyDepth }) => [hostname, anyDepth]),
-    [
-      ["a.com", undefined],
-      ["*.a.com", true],
-    ],
-  );
-});

@@ -196,22 +196,6 @@ const CROWDS: readonly (readonly [what: string, start: Start, objects: Readonly<
     },
   ],
   [
-    "100 VirtualServices with a wildcard, at a Gateway of 1,000 hosts",
-    istio,
-    {
-      [`${ISTIO}/gateways`]: [
-        {
-          metadata: { namespace: "infra", name: "mesh", creationTimestamp: created(1) },
-          spec: { selector: { istio: "ingress" }, servers: servers(1_000) },
-        } as ApiObject,
-      ],
-      [`${ISTIO}/virtualservices`]: many(100, (index) => ({
-        metadata: metadata(index),
-        spec: { gateways: ["infra/mesh"], hosts: ["*"], http: [{}] },
-      })),
-    },
-  ],
-  [
     "100 Services of 1,000 names",
     custom,
     {

@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
+import type { ObjectRef } from "#hostmap/types.ts";
 import { silentLogger as log } from "#lib/telemetry/log.ts";
 import { ample } from "#test/fakes/claim-budget.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
+import { ClaimBudget } from "./claim-budget.ts";
 import type { Kind } from "./followed-kind.ts";
 import { KindsSource } from "./kinds-source.ts";
 import { mapOf, originOf, type Raw, textOf } from "./raw-object.ts";
@@ -37,6 +39,9 @@ const KINDS = [hub, route, { ...part, builtIn: "Part" }];
 
 interface Options {
   readonly kinds?: readonly Kind<Viewed>[];
+  readonly budget?: ClaimBudget;
+  /** Called before an object is evaluated. */
+  readonly onEvaluate?: (ref: ObjectRef) => void;
   readonly isReady?: () => boolean;
 }
 
@@ -46,16 +51,22 @@ async function begin(t: TestContext, prepare: (world: ReturnType<typeof cluster>
   prepare(world);
   const reported: string[] = [];
   const calls = { synced: 0 };
-  const deps = { client: world.api.client, config: { discoverySeconds: EVERY_MS / 1_000 }, budget: ample(), log };
+  const deps = {
+    client: world.api.client,
+    config: { discoverySeconds: EVERY_MS / 1_000 },
+    budget: options.budget ?? ample(),
+    log,
+  };
   const source = new KindsSource<Viewed>(deps, {
     kinds: options.kinds ?? KINDS,
     prepare: (objects) => (one) => {
+      options.onEvaluate?.(one.ref);
       if (one.name === "odd") throw new Error("odd");
       const { name: hostname, ref: from, created } = one;
       if (hostname === undefined) return [];
       const isThere = one.hub === undefined || objects.has(`Hub shop/${one.hub}`);
       const hints = isThere ? { className: one.hub, addresses: [], admitted: true } : { code: "no-hub", text: "" };
-      return [{ hostname, from, created, hints }];
+      return hostname.split(",").map((name) => ({ hostname: name, from, created, hints }));
     },
     ...(options.isReady && { isReady: options.isReady }),
   });
@@ -173,6 +184,40 @@ test("after changes of objects that decide about others, all are evaluated once;
   set(ROUTES, "a", { name: "new.com", hub: "h" });
   await pass(SOON_MS);
   assert.deepEqual(take(), ["Route shop/a: new.com"]);
+});
+
+test("a change while all objects are evaluated is not overwritten by an older result", async (t) => {
+  const changes: (() => void)[] = [];
+  const onEvaluate = ({ name }: ObjectRef) => name === "b" && changes.pop()?.();
+  const { take, set, pass, api } = await begin(t, installed, { onEvaluate });
+  set(ROUTES, "b", { name: "b.com" });
+  take();
+  changes.push(() => set(ROUTES, "a", { name: "new.com" }));
+  api.unset(HUBS, "shop/h");
+  await pass(SOON_MS);
+  assert.deepEqual(take(), ["Route shop/a: new.com"]);
+});
+
+test("claims beyond an object's names take room once, however often it is evaluated", async (t) => {
+  const budget = new ClaimBudget({ maxNamesPerNamespace: 1, holderOf: () => undefined });
+  const nameless: Kind<Viewed> = { ...route, pick: (one) => one };
+  const names = (prefix: string, count: number) =>
+    Array.from({ length: count }, (_, index) => `${prefix}${index}.com`).join();
+  const { take, set, pass, api } = await begin(t, ({ serve }) => serve("v1"), { kinds: [hub, nameless], budget });
+  t.after(() => budget.stop());
+  set(ROUTES, "a", { name: names("a", 30), hub: "h" });
+  for (let round = 0; round < 3; round += 1) {
+    set(HUBS, "h");
+    await pass(SOON_MS);
+    api.unset(HUBS, "shop/h");
+    await pass(SOON_MS);
+  }
+  take();
+  set(ROUTES, "b", { name: names("b", 30) });
+  assert.deepEqual(take(), [
+    "Route shop/b too-many-claims: b20.com too-many-claims",
+    `Route shop/b: ${names("b", 20)}`,
+  ]);
 });
 
 test("an object that cannot be evaluated affects only itself: its earlier claims stay", async (t) => {

@@ -83,8 +83,7 @@ export class KindsSource<V extends Kept> implements Source {
 
   async stop(): Promise<void> {
     this.#stopped.abort();
-    const parts = [this.#discovery, this.#evaluation, ...this.#kinds];
-    await Promise.all(parts.map((part) => part.stop()));
+    await Promise.all([this.#discovery, this.#evaluation, ...this.#kinds].map((part) => part.stop()));
   }
 
   #kindOf(object: string): FollowedKind<V> | undefined {

@@ -160,12 +160,6 @@ const CASES: readonly Case[] = [
     { hosts: ["a.com"], ...object({}, { [IGNORE_KEY]: "true" }) },
     ["a.com: ignored"],
   ],
-  [
-    "one with another value of it",
-    WIDGET,
-    { hosts: ["a.com"], ...object({}, { [IGNORE_KEY]: true }) },
-    ["a.com last - false"],
-  ],
   ["one by hostnames alone", HOSTS, object({ spec: { hosts: ["a.com"] } }), ["a.com - - true"]],
   [
     "one with values of another syntax",
