@@ -267,7 +267,7 @@ test("the objects of a removed definition are deleted; an installed one is follo
   assert.deepEqual(take(), ["Route shop/b: b.com"]);
 });
 
-test("what is no longer served stays, and is a problem, until the cluster serves it again in any version", async (t) => {
+test("what is no longer served stays, and is a problem, until the cluster serves it in any version", async (t) => {
   const { take, api, pass, serve, set, cut, problems } = await begin(t, installed);
   set(ROUTES, "b", { name: "b.com" });
   take();

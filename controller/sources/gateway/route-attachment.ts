@@ -235,7 +235,7 @@ function ignoredReason({ kind, namespace, name }: ObjectRef): Reason {
  * covers all names (gateway.networking.k8s.io/v1: `HTTPRouteSpec.hostnames`, `Listener.hostname`). Names must already
  * be in lower case, because a Gateway with many listeners calls this very often.
  */
-export function narrowerOf(listener: string | undefined, route: string | undefined): "listener" | "route" | undefined {
+function narrowerOf(listener: string | undefined, route: string | undefined): "listener" | "route" | undefined {
   if (listener === undefined || route === undefined) return route === undefined ? "listener" : "route";
   if (covers(listener, route)) return "route";
   return covers(route, listener) ? "listener" : undefined;
