@@ -59,11 +59,6 @@ for (const [stuck, code] of [
   });
 }
 
-it("status --watch ends when its output is closed", async () => {
-  api = await fakeApi(leader(false));
-  assert.deepEqual(await readStart("status", "--watch", "-o", "json"), { code: 0, signal: null, stderr: "" });
-});
-
 for (const [args, code, stderr] of [
   [["status"], 1, /^$/],
   [["doctor"], 0, /^diagnosing http:.*\n$/],
@@ -74,10 +69,11 @@ for (const [args, code, stderr] of [
     const server = installed();
     addDeployment(server, "shop", "web", { paused: true });
     api = await fakeApi((call) => (call.path.endsWith("/status") ? leader(true) : server.respond)(call));
-    const namespace = args[0] === "doctor" ? [] : ["-n", "ours"];
-    const ended = await read(false, ...args, ...namespace);
+    const namespace = { doctor: [], uninstall: ["-n", "ours"] } as Readonly<Record<string, string[]>>;
+    const ended = await read(false, ...args, ...(namespace[args[0]] ?? ["--switchback-namespace", "ours"]));
     assert.deepEqual([ended.code, ended.signal], [code, null], ended.stderr);
-    assert.match(ended.stderr, stderr);
+    // A slow machine also gets lines that say for what the command waits.
+    assert.match(ended.stderr.replaceAll(/^.* \.\.\.\n/gm, ""), stderr);
   });
 }
 

@@ -1,22 +1,27 @@
+import type { Command } from "@commander-js/extra-typings";
 import { loadConfig } from "#lib/config/load.ts";
-import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
+import { type Definition, notEmpty } from "./command.ts";
 import { configSections } from "./extras.ts";
 
-interface PrintConfigFlags extends ConfigFlags {
-  /** Ignores settings of the file that this release does not know, as the components do, instead of refusing them. */
-  readonly ignoreUnknown?: boolean;
-}
-
 /**
- * Prints the configuration that a component reads from file and flags, with a warning for each ignored
- * setting.
+ * Defines `switchback config`. It prints the configuration that a component reads from file and flags, with a warning
+ * for each ignored setting.
  */
-export async function printConfig(flags: PrintConfigFlags, { stdout }: CliContext): Promise<void> {
-  const loaded = await loadConfig({
-    file: flags.config,
-    set: flags.set ?? [],
-    sections: await configSections(),
-    unknown: flags.ignoreUnknown === true ? "warn" : "refuse",
-  });
-  stdout.write(`${JSON.stringify(loaded, undefined, 2)}\n`);
+export function define(command: Command, { context }: Definition): void {
+  command
+    .option("--config <file>", "configuration file (YAML)", notEmpty)
+    .option("--set <path=value...>", "override one setting, such as log.level=debug")
+    .option(
+      "--ignore-unknown",
+      "warn about settings of the file that are unknown, as the components do; default: refuse",
+    )
+    .action(async ({ config, set, ignoreUnknown }) => {
+      const loaded = await loadConfig({
+        file: config,
+        set: set ?? [],
+        sections: await configSections(),
+        unknown: ignoreUnknown === true ? "warn" : "refuse",
+      });
+      context.stdout.write(`${JSON.stringify(loaded, undefined, 2)}\n`);
+    });
 }

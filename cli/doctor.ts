@@ -1,3 +1,6 @@
+import type { Command } from "@commander-js/extra-typings";
+import { InvalidArgumentError } from "commander";
+import { proxyDeployment } from "#doctor/checks/deployments.ts";
 import { examine } from "#doctor/checks.ts";
 import type { Fact } from "#doctor/fact.ts";
 import type { ClusterFacts } from "#doctor/facts.ts";
@@ -6,12 +9,12 @@ import { gather } from "#doctor/gather.ts";
 import { planProbe } from "#doctor/probe/plan.ts";
 import { PROBE_SECONDS, type ProbeImage } from "#doctor/probe/pod.ts";
 import type { ProbePlan, ProbeResult } from "#doctor/probe/result.ts";
-import { proxyDeployment } from "#doctor/proxy-deployment.ts";
 import { reportDocument } from "#doctor/report.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import type { CliContext, Output } from "#lib/process/context.ts";
 import { askAtTerminal } from "./ask.ts";
+import { type Definition, fromOption, installationOptions, namespaceName, outputOption } from "./command.ts";
 import { doctorText } from "./doctor-text.ts";
 import { addedChecks } from "./extras.ts";
 import { type Format, type Report, render } from "./formats.ts";
@@ -19,14 +22,37 @@ import { type Format, type Report, render } from "./formats.ts";
 interface DoctorFlags extends ConnectFlags {
   readonly namespace: string;
   /** Whether a pod may run. Undefined: ask, if there is a terminal and a probe would answer something. */
-  readonly probe?: boolean;
+  readonly probe?: boolean | undefined;
   /** Whether the command also fails if something could not be read. */
-  readonly strict?: boolean;
+  readonly strict?: boolean | undefined;
   readonly probeNamespace: string;
-  readonly image?: string;
-  /** A dump, or `-` for standard input, instead of a cluster. */
-  readonly from?: string;
+  readonly image?: string | undefined;
+  /** A file, or `-` for standard input, instead of a cluster. */
+  readonly from?: string | undefined;
   readonly output: Format;
+}
+
+/** Defines `switchback doctor`. */
+export function define(command: Command, { context, exit }: Definition): void {
+  installationOptions(command)
+    .option("--probe", "run a short-lived pod that tests connections and resolves names, without asking")
+    .option("--no-probe", "run no pod, and do not ask")
+    .option("--probe-namespace <name>", "namespace for the probe pod and for the dry-run pod", namespaceName, "default")
+    .option("--strict", "exit with 1 also if something could not be examined")
+    .option(
+      "--image <image>",
+      "image of the probe pod, any with Node 18 or newer (default: the installed proxy's, else a public one)",
+      imageReference,
+    )
+    .addOption(fromOption(command, "namespace", "probe", "probeNamespace", "image"))
+    .addOption(outputOption(command))
+    .action((flags) => exit(doctor(flags, context)));
+}
+
+/** Checks the form of an image reference; only the node knows whether the image exists. */
+function imageReference(value: string): string {
+  if (/^[\w.-]+(?::\d+)?(?:\/[\w.-]+)*(?::[\w.-]+)?(?:@[\w+.-]+:[0-9a-fA-F]+)?$/.test(value)) return value;
+  throw new InvalidArgumentError("Expected an image, such as registry.example.com/switchback:0.1.0.");
 }
 
 /** Used if nothing is installed: the probe needs Node and nothing else. */
@@ -61,18 +87,19 @@ export async function doctor(
   }
 }
 
-/** Diagnoses a dump instead of a cluster, at the time of the dump. */
+/** Diagnoses the cluster of a file, at the time of the dump. */
 async function doctorFrom(file: string, flags: DoctorFlags, context: CliContext): Promise<number> {
   const { stdout, stderr, progress } = context;
-  const { readDump } = await import("./dump/read-dump.ts");
-  const { head, client, time, leftOut } = await progress.during(`reading ${file}`, () => readDump(file));
-  for (const line of leftOut) stderr.line(line);
+  const { findingsInFile, readClusterFile } = await import("./dump/read-file.ts");
+  const cluster = await progress.during(`reading ${file}`, () => readClusterFile(file));
+  for (const line of cluster.leftOut) stderr.line(line);
+  const { client, head, time } = cluster;
   const facts = await gather({ client, ...head, now: () => time, added: await addedChecks() });
-  return await print(examine(facts), flags, stdout);
+  return await print(findingsInFile(cluster, examine(facts)), flags, stdout);
 }
 
 async function print(findings: readonly Finding[], flags: DoctorFlags, stdout: Output): Promise<number> {
-  stdout.write((await render(flags.output, doctorReport(findings, stdout.columns))).text);
+  stdout.write(await render(flags.output, doctorReport(findings, stdout.columns)));
   return isFailure(findings, flags.strict === true) ? 1 : 0;
 }
 
@@ -86,7 +113,7 @@ export function doctorReport(findings: readonly Finding[], columns: number | und
   return {
     document: reportDocument(findings),
     names: [...new Set(names)],
-    text: (wide) => ({ text: doctorText(findings, wide ? undefined : columns) }),
+    text: (wide) => doctorText(findings, wide ? undefined : columns),
   };
 }
 

@@ -2,19 +2,23 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, test } from "node:test";
 import type { FullStatus } from "#controller/status.ts";
+import type { Reason } from "#hostmap/types.ts";
 import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
-import { connect } from "#lib/kube/connect.ts";
 import { captured, runHere, useFiles } from "#test/fakes/cli.ts";
+import { LISTED } from "#test/fakes/cluster-table.ts";
 import { fullStatus, WORKLOAD } from "#test/fakes/full-status.ts";
 import { installed } from "#test/fakes/installed.ts";
 import { type FakeApi, fakeApi } from "#test/fakes/kube-api.ts";
 import { type MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { mapObjects, OBJECTS, targetsObject } from "#test/published.ts";
-import { dumpLines, recordCluster } from "./dump/write-dump.ts";
 import { dump } from "./dump.ts";
 
 const BALANCER = { loadBalancer: { ingress: [{ ip: "203.0.113.7" }] } };
 const SERVICES = { name: "services", kind: "Service", namespaced: true, verbs: ["list", "watch"] };
+/** What a file does not decide about a name. */
+const UNDECIDED =
+  "1 names would be mapped if the cluster's DNS leads them to their load balancers, and if their ingress controllers " +
+  "take a PROXY header, and if a controller makes the front Services of edge-nginx-16b7fc20a6aa";
 const base64 = (text: string) => Buffer.from(text).toString("base64");
 
 const files = useFiles();
@@ -108,24 +112,12 @@ describe("doctor finds the same in a dump, and the same codes in a redacted one"
       assert.match(found, new RegExp(`"${code}"`));
   });
 
-  test("of a published map, but not whether it is whole", async () => {
+  test("of a published map", async () => {
     for (const { metadata, ...rest } of mapObjects({ "shop.example.com": ["198.51.100.9"] }, { zipped: true })) {
       const fields = { ...rest, metadata: { ...metadata, resourceVersion: "1" } };
       server.add("/api/v1/namespaces/ours/configmaps", metadata.name, fields);
     }
-    const found = codesOf(await ofCluster());
-    assert.deepEqual(codesOf(await ofDump(true)), [...found, "install unknown map-malformed"].sort());
-  });
-
-  test("and a dump has the controller's DNS answers", async () => {
-    const from = { kind: "Ingress", namespace: "shop", name: "web" };
-    const names = [{ name: "shop.example.com", from, addresses: [], resolved: ["203.0.113.7"] }];
-    const status = { leader: true, identity: "c", synced: true, sources: [], targets: [], names, warnings: [] };
-    server.onCall = ({ path }) => {
-      if (path.endsWith("/proxy/status")) return { status: 200, body: status };
-      return discovery(path);
-    };
-    assert.match(await dumped(), /"kind":"Lookup","name":"shop\.example\.com","addresses":\["203\.0\.113\.7"\]/);
+    await foundInDumps();
   });
 
   test("of a cluster that refuses many requests", async () => {
@@ -204,6 +196,7 @@ describe("status --from", () => {
     return JSON.parse(stdout);
   };
   const HEAD = "---\napiVersion: dump.switchback.dev/v1\nkind: Dump\n";
+  const codesOf = (names: FullStatus["names"]) => names.map(({ target, reason }) => reason?.code ?? typeof target);
 
   test("maps the names that a controller would map in the dumped cluster", async () => {
     const { names, warnings, sources } = await statusOf(await dumped());
@@ -212,8 +205,8 @@ describe("status --from", () => {
       [["shop.example.com", "edge-nginx-16b7fc20a6aa", undefined]],
     );
     assert.deepEqual(
-      warnings.map(({ code }: { code: string }) => code),
-      ["front-not-in-dump"],
+      warnings.map(({ code, text }: Reason) => [code, text]),
+      [["names-undecided", UNDECIDED]],
     );
     assert.ok(sources.every(({ synced }: { synced: boolean }) => synced));
   });
@@ -240,8 +233,7 @@ describe("status --from", () => {
           context,
         );
         if (args.length > 0) assert.doesNotMatch(written.stdout, /edge-nginx/);
-        const { names } = await statusOf(written.stdout);
-        return names.map(({ target, reason }: FullStatus["names"][number]) => reason?.code ?? typeof target);
+        return codesOf((await statusOf(written.stdout)).names);
       };
       assert.deepEqual(await codes("demands-v2"), ["string"]);
       assert.deepEqual(await codes("refuses-header"), ["header-not-expected"]);
@@ -249,28 +241,20 @@ describe("status --from", () => {
     });
   }
 
-  test("uses the names' DNS answers, also in a redacted dump", async () => {
-    const dumpedWith = async (isRedacted: boolean, ...addresses: string[]) => {
-      const options = { namespace: "ours", probeNamespace: "probes", now: Date.now() };
-      const lookup = () => async (_name: string, family: 4 | 6) => ({
-        addresses: family === 4 ? addresses : [],
-        ttl: 1,
-      });
-      const client = await connect({ kubeconfig });
-      const cluster = await recordCluster(client, { ...options, lookup });
-      client.close();
-      return [...dumpLines(cluster, isRedacted)].join("\n---\n");
+  test("uses the DNS answers that the controller has seen, also in a redacted dump", async () => {
+    const codes = async (redact: boolean, ...resolved: string[]) => {
+      const from = { kind: "Ingress", namespace: "shop", name: "web" };
+      const names = [{ name: "shop.example.com", from, addresses: [], resolved }];
+      const status = { leader: true, identity: "c", synced: true, sources: [], targets: [], names, warnings: [] };
+      server.onCall = ({ path }) => (path.endsWith("/proxy/status") ? { status: 200, body: status } : discovery(path));
+      return codesOf((await statusOf(await dumped(redact))).names);
     };
-    const codes = async (...args: Parameters<typeof dumpedWith>) => {
-      const { names } = await statusOf(await dumpedWith(...args));
-      return names.map(({ target, reason }: FullStatus["names"][number]) => reason?.code ?? typeof target);
-    };
-    for (const isRedacted of [false, true]) {
-      assert.deepEqual(await codes(isRedacted, "203.0.113.7"), ["string"]);
-      assert.deepEqual(await codes(isRedacted, "192.0.2.1"), ["dns-elsewhere"]);
-      assert.deepEqual(await codes(isRedacted), ["string"], "no such name: it is mapped");
+    for (const redact of [false, true]) {
+      assert.deepEqual(await codes(redact, "203.0.113.7"), ["string"]);
+      assert.deepEqual(await codes(redact, "192.0.2.1"), ["dns-elsewhere"]);
+      assert.deepEqual(await codes(redact), ["string"], "no such name: it is mapped");
     }
-    assert.doesNotMatch(await dumpedWith(true, "192.0.2.1"), /shop\.example|192\.0\.2\.1/);
+    assert.doesNotMatch(await dumped(true), /shop\.example|192\.0\.2\.1/);
   });
 
   test("reports what is missing if the author could not read everything", async () => {
@@ -278,7 +262,7 @@ describe("status --from", () => {
     const answer = { ...refused, path: "/apis/networking.k8s.io/v1/ingresses", message: "GET ingresses: 403" };
     const { names, warnings } = await statusOf(`${HEAD}---\n${JSON.stringify(answer)}\n`);
     assert.deepEqual(names, []);
-    assert.match(warnings[0].text, /ingresses is not known: .*403/);
+    assert.match(warnings[1].text, /ingresses is not known: .*403/);
   });
 
   test("reports that the addresses of a status belong to nodes", async () => {
@@ -287,8 +271,8 @@ describe("status --from", () => {
       "utf8",
     );
     const codeOf = async (objects: string) => {
-      const { names } = await statusOf(HEAD + objects);
-      return names.map(({ reason }: FullStatus["names"][number]) => reason?.code);
+      const listed = LISTED.map((answer) => `---\n${JSON.stringify(answer)}\n`).join("");
+      return codesOf((await statusOf(HEAD + listed + objects)).names);
     };
     const objects = cluster.slice(cluster.indexOf("---\n"));
     assert.deepEqual(await codeOf(objects), ["node-address"]);
@@ -307,8 +291,8 @@ describe("status --from", () => {
   });
 
   test("cannot be combined with an option that selects the cluster", async () => {
-    const { code, stderr } = await runHere(["status", "--from", "x", "-n", "ours"], {});
+    const { code, stderr } = await runHere(["status", "--from", "x", "--switchback-namespace", "ours"], {});
     assert.equal(code, 2);
-    assert.match(stderr, /--from.*cannot be used with.*--namespace|--namespace/);
+    assert.match(stderr, /--from.*cannot be used with.*--switchback-namespace/);
   });
 });

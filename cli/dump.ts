@@ -1,13 +1,22 @@
-import { clusterLookup } from "#controller/dnscheck/lookup.ts";
-import { type ConnectFlags, connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
+import type { Command } from "@commander-js/extra-typings";
+import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import type { CliContext } from "#lib/process/context.ts";
+import { type Definition, installationOptions, namespaceName } from "./command.ts";
 import { dumpLines, recordCluster } from "./dump/write-dump.ts";
 
 interface DumpFlags extends ConnectFlags {
   readonly namespace: string;
   readonly probeNamespace: string;
   /** Whether to replace names, hosts and addresses. */
-  readonly redact?: boolean;
+  readonly redact?: boolean | undefined;
+}
+
+/** Defines `switchback dump`. */
+export function define(command: Command, { context, version }: Definition): void {
+  installationOptions(command)
+    .option("--probe-namespace <name>", "namespace for the dry-run pod", namespaceName, "default")
+    .option("--redact", "replace all words and addresses but Switchback's own, each always by the same one")
+    .action((flags) => dump(version, flags, context));
 }
 
 /**
@@ -19,9 +28,8 @@ export async function dump(program: string, flags: DumpFlags, context: CliContex
   const client = await connect({ ...connectOptionsFrom(env, flags), userAgent: "switchback-dump" });
   try {
     stderr.line(`reading ${client.server}`);
-    const lookup = isInPod(env) ? clusterLookup : undefined;
     const { head, ...cluster } = await progress.during("reading the cluster", () =>
-      recordCluster(client, { ...flags, now: Date.now(), lookup }),
+      recordCluster(client, { ...flags, now: Date.now() }),
     );
     for (const json of dumpLines({ head: { ...head, program }, ...cluster }, flags.redact === true)) {
       stdout.write(`---\n${json}\n`);

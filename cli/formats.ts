@@ -1,6 +1,5 @@
 import { printable } from "#lib/errors/printable.ts";
-
-import type { FORMATS } from "./options.ts";
+import type { FORMATS } from "./command.ts";
 
 /** What `-o` accepts. */
 export type Format = (typeof FORMATS)[number];
@@ -11,31 +10,22 @@ export interface Report {
   readonly document: unknown;
   /** For scripts: values that other commands take as an argument, one per line. */
   readonly names: readonly string[];
-  /** For people. With `wide`, has every column, and nothing is shortened or wrapped. */
-  readonly text: (wide: boolean) => Screen;
-}
-
-/**
- * A text for people, and notes about it, such as that it is incomplete. The notes go to standard error, so that a
- * pipe does not get them.
- */
-export interface Screen {
-  readonly text: string;
-  readonly notes?: readonly string[];
+  /** For people. With `wide`, has every column. */
+  readonly text: (wide: boolean) => string;
 }
 
 /** Renders a report. No other function knows the formats. */
-export async function render(format: Format, report: Report): Promise<Screen> {
+export async function render(format: Format, report: Report): Promise<string> {
   switch (format) {
     case "json":
-      return { text: `${JSON.stringify(report.document, null, 2)}\n` };
+      return `${JSON.stringify(report.document, null, 2)}\n`;
     case "yaml": {
       const [{ Document }, { yamlText }] = await Promise.all([import("yaml"), import("./yaml-text.ts")]);
       // Aliases are hard to read for people and for simple parsers.
-      return { text: yamlText(new Document(report.document, { aliasDuplicateObjects: false })) };
+      return yamlText(new Document(report.document, { aliasDuplicateObjects: false }));
     }
     case "name":
-      return { text: report.names.map((name) => `${printable(name)}\n`).join("") };
+      return report.names.map((name) => `${printable(name)}\n`).join("");
     default:
       return report.text(format === "wide");
   }

@@ -59,7 +59,12 @@ describe("text from tenants cannot control the terminal of", () => {
       return call.path.endsWith("/deployments/web") ? json(web)(call) : json({ kind: "Status", code: 404 }, 404)(call);
     });
     const { context, written } = captured();
-    const flags = { namespace: NAMESPACE, kubeconfig: await files.kubeconfig(api.url), timeout: 1, yes: true };
+    const flags = {
+      switchbackNamespace: NAMESPACE,
+      kubeconfig: await files.kubeconfig(api.url),
+      timeout: 1,
+      yes: true,
+    };
     assert.equal(await restart("shop", flags, context), 1);
     assertPrintable(written.stdout + written.stderr);
     assert.match(written.stderr, /^Deployment shop\/\.\. was not restarted: /m);

@@ -1,23 +1,50 @@
+import type { Command } from "@commander-js/extra-typings";
+import { InvalidArgumentError } from "commander";
 import { createSelector, DEFAULT_MAX_NAMES } from "#hostmap/pod-selection.ts";
 import type { PublishedMap } from "#hostmap/types.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { ConnectFlags } from "#lib/kube/connect.ts";
 import type { CliContext } from "#lib/process/context.ts";
+import { collect, type Definition, installationOptions, notEmpty } from "./command.ts";
 import { findFiles, readTextFile } from "./inject/files.ts";
 import { readHostsFile } from "./inject/hosts-file.ts";
 import { injectDocument, namespaceLabelsIn, type Outcome, readManifest } from "./inject/manifest.ts";
 import { parseTemplatePath } from "./inject/pod-templates.ts";
 
+/** Defines `switchback inject`. */
+export function define(command: Command, { context }: Definition): void {
+  installationOptions(command)
+    .argument("[files...]", "files or directories with workloads; - for standard input", collect)
+    .option("-f, --filename <file...>", "files or directories, as in kubectl", collect)
+    .option("-R, --recursive", "read the folders of directories, too")
+    .option("--hosts <file>", "read the names from a hosts file instead of the published map", notEmpty)
+    .option("--template-path <kind=path...>", "inject another kind, such as Rollout.argoproj.io=spec.template", collect)
+    .option("--opted-in", "inject only what the label of a pod template, or of its Namespace in the input, opts in")
+    .option("--strict", "fail if there are warnings, such as a pod template in an object of an unknown kind")
+    .option("--max-names <n>", "maximum number of names per pod", positiveInteger)
+    .option("--long-line", "allow lines that are too long for musl (over 480 bytes) or Windows (over nine names)")
+    .action(async (files = [], { filename = [], ...flags }) => {
+      await inject({ ...flags, filename: [...files, ...filename] }, context);
+    });
+}
+
+/** Parses a whole number from 1. */
+function positiveInteger(value: string): number {
+  const count = Number(value);
+  if (/^\d{1,9}$/.test(value) && count > 0) return count;
+  throw new InvalidArgumentError("Expected a whole number from 1.");
+}
+
 export interface InjectFlags extends ConnectFlags {
   /** Files and directories, as arguments or with `-f`. */
   readonly filename: readonly string[];
-  readonly recursive?: boolean;
-  readonly hosts?: string;
-  readonly templatePath?: readonly string[];
-  readonly strict?: boolean;
-  readonly maxNames?: number;
-  readonly longLine?: boolean;
-  readonly optedIn?: boolean;
+  readonly recursive?: boolean | undefined;
+  readonly hosts?: string | undefined;
+  readonly templatePath?: readonly string[] | undefined;
+  readonly strict?: boolean | undefined;
+  readonly maxNames?: number | undefined;
+  readonly longLine?: boolean | undefined;
+  readonly optedIn?: boolean | undefined;
   readonly namespace: string;
 }
 

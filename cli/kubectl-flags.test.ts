@@ -22,10 +22,10 @@ async function run(respond: Responder, ...args: string[]) {
 describe("as in kubectl", () => {
   it("-o takes its value after a space, after an equals sign, or directly", async () => {
     for (const written of [["-o", "json"], ["-o=json"], ["-ojson"], ["--output", "json"], ["--output=json"]]) {
-      const { code, stdout } = await runHere(["version", "--client", ...written], {});
-      assert.deepEqual([code, Object.keys(JSON.parse(stdout))], [0, ["client"]], written.join(" "));
+      const { code, stdout } = await run(json(STATUS), "status", ...written);
+      assert.deepEqual([code, JSON.parse(stdout).leader], [0, true], written.join(" "));
     }
-    const empty = await runHere(["version", "--client", "-o="], {});
+    const empty = await runHere(["status", "-o="], {});
     assert.match(empty.stderr, /argument '' is invalid\. Allowed choices are text, /);
     const file = await runHere(["inject", "--hosts", "/dev/null", "--", "-f=x"], {});
     assert.match(file.stderr, /cannot read -f=x: /);
@@ -59,11 +59,11 @@ describe("as in kubectl", () => {
     assert.match(stderr, /: no response within 1 s from /);
   });
 
-  it("-A is the default of status, and cannot be combined with --in", async () => {
+  it("-A is the default of status, and cannot be combined with -n", async () => {
     const [all, plain] = [await run(json(STATUS), "status", "-A"), await run(json(STATUS), "status")];
     assert.equal(all.stdout, plain.stdout);
-    const { code, stderr } = await runHere(["status", "-A", "--in", "shop"], {});
+    const { code, stderr } = await runHere(["status", "-A", "-n", "shop"], {});
     assert.equal(code, 2);
-    assert.match(stderr, /option '-A, --all-namespaces' cannot be used with option '--in <namespace>'/);
+    assert.match(stderr, /option '-A, --all-namespaces' cannot be used with option '-n, --namespace <name>'/);
   });
 });

@@ -1,14 +1,5 @@
 /** Lines may always have this length. A terminal that reports fewer columns breaks them itself. */
 const MIN_COLUMNS = 40;
-const OMISSION = "...";
-
-/** Shortens a text in the middle, because both ends of a hostname or of `namespace/kind/name` identify it. */
-export function shorten(text: string, width: number): string {
-  if (text.length <= width) return text;
-  const kept = Math.max(0, width - OMISSION.length);
-  const tail = Math.floor(kept / 2);
-  return `${text.slice(0, kept - tail)}${OMISSION}${text.slice(text.length - tail)}`.slice(0, width);
-}
 
 /**
  * Breaks one line at spaces so that no line is longer than `columns`. Breaks a word only if it is longer than a whole

@@ -5,11 +5,12 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { skipWaits } from "#test/fakes/skipped-waits.ts";
 import { OBJECTS } from "#test/published.ts";
-import { leaderStatus } from "./leader-status.ts";
+import { installedIn, leaderStatus } from "./leader-status.ts";
 import { cureOfRefusal } from "./missing-rights.ts";
 
 const PATH = "/api/v1/namespaces/ours/services/switchback-controller:http/proxy/status";
 const SECRET = `/api/v1/namespaces/ours/secrets/${OBJECTS.statusKey}`;
+const CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const KEY = "k".repeat(43);
 
 /** A server on which the replicas answer one after another; the last one then answers every call. */
@@ -56,12 +57,12 @@ test("without a leader, the status is not known", async (t) => {
   assert.deepEqual([pages(), time.waits], [20, Array(19).fill(100)]);
 });
 
-test("reports a missing Service with its namespace", async (t) => {
+test("says that Switchback is not installed, and how to install it", async (t) => {
   const { server } = asked(t);
   server.onCall = () => undefined;
   await assert.rejects(leaderStatus(server.client, "ours"), {
     code: "input-invalid",
-    message: "Service switchback-controller not found in namespace ours; is Switchback installed there? (--namespace)",
+    message: /^Switchback is not installed in the namespace ours: .* helm install /,
   });
 });
 
@@ -70,7 +71,10 @@ test("without permission to read the key, fails with the refusal, and the cure n
   server.onCall = ({ path }) => (path === SECRET ? refusal(403, "Forbidden") : undefined);
   const error = await leaderStatus(refusing(server), "ours").catch((each: unknown) => each);
   assert.ok((error as Error).message.startsWith(`GET ${SECRET}: 403 Forbidden`));
-  assert.match(cureOfRefusal(error, { command: "status", namespace: "ours" }) ?? "", /the Role switchback-operator/);
+  assert.match(
+    cureOfRefusal(error, { command: "status", namespace: "ours" }) ?? "",
+    /the ClusterRole switchback-reader/,
+  );
 });
 
 test("without a key, reports that the controller creates one", async () => {
@@ -112,4 +116,20 @@ test("sends no request once aborted", async (t) => {
   abort.abort(new Error("interrupted"));
   await assert.rejects(leaderStatus(server.client, "ours", {}, abort.signal), /interrupted/);
   assert.equal(server.calls.length, 0);
+});
+
+test("finds the namespace: the default one, or that of the webhook which the API server calls", async () => {
+  const server = new MemoryServer();
+  assert.equal(await installedIn(server.client, undefined), "switchback-system");
+  const webhooks = [{ clientConfig: { service: { namespace: "ours" } } }];
+  server.add(CONFIGURATIONS, "switchback-webhook", { webhooks });
+  assert.equal(await installedIn(server.client, undefined), "ours");
+  const key = { data: statusSecretData(KEY) };
+  server.add("/api/v1/namespaces/switchback-system/secrets", OBJECTS.statusKey, key);
+  assert.equal(await installedIn(server.client, undefined), "switchback-system");
+  assert.equal(await installedIn(server.client, "given"), "given");
+  server.onCall = () => refusal(403, "Forbidden");
+  assert.equal(await installedIn(server.client, undefined), "switchback-system");
+  server.onCall = () => refusal(500, "Failed");
+  await assert.rejects(installedIn(server.client, undefined), { status: 500 });
 });

@@ -1,8 +1,39 @@
+import { WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
 import type { FullStatus } from "#controller/status.ts";
 import { readLeaderStatus, readStatusKey, STATUS_SECRET } from "#lib/documents/status-page.ts";
 import { hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
+import { resourcePath } from "#lib/kube/paths.ts";
+import { DEFAULT_NAMESPACE } from "./command.ts";
 import { statusFrom } from "./status-shape.ts";
+
+/** The parts of a MutatingWebhookConfiguration that say where its webhook is. */
+interface RawConfiguration {
+  readonly webhooks?: readonly { readonly clientConfig?: { readonly service?: { readonly namespace?: string } } }[];
+}
+
+/**
+ * The namespace that Switchback is installed in: `given`, else the default one if its controller has a key there, else
+ * that of the webhook which the API server calls. The default, if the caller may not read that.
+ */
+export async function installedIn(client: Pick<KubeClient, "get">, given: string | undefined): Promise<string> {
+  if (given !== undefined) return given;
+  const resource = "mutatingwebhookconfigurations";
+  const path = resourcePath({
+    group: "admissionregistration.k8s.io",
+    version: "v1",
+    resource,
+    name: WEBHOOK_CONFIGURATION,
+  });
+  try {
+    if ((await readStatusKey(client, DEFAULT_NAMESPACE)) !== undefined) return DEFAULT_NAMESPACE;
+    const { webhooks } = await client.get<RawConfiguration>(path);
+    return webhooks?.[0]?.clientConfig?.service?.namespace ?? DEFAULT_NAMESPACE;
+  } catch (error) {
+    if (statusOf(error) !== 403 && statusOf(error) !== 404) throw error;
+    return DEFAULT_NAMESPACE;
+  }
+}
 
 /**
  * Reads the leading controller's status through the API server, with the workloads of one namespace or of all: at most
@@ -23,16 +54,16 @@ export async function leaderStatus(
     if (!status.leader) throw new SwitchbackError("kube-unreachable", "no controller is the leader at the moment");
     return status;
   } catch (error) {
-    if (statusOf(error) === 404) throw new SwitchbackError("input-invalid", noController(namespace));
+    if (statusOf(error) === 404) throw new SwitchbackError("input-invalid", notInstalled(namespace));
     if (key !== undefined || !hasCode(error, "status-refused")) throw error;
     throw new SwitchbackError("status-refused", noKey(namespace), { cause: error });
   }
 }
 
-function noController(namespace: string): string {
+function notInstalled(namespace: string): string {
   return (
-    `Service switchback-controller not found in namespace ${namespace}; is Switchback installed there? ` +
-    "(--namespace)"
+    `Switchback is not installed in the namespace ${namespace}: it has no Service switchback-controller. ` +
+    `Install it: helm install switchback CHART --namespace ${namespace} --create-namespace (docs/install.md)`
   );
 }
 

@@ -1,25 +1,30 @@
 #!/usr/bin/env node
-import type { CliContext, Progress } from "#lib/process/context.ts";
+import type { CliContext } from "#lib/process/context.ts";
 import { createOutput, usesColour } from "./output.ts";
 import { EXIT_FAILURE, run } from "./run.ts";
 
 const { env } = process;
-let shown: Progress | undefined;
-/** Loaded by the first command that waits: stripping types takes milliseconds of CPU for each file. */
-const progress: Progress = {
-  async during(what, work) {
-    shown ??= (await import("./progress.ts")).createProgress(process.stderr);
-    return await shown.during(what, work);
-  },
-  clear: () => shown?.clear(),
-};
 const outputOf = (stream: NodeJS.WriteStream) =>
-  createOutput(stream, {
-    colour: usesColour(stream, env),
-    onError: reportLostOutput,
-    beforeWrite: progress.clear,
-  });
-const context: CliContext = { env, stdout: outputOf(process.stdout), stderr: outputOf(process.stderr), progress };
+  createOutput(stream, { colour: usesColour(stream, env), onError: reportLostOutput });
+const context: CliContext = {
+  env,
+  stdout: outputOf(process.stdout),
+  stderr: outputOf(process.stderr),
+  progress: { during },
+};
+
+/** How long a command may wait before it says for what, milliseconds. */
+const SILENT_MS = 2_000;
+
+/** Runs `work`. If it takes long, standard error says what the command waits for. */
+async function during<T>(what: string, work: () => Promise<T>): Promise<T> {
+  const timer = setTimeout(() => context.stderr.line(`${what} ...`), SILENT_MS);
+  try {
+    return await work();
+  } finally {
+    clearTimeout(timer);
+  }
+}
 
 /** Reports that output is lost. The command continues to its end and then fails, because its output is incomplete. */
 function reportLostOutput(error: Error): void {

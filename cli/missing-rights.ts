@@ -7,14 +7,10 @@ export interface Invocation {
   readonly namespace: string;
 }
 
-/** The Roles that the chart installs for commands. It does not bind them to anybody. */
-const ROLES: Readonly<Record<string, string>> = {
-  status: "switchback-operator",
-  dashboard: "switchback-operator",
-  restart: "switchback-operator",
-  version: "switchback-doctor",
-  inject: "switchback-map-reader",
-};
+/** The ClusterRole that the chart installs for people. It does not bind it to anybody. */
+const READER = "switchback-reader";
+/** Commands for which its rights in Switchback's namespace are enough. */
+const IN_NAMESPACE: readonly string[] = ["status", "dashboard", "restart", "inject"];
 /** The user in an error text of the API server. */
 const USER = /\bUser "([^"]+)" cannot\b/;
 
@@ -27,10 +23,9 @@ export function cureOfRefusal(error: unknown, { command, namespace }: Invocation
     return "--as needs permission to impersonate users: omit it, or ask an admin for the permission";
   if (command === "uninstall") return "uninstalling needs the permissions of a cluster admin, like installing";
   if (command === "doctor" || command === "dump")
-    return "the Roles switchback-doctor have these rights; docs/doctor.md says how to bind them";
-  const role = ROLES[command];
-  if (role === undefined) return undefined;
+    return `the ClusterRole ${READER} has these rights; docs/doctor.md says how to bind it`;
+  if (!IN_NAMESPACE.includes(command)) return undefined;
   const user = USER.exec((error as Error).message)?.[1] ?? "USER";
-  const bind = `kubectl -n ${namespace} create rolebinding ${role}-${command} --role ${role} --user '${user}'`;
-  return `the Role ${role} in the namespace ${namespace} has the right; an admin can bind it: ${bind}`;
+  const bind = `kubectl -n ${namespace} create rolebinding ${READER} --clusterrole ${READER} --user '${user}'`;
+  return `the ClusterRole ${READER} has the right; an admin can bind it in the namespace ${namespace}: ${bind}`;
 }

@@ -28,8 +28,6 @@ interface OutputOptions {
   readonly colour?: boolean;
   /** Called for an error of the stream, such as a full disk. Not called if the reader has closed the stream. */
   readonly onError?: (error: Error) => void;
-  /** Called before each write, to remove a progress line from the terminal. */
-  readonly beforeWrite?: () => void;
 }
 
 /** Treats a width of 0 as unknown: some pseudo-terminals of CI systems report it. */
@@ -39,7 +37,7 @@ function columnsOf(stream: NodeJS.WritableStream): number | undefined {
 
 /** Creates the output through which commands write to a stream of the process. No command writes in another way. */
 export function createOutput(stream: NodeJS.WritableStream, options: OutputOptions = {}): Output {
-  const { colour = false, onError = () => {}, beforeWrite = () => {} } = options;
+  const { colour = false, onError = () => {} } = options;
   const closed = new AbortController();
   stream.on("error", (error: NodeJS.ErrnoException) => {
     if (closed.signal.aborted) return;
@@ -47,9 +45,7 @@ export function createOutput(stream: NodeJS.WritableStream, options: OutputOptio
     if (error.code !== "EPIPE") onError(error);
   });
   const write = (text: string) => {
-    if (closed.signal.aborted) return;
-    beforeWrite();
-    stream.write(text);
+    if (!closed.signal.aborted) stream.write(text);
   };
   return {
     line: (text) => write(brokenLines(printable(text), columnsOf(stream))),

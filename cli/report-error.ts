@@ -34,7 +34,9 @@ const COMPLETE = ["commander.invalidArgument", "commander.conflictingOption"];
 export function usageError({ code, message }: CommanderError, command: string | undefined): SwitchbackError {
   const isCommand = command !== undefined && /^[a-z]/.test(command) && code !== "commander.unknownCommand";
   const help = `\`switchback ${isCommand ? `${command} ` : ""}--help\``;
-  if (code === "commander.help") return new SwitchbackError("input-invalid", `no command is given: ${help} lists them`);
+  // Of `help` with a command that does not exist.
+  if (code === "commander.help")
+    return new SwitchbackError("input-invalid", "unknown command; see `switchback --help`");
   const text = message
     .replace(/^error: /, "")
     .replaceAll("\n", " ")

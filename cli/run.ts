@@ -1,5 +1,6 @@
 import type { CommanderError } from "commander";
 import type { CliContext } from "#lib/process/context.ts";
+import { DEFAULT_NAMESPACE } from "./command.ts";
 import { createProgram } from "./program.ts";
 
 /** Exit codes: 0 done, 1 a failure or a finding, 2 invalid input. docs/commands.md has the table. */
@@ -17,18 +18,21 @@ function separated(args: readonly string[]): string[] {
   );
 }
 
-/** Runs one command line, without the program's name. @returns the exit code. */
+/** Runs one command line, without the program's name. Nothing is a request for the help. @returns the exit code. */
 export async function run(args: readonly string[], context: CliContext): Promise<number> {
   let exitCode = 0;
   let invoked = { command: "", namespace: "" };
   try {
-    const program = createProgram(context, (code) => {
+    const setExitCode = (code: number) => {
       exitCode = code;
-    });
+    };
+    const program = await createProgram(context, setExitCode, args);
     program.hook("preAction", (_program, command) => {
-      invoked = { command: command.name(), namespace: command.opts().namespace };
+      const { switchbackNamespace, namespace } = command.opts();
+      const isOurs = command.options.every(({ long }) => long !== "--switchback-namespace");
+      invoked = { command: command.name(), namespace: isOurs ? namespace : (switchbackNamespace ?? DEFAULT_NAMESPACE) };
     });
-    await program.parseAsync(separated(args), { from: "user" });
+    await program.parseAsync(args.length === 0 ? ["--help"] : separated(args), { from: "user" });
     return exitCode;
   } catch (error) {
     const { code = "", exitCode: suggested } = error as Partial<CommanderError>;

@@ -4,7 +4,6 @@ import { once } from "node:events";
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { connect } from "node:net";
-import { hostname } from "node:os";
 import { createInterface } from "node:readline";
 import { afterEach, before, beforeEach, describe, type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -16,7 +15,7 @@ import { takeHeader } from "#proxy/conformance/streams.ts";
 import { captured, useFiles } from "#test/fakes/cli.ts";
 import { collection, type FakeApi, fakeApi, noConnections, until, watch } from "#test/fakes/kube-api.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
-import { OBJECTS, targetsObject } from "#test/published.ts";
+import { OBJECTS } from "#test/published.ts";
 
 import { serve } from "./serve.ts";
 
@@ -156,15 +155,6 @@ describe("a component", () => {
     await Promise.all([closed, done]);
   });
 
-  test("logs from the configured level", async (t) => {
-    const later = await files.file("unknown.yaml", "targets: []\nlater: 1\n");
-    const { lines, done, says } = start(t, "proxy", { config: later, set: [...LOCAL, "log.level=warn"] });
-    await says(NOTHING);
-    send("SIGTERM");
-    await done;
-    assert.deepEqual([...new Set(lines.map(({ level, component }) => `${level} of ${component}`))], ["warn of proxy"]);
-  });
-
   test("starts with a configuration of a later release, and logs which settings it ignores", async (t) => {
     const later = await files.file("later.yaml", "targets: []\nlater: 1\nproxy: { later: 2 }\n");
     const { lines, done, says } = start(t, "proxy", { config: later, set: LOCAL });
@@ -174,13 +164,6 @@ describe("a component", () => {
     const ignored = lines.filter(({ code }) => code === "config-ignored").map(({ msg }) => msg.replace(/^.*: /, ""));
     const text = "is not a setting of this release; it is ignored";
     assert.deepEqual(ignored, [`proxy.later ${text}`, `later ${text}`]);
-  });
-
-  test("does not start with an invalid configuration", async (t) => {
-    const config = await files.file("wrong.yaml", "log: { level: loud }\n");
-    const { lines, done } = start(t, "proxy", { config });
-    await assert.rejects(done, { code: "config-invalid" });
-    assert.deepEqual(lines, []);
   });
 });
 
@@ -246,22 +229,6 @@ function skipDrain(t: TestContext): () => number {
 }
 
 describe("in a cluster", () => {
-  test("the proxy follows the targets of its namespace, as configured by KUBECONFIG", async (t) => {
-    const { api, server, env } = await cluster(t);
-    const ports = [{ port: 443, listenPort: await freePort(), upstreamPort: 1, protocol: "v1" as const }];
-    const targets = [{ name: "published", upstream: "127.0.0.1", ports, clusterIPs: ["198.51.100.9"] }];
-    server.add("/api/v1/namespaces/ours/configmaps", OBJECTS.targets, {
-      ...targetsObject(targets),
-      metadata: { uid: "u", resourceVersion: "1" },
-    });
-    const { done, says } = start(t, "proxy", { set: [...LOCAL, "namespace=ours"] }, env);
-    assert.equal((await says("listening")).listener, "published:443");
-    assert.deepEqual([agents(api), api.connections() > 0], [["switchback-proxy"], true]);
-    send("SIGTERM");
-    await done;
-    await noConnections(api);
-  });
-
   test("uses a pod's token for the API server of its cluster", async (t) => {
     const { existsSync } = fs;
     t.mock.method(
@@ -274,58 +241,45 @@ describe("in a cluster", () => {
     assert.deepEqual(lines, []);
   });
 
-  for (const [whose, own, holder] of [
-    ["pod", { POD_NAME: "controller-7" }, "controller-7"],
-    ["machine", {}, hostname()],
-  ] as const) {
-    test(`the controller holds the Lease under the name of its ${whose}`, async (t) => {
-      const { api, server, env } = await cluster(t);
-      const leases = "/apis/coordination.k8s.io/v1/namespaces/ours/leases";
-      server.add(leases, OBJECTS.lease, { metadata: { uid: "u", resourceVersion: "1" }, spec: {} });
-      const taken = () => api.calls.find(({ method, path }) => method === "PUT" && path.startsWith(leases));
-      const set = ["controller.port=0", "controller.address=127.0.0.1", "namespace=ours"];
-      const { done, says } = start(t, "controller", { set }, { ...env, ...own });
-      await says("listening");
-      await until(() => taken() !== undefined, "the Lease");
-      send("SIGTERM");
-      await done;
-      assert.deepEqual(
-        [JSON.parse(taken()?.body ?? "{}").spec?.holderIdentity, agents(api)],
-        [holder, ["switchback-controller"]],
-      );
-    });
-  }
+  test("the controller holds the Lease under the name of its pod", async (t) => {
+    const { api, server, env } = await cluster(t);
+    const leases = "/apis/coordination.k8s.io/v1/namespaces/ours/leases";
+    server.add(leases, OBJECTS.lease, { metadata: { uid: "u", resourceVersion: "1" }, spec: {} });
+    const taken = () => api.calls.find(({ method, path }) => method === "PUT" && path.startsWith(leases));
+    const set = ["controller.port=0", "controller.address=127.0.0.1", "namespace=ours"];
+    const { done, says } = start(t, "controller", { set }, { ...env, POD_NAME: "controller-7" });
+    await says("listening");
+    await until(() => taken() !== undefined, "the Lease");
+    send("SIGTERM");
+    await done;
+    assert.deepEqual(
+      [JSON.parse(taken()?.body ?? "{}").spec?.holderIdentity, agents(api)],
+      ["controller-7", ["switchback-controller"]],
+    );
+  });
 
-  const map = (call: FakeApi["calls"][number]) => call.path.endsWith("/ours/configmaps");
-  const secrets = (call: FakeApi["calls"][number]) => call.path.endsWith("/ours/secrets");
-  for (const mode of ["self-signed", "files"]) {
-    test(`the webhook with certificates of mode ${mode} reads the map and the certificate`, async (t) => {
-      const { api, env } = await cluster(t);
-      const [port, healthPort] = [await freePort(), await freePort()];
-      const set = ["namespace=ours", "webhook.address=127.0.0.1", `webhook.port=${port}`];
-      if (mode === "files") {
-        const pair = await issueLeaf(await issueAuthority({ now: Date.now(), days: 1 }), ["a.svc"], {
-          now: Date.now(),
-          days: 1,
-        });
-        const [cert, key] = [await files.file("tls.crt", pair.cert), await files.file("tls.key", pair.key)];
-        set.push("certs.mode=files", `certs.certFile=${cert}`, `certs.keyFile=${key}`);
-      }
-      const { done, says } = start(t, "webhook", { set: [...set, `webhook.healthPort=${healthPort}`] }, env);
-      await says("listening");
-      await until(() => api.calls.some(map), "the map");
-      if (mode === "files") {
-        let ready = "";
-        while (!/\[\+\] certificate: expires/.test(ready)) ready = await text(healthPort, "/readyz");
-      } else await until(() => api.calls.some(secrets), "the Secret");
-      assert.equal(api.calls.some(secrets), mode !== "files");
-      assert.deepEqual(agents(api), ["switchback-webhook"]);
-      const drains = skipDrain(t);
-      send("SIGTERM");
-      await done;
-      assert.ok(drains() > 0, "requests in flight are waited for");
-      await noConnections(api);
-      await assert.rejects(text(healthPort, "/readyz"));
-    });
-  }
+  test("the webhook with certificates of mode files reads the map, and no Secret", async (t) => {
+    const { api, env } = await cluster(t);
+    const [port, healthPort] = [await freePort(), await freePort()];
+    const life = { now: Date.now(), days: 1 };
+    const pair = await issueLeaf(await issueAuthority(life), ["a.svc"], life);
+    const [cert, key] = [await files.file("tls.crt", pair.cert), await files.file("tls.key", pair.key)];
+    const set = [
+      ...["namespace=ours", "webhook.address=127.0.0.1", `webhook.port=${port}`, `webhook.healthPort=${healthPort}`],
+      ...["certs.mode=files", `certs.certFile=${cert}`, `certs.keyFile=${key}`],
+    ];
+    const { done, says } = start(t, "webhook", { set }, env);
+    await says("listening");
+    await until(() => api.calls.some(({ path }) => path.endsWith("/ours/configmaps")), "the map");
+    let ready = "";
+    while (!/\[\+\] certificate: expires/.test(ready)) ready = await text(healthPort, "/readyz");
+    assert.ok(api.calls.every(({ path }) => !path.endsWith("/ours/secrets")));
+    assert.deepEqual(agents(api), ["switchback-webhook"]);
+    const drains = skipDrain(t);
+    send("SIGTERM");
+    await done;
+    assert.ok(drains() > 0, "requests in flight are waited for");
+    await noConnections(api);
+    await assert.rejects(text(healthPort, "/readyz"));
+  });
 });

@@ -14,7 +14,7 @@ const SHOP_KEYS = ["shop/Deployment/web", "shop/Deployment/api"];
 
 /** The lines of `-o name`. */
 function names(filter: StatusFilter): readonly string[] {
-  return statusReport(ALL, filter, 80).names;
+  return statusReport(ALL, filter).names;
 }
 
 describe("a status filter", () => {
@@ -23,9 +23,9 @@ describe("a status filter", () => {
   });
 
   it("by namespace selects the names of its objects, and its workloads", () => {
-    assert.deepEqual(names({ in: "shop" }), [REFUSED.name, NAME.name, ...SHOP_KEYS]);
-    assert.deepEqual(names({ in: "other" }), [ELSEWHERE.name]);
-    assert.deepEqual(names({ in: "sho" }), []);
+    assert.deepEqual(names({ namespace: "shop" }), [REFUSED.name, NAME.name, ...SHOP_KEYS]);
+    assert.deepEqual(names({ namespace: "other" }), [ELSEWHERE.name]);
+    assert.deepEqual(names({ namespace: "sho" }), []);
   });
 
   it("by name is a case-insensitive pattern for the whole hostname, and leaves out workloads", () => {
@@ -47,15 +47,15 @@ describe("a status filter", () => {
     assert.deepEqual(names({ refused: true }), [REFUSED.name]);
     assert.deepEqual(names({ stuck: true }), [STUCK_KEY]);
     assert.deepEqual(names({ refused: true, stuck: true }), [REFUSED.name, STUCK_KEY]);
-    assert.deepEqual(names({ refused: true, stuck: true, in: "shop" }), [REFUSED.name]);
-    const { text } = statusReport(ALL, { stuck: true }, 80).text(false);
+    assert.deepEqual(names({ refused: true, stuck: true, namespace: "shop" }), [REFUSED.name]);
+    const text = statusReport(ALL, { stuck: true }).text(false);
     assert.doesNotMatch(text, /^Names/m);
     assert.match(text, /^Opted-in workloads: 1 of 3, 1 stuck$/m);
-    assert.doesNotMatch(statusReport(ALL, { refused: true }, 80).text(false).text, /workloads/);
+    assert.doesNotMatch(statusReport(ALL, { refused: true }).text(false), /workloads/);
   });
 
   it("does not change the rest of the document; a list that was not requested is absent", () => {
-    const document = (filter: StatusFilter) => JSON.parse(JSON.stringify(statusReport(ALL, filter, 80).document));
+    const document = (filter: StatusFilter) => JSON.parse(JSON.stringify(statusReport(ALL, filter).document));
     const { names: _names, running, ...rest } = JSON.parse(JSON.stringify(ALL));
     const { workloads: _workloads, ...rollout } = running;
     assert.deepEqual(document({ refused: true }), {
@@ -63,22 +63,15 @@ describe("a status filter", () => {
       names: [JSON.parse(JSON.stringify(REFUSED))],
       running: rollout,
     });
-    assert.deepEqual(document({ in: "none" }), { ...rest, names: [], running: { ...rollout, workloads: [] } });
+    assert.deepEqual(document({ namespace: "none" }), { ...rest, names: [], running: { ...rollout, workloads: [] } });
     assert.deepEqual(document({ stuck: true }).names, undefined);
   });
 
   it("for stuck workloads is an error if the workloads are unknown: an empty list would be wrong", () => {
     const { running: _running, ...follower } = ALL;
     const unknown = { code: "kube-unreachable", message: /^the state of workloads is unknown: / };
-    assert.throws(() => statusReport(follower, { stuck: true }, 80), unknown);
-    assert.throws(() => statusReport(fullStatus({}, { unknown: "pods" }), { stuck: true }, 80), unknown);
-    assert.deepEqual(statusReport(follower, { refused: true }, 80).names, [REFUSED.name]);
-  });
-
-  it("by name runs in linear time", () => {
-    const hostile = { ...NAME, name: `${"a".repeat(250)}.x` };
-    const start = performance.now();
-    statusReport(fullStatus({ names: [hostile] }), { name: `${"a*".repeat(60)}b` }, 80);
-    assert.ok(performance.now() - start < 1_000);
+    assert.throws(() => statusReport(follower, { stuck: true }), unknown);
+    assert.throws(() => statusReport(fullStatus({}, { unknown: "pods" }), { stuck: true }), unknown);
+    assert.deepEqual(statusReport(follower, { refused: true }).names, [REFUSED.name]);
   });
 });

@@ -4,16 +4,18 @@ import { compareNames } from "#hostmap/hostnames.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import { isStuck } from "#lib/workloads/workload-words.ts";
 
-/** Selects a part of the status. `name` and `refused` filter names, `stuck` filters workloads, `in` filters both. */
+/**
+ * Selects a part of the status. `name` and `refused` filter names, `stuck` filters workloads, `namespace` filters both.
+ */
 export interface StatusFilter {
-  /** Only this namespace. */
-  readonly in?: string;
+  /** Only objects of this namespace. */
+  readonly namespace?: string | undefined;
   /** Pattern for the hostname; `*` matches any number of characters. */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /** Only names that no pod gets. */
-  readonly refused?: boolean;
+  readonly refused?: boolean | undefined;
   /** Only workloads that stay stale until somebody acts. */
-  readonly stuck?: boolean;
+  readonly stuck?: boolean | undefined;
 }
 
 /**
@@ -34,10 +36,11 @@ export interface Selected {
 export function selectStatus({ targets, names, running }: FullStatus, filter: StatusFilter): Selected {
   const ofNames = filter.name !== undefined || filter.refused === true;
   const ofWorkloads = filter.stuck === true;
-  const isHere = ({ namespace }: { readonly namespace: string }) => filter.in === undefined || namespace === filter.in;
+  const isHere = ({ namespace }: { readonly namespace: string }) =>
+    filter.namespace === undefined || namespace === filter.namespace;
   const matches = filter.name === undefined ? () => true : glob(filter.name);
   return {
-    targets: ofNames || ofWorkloads || filter.in !== undefined ? [] : targets,
+    targets: ofNames || ofWorkloads || filter.namespace !== undefined ? [] : targets,
     names:
       ofWorkloads && !ofNames
         ? undefined
@@ -82,23 +85,9 @@ function rankOf(workload: WorkloadStatus): number {
   return workload.stale > 0 ? 1 : 2;
 }
 
-/**
- * Matches whole hostnames, ignoring case. Each part is matched at the first place where it fits: a later place is
- * never better, so no part is tried again.
- */
+/** Matches whole hostnames, ignoring case. Only `*` is special. */
 function glob(pattern: string): (name: string) => boolean {
-  const [first = "", ...others] = pattern.toLowerCase().split("*");
-  const last = others.pop();
-  return (text) => {
-    const name = text.toLowerCase();
-    if (last === undefined) return name === first;
-    if (!name.startsWith(first) || !name.endsWith(last)) return false;
-    let at = first.length;
-    for (const part of others) {
-      const found = name.indexOf(part, at);
-      if (found < 0) return false;
-      at = found + part.length;
-    }
-    return at + last.length <= name.length;
-  };
+  const parts = pattern.split(/\*+/).map((part) => part.replace(/[^\w-]/g, "\\$&"));
+  const whole = new RegExp(`^${parts.join(".*")}$`, "i");
+  return (name) => whole.test(name);
 }

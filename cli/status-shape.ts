@@ -9,7 +9,7 @@ const count = integer();
 const workload = object({ namespace: v.string(), kind: v.string(), name: v.string(), pods: count, stale: count });
 
 /** The fields that every version of the controller writes, and that the commands need. */
-export const statusSchema = object({
+const statusSchema = object({
   leader: v.boolean(),
   identity: v.string(),
   warnings: v.array(reason),

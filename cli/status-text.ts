@@ -5,64 +5,34 @@ import { askedTexts } from "#lib/documents/header-answers.ts";
 import { printable } from "#lib/errors/printable.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import { isStuck, stateText } from "#lib/workloads/workload-words.ts";
-import type { Screen } from "./formats.ts";
-import { wrap } from "./layout.ts";
 import { isRefused, type Selected } from "./status-filter.ts";
-import { type Row, tableWithNotes } from "./table.ts";
+import { type Row, table } from "./table.ts";
 
-interface StatusLayout {
-  /** Whether to show every column, and to shorten and wrap nothing. */
-  readonly wide: boolean;
-  /** Maximum length of a line, unless `wide`; undefined: no limit. */
-  readonly columns: number | undefined;
-  /** Maximum number of rows in each table. */
-  readonly maxRows: number;
-}
-
-/** The tables of asked targets, names and workloads, and a summary of the rollout. `more` are lines for the head. */
-export function statusText(
-  full: FullStatus,
-  selected: Selected,
-  layout: StatusLayout,
-  more: readonly string[] = [],
-): Screen {
-  const columns = layout.wide ? undefined : layout.columns;
-  const lines = (text: string) => wrap(printable(text), columns, 2).map((line) => `${line}\n`);
-  const asked = selected.targets.filter(({ ports }) => ports.some((port) => port.asked));
-  const targets = asked.length === 0 ? undefined : section("targets", asked, layout, TARGETS);
-  const names = selected.names && section("names", selected.names, layout, NAMES);
+/**
+ * The tables of asked targets, names and workloads, and a summary of the rollout. `wide`: with every column. `more` are
+ * lines for the head.
+ */
+export function statusText(full: FullStatus, selected: Selected, wide: boolean, more: readonly string[] = []): string {
   const { running } = full;
-  const workloads = running?.unknown === undefined ? selected.workloads : undefined;
-  const rows = workloads && section("workloads", workloads, layout, WORKLOADS, running?.omitted);
-  const text = [
-    ...[...head(full), ...more].flatMap(lines),
-    ...(targets === undefined ? [] : [`\nAsked for a PROXY header: ${asked.length}\n`, targets.text]),
-    ...(names === undefined
-      ? []
-      : [`\nNames${counts(full.names.length, selected.names ?? [], isRefused, "refused")}`, names.text]),
-    ...(running?.unknown === undefined || selected.workloads === undefined
-      ? []
-      : ["\nOpted-in workloads\n", ...lines(`  unknown: ${running.unknown}`)]),
-    ...(rows === undefined
-      ? []
-      : [
-          `\nOpted-in workloads${counts(totalOf(running), workloads ?? [], isStuck, "stuck", running?.omitted)}`,
-          rows.text,
-        ]),
-    ...(running === undefined || rows === undefined ? [] : ["\n", ...lines(rolloutSummary(running))]),
-  ].join("");
-  return {
-    text,
-    notes: notes(
-      [targets, names, rows].filter((each) => each !== undefined),
-      layout,
-    ),
-  };
+  const { names, workloads } = selected;
+  const asked = selected.targets.filter(({ ports }) => ports.some((port) => port.asked));
+  const blocks = [[...head(full), ...more].map((line) => `${printable(line)}\n`).join("")];
+  if (asked.length > 0) blocks.push(`Asked for a PROXY header: ${asked.length}\n${section(asked, wide, TARGETS)}`);
+  if (names !== undefined) {
+    blocks.push(`Names${counts(full.names.length, names, isRefused, "refused")}${section(names, wide, NAMES)}`);
+  }
+  if (workloads !== undefined && running?.unknown !== undefined) {
+    blocks.push(`Opted-in workloads\n  unknown: ${printable(running.unknown)}\n`);
+  } else if (workloads !== undefined && running !== undefined) {
+    const title = counts(totalOf(running), workloads, isStuck, "stuck", running.omitted);
+    blocks.push(`Opted-in workloads${title}${section(workloads, wide, WORKLOADS)}`, `${rolloutSummary(running)}\n`);
+  }
+  return blocks.join("\n");
 }
 
 /** The number of workloads. A controller of an earlier version does not count them, and lists all of them. */
-function totalOf(running: RolloutStatus | undefined): number {
-  return running?.counts?.workloads ?? running?.workloads.length ?? 0;
+function totalOf(running: RolloutStatus): number {
+  return running.counts?.workloads ?? running.workloads.length;
 }
 
 /** Which controller answers with which map, and its warnings. */
@@ -87,34 +57,12 @@ interface Kind<T> {
   readonly row: (each: T, wide: boolean) => Row;
 }
 
-interface Section {
-  readonly text: string;
-  readonly shortened: boolean;
-  /** Number and kind of the rows that were left out, such as `9900 names`. Empty if there are none. */
-  readonly omitted: string;
-}
-
-/** Renders a table. `left` is the number of rows that were not read. */
-function section<T>(what: string, all: readonly T[], layout: StatusLayout, { head, row }: Kind<T>, left = 0): Section {
-  if (all.length === 0) return { text: "  none\n", shortened: false, omitted: "" };
-  const shown = all.slice(0, layout.maxRows).map((each) => row(each, layout.wide));
-  const omitted = all.length - shown.length + left;
-  return {
-    ...tableWithNotes(layout.wide ? head.wide : head.text, shown, layout.wide ? undefined : layout.columns),
-    omitted: omitted === 0 ? "" : `${omitted} ${what}`,
-  };
-}
-
-function notes(sections: readonly Section[], { columns }: StatusLayout): string[] {
-  const omitted = sections.map((each) => each.omitted).filter((each) => each !== "");
-  return [
-    ...(omitted.length === 0
-      ? []
-      : [`not shown: ${omitted.join(" and ")}; see --all, --in, --name, --refused and --stuck`]),
-    ...(sections.some(({ shortened }) => shortened)
-      ? [`some values are shortened (...) to fit ${columns} columns; -o wide shows them whole`]
-      : []),
-  ];
+function section<T>(all: readonly T[], wide: boolean, { head, row }: Kind<T>): string {
+  if (all.length === 0) return "  none\n";
+  return table(
+    wide ? head.wide : head.text,
+    all.map((each) => row(each, wide)),
+  );
 }
 
 /** Targets that were asked. Each port has its own line, or in `wide` its part of a column. */

@@ -1,17 +1,35 @@
+import type { Command } from "@commander-js/extra-typings";
 import { hasCode } from "#lib/errors/errors.ts";
 import { type ConnectFlags, connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { agree } from "./ask.ts";
+import { type Definition, durationSeconds, installationOptions } from "./command.ts";
 import { uninstallParts } from "./extras.ts";
 import { removeLeftovers } from "./uninstall/leftovers.ts";
 import { checkUninstall, releasePods, type UninstallOptions } from "./uninstall/release-pods.ts";
 
+/** Defines `switchback uninstall`. */
+export function define(command: Command, { context }: Definition): void {
+  installationOptions(command)
+    .option("--check", "print the plan without changing anything; fails while pods hold addresses of Switchback")
+    .addOption(
+      command
+        .createOption("--remains", "delete the objects created at run time, after the rest is uninstalled")
+        // A check must not delete anything.
+        .conflicts("check"),
+    )
+    .option("--force", "continue even if pods hold addresses of Switchback")
+    .option("--timeout <time>", "time limit for restarts: seconds, or 90s, 5m, 1h", durationSeconds, 240)
+    .option("--yes", "skip the confirmation prompt")
+    .action((flags) => uninstall(flags, context));
+}
+
 export interface UninstallFlags extends ConnectFlags {
   readonly namespace: string;
-  readonly check?: boolean;
-  readonly remains?: boolean;
-  readonly force?: boolean;
-  readonly yes?: boolean;
+  readonly check?: boolean | undefined;
+  readonly remains?: boolean | undefined;
+  readonly force?: boolean | undefined;
+  readonly yes?: boolean | undefined;
   /** Seconds. */
   readonly timeout: number;
 }

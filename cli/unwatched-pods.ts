@@ -53,5 +53,5 @@ function unwatched({ namespace, kind, name, unrestartable }: Owner): WorkloadSta
   const text = `${namespace} is not in restart.namespaces or optIn.namespaces; restart the workload by hand`;
   const reason = unrestartable ?? { code: "restart-not-permitted", text };
   const none = { pods: 0, stale: 0, notInjected: 0, lastRestart: undefined, warnings: [] };
-  return { namespace, kind, name, ...none, mode: "restart", standing: "stuck", ...reason };
+  return { namespace, kind, name, ...none, mode: "restart", modeFrom: "install", standing: "stuck", ...reason };
 }

@@ -49,10 +49,9 @@ for (const [what, path] of [
   ["document", `${NAMESPACE}/configmaps`],
   ["front Services", `${NAMESPACE}/services`],
   ["proxies", SLICES],
-  ["Service of a target without a relay", "/api/v1/namespaces/infra/services"],
 ] as const) {
   test(`nothing is written before the ${what} have been listed`, async (t) => {
-    const rig = await frontsRig(t, { configured: [target("edge"), direct("plain")], silent: [path] });
+    const rig = await frontsRig(t, { configured: [target("edge")], silent: [path] });
     assert.equal(rig.fronts.synced, false);
     await lead(rig, "edge");
     await rig.pass(10_000);
@@ -65,16 +64,6 @@ for (const [what, path] of [
     assert.deepEqual(written(rig).slice(0, 2), [PUBLISHED, "APPLY switchback-edge"]);
   });
 }
-
-test("nothing is written before the targets in use are known", async (t) => {
-  const rig = await frontsRig(t, { configured: [target("edge")] });
-  rig.fronts.lead(new Set(), rig.term.signal);
-  await rig.pass(10_000);
-  assert.deepEqual(written(rig), []);
-  rig.fronts.use(new Set());
-  await rig.pass(100);
-  assert.equal(written(rig)[0], PUBLISHED, "none in use is an answer too");
-});
 
 test("a follower writes nothing, and knows the addresses without asking the proxies", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge")] });
@@ -219,7 +208,7 @@ test("a new leader keeps the addresses that pods may hold, and assumes that prox
   const now = new Map(rig.fronts.targets().map(({ name, clusterIPs }) => [name, clusterIPs.join()]));
   assert.deepEqual(Object.fromEntries(now), {
     edge: "198.51.100.70",
-    plain: "",
+    plain: "198.51.100.79",
     fresh: "",
     idle: "",
     found: "198.51.100.71",
@@ -235,33 +224,25 @@ test("a new leader keeps the addresses that pods may hold, and assumes that prox
 });
 
 test("a target without a relay has the address of its Service, also after the Service is deleted", async (t) => {
-  const path = "/api/v1/namespaces/infra/services/plain";
-  const configured = [
-    direct("plain"),
+  const serviceIPs = ["198.51.100.61"];
+  const fixed = [
     direct("fixed", { clusterIPs: ["198.51.100.60"] }),
     direct("host", { upstream: { host: "192.0.2.1" }, clusterIPs: ["192.0.2.1"] }),
     target("relayed"),
   ];
-  const rig = await frontsRig(t, { configured });
-  assert.deepEqual(
-    rig.kube.watched.filter((watched) => watched.includes("infra")),
-    ["/api/v1/namespaces/infra/services"],
-    "only what is needed is watched",
-  );
-  const { changes } = rig.state;
-  rig.kube.put(path, { spec: { clusterIPs: ["198.51.100.61"] } });
-  await rig.pass(10);
-  assert.ok(rig.state.changes > changes, "it is reported at once");
+  const rig = await frontsRig(t, { configured: fixed });
   const addresses = () =>
     Object.fromEntries(rig.fronts.targets().map(({ name, clusterIPs }) => [name, clusterIPs.join()]));
-  const expected = { plain: "198.51.100.61", fixed: "198.51.100.60", host: "192.0.2.1", relayed: "" };
-  assert.deepEqual(addresses(), expected);
-  rig.kube.put(path, { spec: { clusterIPs: ["None"] } });
-  await rig.pass(10);
-  assert.deepEqual(addresses(), expected);
-  rig.kube.remove(path);
-  await rig.pass(10);
-  assert.deepEqual(addresses(), expected);
+  rig.catalog.config = [{ ...direct("plain"), serviceIPs }, ...fixed];
+  await lead(rig);
+  const expected = { plain: "198.51.100.61", fixed: "198.51.100.60", host: "192.0.2.1" };
+  assert.deepEqual({ ...addresses(), ...expected }, addresses());
+  for (const gone of [{ ...direct("plain"), serviceIPs: [] }, direct("plain")]) {
+    rig.catalog.config = [gone, ...fixed];
+    rig.catalog.changed();
+    await rig.pass(100);
+    assert.equal(addresses().plain, "198.51.100.61");
+  }
 });
 
 test("without discovery only configured fronts are written, and other existing fronts stay unchanged", async (t) => {

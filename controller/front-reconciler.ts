@@ -1,15 +1,13 @@
 import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { Reason, TargetAddress } from "#hostmap/types.ts";
-import type { Config, TargetConfig } from "#lib/config/schema.ts";
+import type { Config } from "#lib/config/schema.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { TargetsWriter } from "#lib/documents/targets-writer.ts";
 import { describeError, hasCode } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { corePath } from "#lib/kube/paths.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
-import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import type { ExampleOf, HeaderDecisions } from "./expected-headers/header-decisions.ts";
@@ -17,7 +15,9 @@ import { FrontServices } from "./front-services.ts";
 import { type AskProxy, ProxyReadiness } from "./proxy-readiness.ts";
 import type { ConfiguredTarget } from "./targets/configured-target.ts";
 import { type RelayedTargets, relayedTargets } from "./targets/relayed-targets.ts";
-import { type FoundTarget, literalIPs } from "./targets/service-view.ts";
+import type { FoundTarget } from "./targets/service-view.ts";
+
+type AnyTarget = ConfiguredTarget | FoundTarget;
 
 interface FrontsDeps {
   readonly client: KubeClient;
@@ -63,9 +63,6 @@ export class FrontReconciler {
   /** By target: since when, in this term, a front exists that the document does not list. */
   readonly #unlisted = new Map<string, number>();
   readonly #reconciler: Reconciler;
-  /** Configured targets without a relay, with the addresses of their own Services. */
-  readonly #direct = new Map<string, readonly string[]>();
-  #upstreams: Informer<readonly string[]>[] = [];
   /** Undefined before the first `use`: "none in use" is not the same as "not known yet". */
   #inUse: ReadonlySet<string> | undefined;
   #exampleOf: ExampleOf = () => undefined;
@@ -104,19 +101,16 @@ export class FrontReconciler {
     this.#services.start();
     this.#listening.start();
     this.#deps.headers.follow(() => this.#changed());
-    for (const target of this.#deps.config.targets) this.#watchUpstream(target);
   }
 
   /** False until it is known for every target whether it has an address. */
   get synced(): boolean {
-    const watchers = this.#upstreams.every(({ state }) => state.synced);
-    return watchers && this.#store.synced && this.#services.synced && this.#listening.synced;
+    return this.#store.synced && this.#services.synced && this.#listening.synced;
   }
 
   /** Milliseconds since a watch last received or tried anything. */
   get inactiveMs(): number {
-    const parts = [this.#store, this.#services, this.#listening].map(({ inactiveMs }) => inactiveMs);
-    return Math.max(...parts, ...this.#upstreams.map(({ state }) => state.inactiveMs ?? 0));
+    return Math.max(...[this.#store, this.#services, this.#listening].map(({ inactiveMs }) => inactiveMs));
   }
 
   /** One entry per target: the configured ones, then the discovered ones in use. */
@@ -173,19 +167,18 @@ export class FrontReconciler {
   lead(inUse: ReadonlySet<string>, signal: AbortSignal): void {
     for (const { name } of this.#relayed()) if (inUse.has(name)) this.#listening.trust(name);
     this.#leading = signal;
-    this.#unlisted.clear();
     this.#enqueue(0);
   }
 
   /** Resolves when the run in progress and every watch have ended. */
   async stop(): Promise<void> {
     this.#leading = undefined;
-    const parts = [this.#reconciler, this.#store, this.#services, this.#listening, ...this.#upstreams];
+    const parts = [this.#reconciler, this.#store, this.#services, this.#listening];
     await Promise.all(parts.map((part) => part.stop()));
   }
 
   /** All targets: configured and discovered. */
-  #definitions(): (TargetConfig | FoundTarget)[] {
+  #definitions(): AnyTarget[] {
     const { headers } = this.#deps;
     const names = new Set(headers.configured().map(({ name }) => name));
     const found = [...(this.#inUse ?? [])].filter((name) => !names.has(name)).sort();
@@ -198,10 +191,17 @@ export class FrontReconciler {
     return headers.configured().filter(({ name }) => headers.mayRelay(name));
   }
 
-  /** The configured addresses, or those of its Service. Undefined: the target has a front Service. */
-  #ownAddressesOf(target: TargetConfig): readonly string[] | undefined {
-    if (target.clusterIPs.length > 0) return target.clusterIPs;
-    return isRelayed(target) ? undefined : (this.#direct.get(target.name) ?? []);
+  /**
+   * The configured addresses, or those of its Service, or the published ones after the Service was deleted. Undefined:
+   * the target has a front Service.
+   */
+  #ownAddressesOf(target: AnyTarget): readonly string[] | undefined {
+    const { name, clusterIPs } = target;
+    if (clusterIPs.length > 0) return clusterIPs;
+    if (isRelayed(target)) return undefined;
+    if ("serviceIPs" in target && target.serviceIPs.length > 0) return target.serviceIPs;
+    const published = this.#store.published.targets.find((one) => one.name === name && one.ports.length === 0);
+    return published?.clusterIPs ?? [];
   }
 
   /** The addresses of front Services. If one is gone, its published addresses count, because pods may hold them. */
@@ -211,32 +211,13 @@ export class FrontReconciler {
     return new Map([...published, ...observed]);
   }
 
-  #watchUpstream(target: TargetConfig): void {
-    if (isRelayed(target) || target.clusterIPs.length > 0 || !("service" in target.upstream)) return;
-    const { client, log } = this.#deps;
-    const { namespace, name } = target.upstream.service;
-    const watcher = watchObjects<readonly string[]>({
-      client,
-      path: corePath("services", namespace),
-      fieldSelector: `metadata.name=${name}`,
-      project: (raw) => literalIPs((raw as { spec?: { clusterIPs?: string[] } }).spec),
-      onChange: ({ after }) => {
-        if (after !== undefined && after.length > 0) this.#direct.set(target.name, after);
-        this.#onChange();
-      },
-      onSynced: () => this.#changed(),
-      log,
-    });
-    this.#upstreams.push(watcher);
-  }
-
   #changed(): void {
     this.#enqueue(SETTLE_MS);
     this.#onChange();
   }
 
   #learn(): void {
-    this.#deps.headers.learn(this.#store.published.targets, this.#leading !== undefined);
+    this.#deps.headers.learn(this.#store.published.targets);
   }
 
   #enqueue(afterMs: number): void {

@@ -25,11 +25,6 @@ interface RawFront {
 
 type TrafficDistribution = ProxyConfig["trafficDistribution"];
 const DISTRIBUTION_FIELD = "trafficDistribution";
-/**
- * Fallback for a value that the API server refuses. Kubernetes 1.35 and newer support `PreferSameNode` and
- * `PreferSameZone` (KEP-3015).
- */
-const OLDER_DISTRIBUTION: TrafficDistribution = "PreferClose";
 
 /** The part of a front Service that is kept in memory. */
 interface Front {
@@ -65,14 +60,13 @@ const ADDRESS_WAITS_MS = [100, 200, 400, 800, 1_500] as const;
  */
 export class FrontServices {
   readonly #deps: FrontServicesDeps;
-  /** The values of `trafficDistribution` that the API server has not refused, the preferred one first. */
-  #distributions: readonly TrafficDistribution[];
+  /** Undefined also once the API server does not know the value. Kubernetes knows them from 1.31 and 1.35 on. */
+  #distribution: TrafficDistribution;
   #watcher: Informer<Front> | undefined;
 
   constructor(deps: FrontServicesDeps) {
     this.#deps = deps;
-    const preferred = deps.trafficDistribution;
-    this.#distributions = [...new Set(preferred && [preferred, OLDER_DISTRIBUTION]), undefined];
+    this.#distribution = deps.trafficDistribution;
   }
 
   start(): void {
@@ -125,16 +119,15 @@ export class FrontServices {
 
   /** Applies the front Service. Returns false if the API server refuses the addresses. */
   async #isTaken(target: PublishedTarget, addresses: readonly string[]): Promise<boolean> {
-    const [tried] = this.#distributions;
     try {
       const written = await this.#apply(target, addresses);
-      if (written?.managedSpec !== this.#managedSpecOf(target)) this.#giveUp(tried, "it was not kept");
+      if (written?.managedSpec !== this.#managedSpecOf(target)) this.#leaveOutDistribution("it was not kept");
       return true;
     } catch (error) {
       const why = describeError(error);
       if (statusOf(error) !== 422) throw error;
-      if (tried !== undefined && why.includes(DISTRIBUTION_FIELD)) {
-        this.#giveUp(tried, why);
+      if (why.includes(DISTRIBUTION_FIELD)) {
+        this.#leaveOutDistribution(why);
         return await this.#isTaken(target, addresses);
       }
       if (addresses.length === 0) throw error;
@@ -143,13 +136,12 @@ export class FrontServices {
     }
   }
 
-  /** A value of `trafficDistribution` that the API server refuses or drops is left out. Does nothing without one. */
-  #giveUp(tried: TrafficDistribution, why: string): void {
-    // A concurrent write may have given it up already.
-    if (tried === undefined || this.#distributions[0] !== tried) return;
-    this.#distributions = this.#distributions.slice(1);
-    const instead = this.#distributions[0] ?? "none";
-    this.#deps.log.warn({ code: "traffic-distribution-refused", tried, instead }, why);
+  /** A value of `trafficDistribution` that the API server refuses or drops is left out. */
+  #leaveOutDistribution(why: string): void {
+    // A concurrent write may have left it out already.
+    if (this.#distribution === undefined) return;
+    this.#deps.log.warn({ code: "traffic-distribution-refused", tried: this.#distribution }, why);
+    this.#distribution = undefined;
   }
 
   /** Deletes the front Service of a target that is no longer used. */
@@ -180,7 +172,7 @@ export class FrontServices {
   }
 
   #managedSpecOf(target: PublishedTarget): string {
-    return managedSpecOf(target.name, this.#deps.selector, frontPorts(target), this.#distributions[0]);
+    return managedSpecOf(target.name, this.#deps.selector, frontPorts(target), this.#distribution);
   }
 
   /**
@@ -197,8 +189,7 @@ export class FrontServices {
     };
     const fixed = addresses.length === 0 ? {} : { clusterIP: addresses[0], clusterIPs: addresses };
     const ports = frontPorts(target).map((entry) => ({ name: `tcp-${entry.port}`, protocol: "TCP", ...entry }));
-    const [value] = this.#distributions;
-    const distribution = value && { [DISTRIBUTION_FIELD]: value };
+    const distribution = this.#distribution && { [DISTRIBUTION_FIELD]: this.#distribution };
     const object = {
       apiVersion: "v1",
       kind: "Service",

@@ -33,7 +33,7 @@ export class LeaderMap {
     this.#plan = plan;
     this.names = new PublishedNames(removal, (name) => this.#heirOf(name));
     this.names.load(withTargets(published, targets));
-    plan.setPublished((name) => this.names.lineOf(name), published.keys());
+    plan.setPublished((name) => this.names.lineOf(name));
   }
 
   /**

@@ -187,11 +187,16 @@ export class Loop {
     // Conflict and quota.
     const since = this.#changedAt;
     this.#changedAt = undefined;
-    const changes = plan.takeChanges(now());
+    const lostUntil = this.#lostUntil();
+    plan.loseHolders(lostUntil !== undefined);
+    const changes = plan.takeChanges();
     source.planned?.(changes.keys());
     if (isRead) claimEvents?.changed(plan.takeTouched());
-    const targets = isComplete ? plan.targets : plan.targets.union(map.targetsInUse());
-    addresses.use(targets, (target, last) => plan.exampleOf(target, last));
+    const { targets } = plan;
+    const inUse = new Set(targets.keys());
+    addresses.use(isComplete ? inUse : inUse.union(map.targetsInUse()), (target, last) =>
+      last !== undefined && plan.hasTarget(last, target) ? last : targets.get(target),
+    );
 
     // Publish.
     map.update(changes, addresses.targets(), now(), isComplete);
@@ -200,7 +205,13 @@ export class Loop {
     const mayPublish = isRead && quietUntil === undefined && this.#term?.aborted === false;
     if (!mayPublish) this.#changedAt = since ?? this.#changedAt;
     else if (!(await this.#publish(map, since))) return { requeueAfter: CONFLICT_MS };
-    return this.#againAt(quietUntil, decideAt, map.names.nextDeadline(), plan.nextDeadline());
+    return this.#againAt(quietUntil, decideAt, map.names.nextDeadline(), lostUntil);
+  }
+
+  /** Until when disputed names wait. Undefined: they do not wait. */
+  #lostUntil(): number | undefined {
+    const until = (this.#lostAt ?? Number.NEGATIVE_INFINITY) + LOST_MS;
+    return this.#deps.now() < until ? until : undefined;
   }
 
   /** Runs again at the first of these times. */
@@ -219,7 +230,7 @@ export class Loop {
     try {
       const rendered = await map.render();
       const { hold } = map.names;
-      const notes = { hold, lostAt: now() < (this.#lostAt ?? 0) + LOST_MS ? this.#lostAt : undefined };
+      const notes = { hold, lostAt: this.#lostUntil() && this.#lostAt };
       this.#announce(hold, rendered.leftOut);
       const { revision, bytes } = rendered;
       // It differs after our own change, or because somebody edited it.
@@ -295,7 +306,6 @@ export class Loop {
         this.#lostAt = now();
         this.#quietUntil = now() + LOST_QUIET_MS;
       }
-      if (this.#lostAt !== undefined) plan.loseHolders(this.#lostAt + LOST_MS);
     }
     const map = new LeaderMap(rules, plan, lines, published);
     const inUse = map.targetsInUse();

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { setTimeout } from "node:timers/promises";
-import { type ControllerRig, controllerRig, lines, NAME, untilPublished } from "#test/fakes/controller-rig.ts";
+import { type ControllerRig, controllerRig, NAME, untilPublished } from "#test/fakes/controller-rig.ts";
 import { ipv4Answers, startDnsServer } from "#test/fakes/dns-server.ts";
-import { until } from "#test/fakes/kube-api.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import type { StatusDocument } from "./status.ts";
 
@@ -182,21 +181,6 @@ test("a tenant claims a neighbour's name with the same target, then with another
   await becomes(rig, "shop/web", "ingress-nginx");
 });
 
-test("a tenant copies a software's label, and the controller restarts: nobody else gets its Service", async (t) => {
-  const config = await withDns(t, { "tenant.example.com": OF_TENANT });
-  const prepare = (kube: MemoryKube) => {
-    putTenant(kube, { labels: {} }, { ip: EDGE }, "edge/nginx");
-    putIngress(kube, "tenant/web", { hosts: ["tenant.example.com"] });
-  };
-  const first = await started(t, new MemoryKube(), prepare, config);
-  await untilPublished(first, "tenant.example.com");
-  await becomes(first, "tenant/web", /^tenant-lb-/, "tenant.example.com");
-  putTenant(first.kube, { labels: NGINX }, { ip: EDGE }, "edge/nginx");
-  putIngress(first.kube, "shop/web");
-  const rig = await restarted(t, first, config);
-  await becomes(rig, "shop/web", "several-services");
-});
-
 test("a tenant has the addresses of a neighbour's name in `externalIPs`: DNS does not move the name", async (t) => {
   const nlb = "203.0.113.99";
   const prepare = (kube: MemoryKube) => {
@@ -228,30 +212,6 @@ test("a tenant's Service shares the address, on another port: DNS does not give 
   putIngress(rig.kube, "shop/web", { ip: EDGE, created: LATER });
   await becomes(rig, "shop/web", "ingress-nginx");
 });
-
-for (const always of [false, true]) {
-  const what = always ? "a mapped load balancer" : "a load balancer without a mapping";
-  test(`a tenant's older Service gets the host name of ${what}: it takes no name, also after a restart`, async (t) => {
-    const hostname = "lb.example.net";
-    const expected = always ? /^edge-lb-/ : "load-balancer-hostname";
-    const first = await started(t, new MemoryKube(), (kube) => {
-      putService(kube, "edge/lb", { ingress: [{ hostname }], always, created: BEFORE });
-      putIngress(kube, "shop/web", { hostname });
-      putTenant(kube);
-      claimAsTenant(kube, { hosts: ["own.example.com"] });
-    });
-    await untilPublished(first, "own.example.com");
-    await becomes(first, "shop/web", expected);
-    // Cloud controllers write the host name that an annotation of the Service says.
-    putTenant(first.kube, { ingress: [{ hostname }] });
-    putIngress(first.kube, "other/web", { hosts: ["other.example.com"], hostname });
-    await becomes(first, "other/web", expected, "other.example.com");
-    await becomes(first, "shop/web", expected);
-    const rig = await restarted(t, first);
-    await becomes(rig, "shop/web", expected);
-    await becomes(rig, "other/web", expected, "other.example.com");
-  });
-}
 
 test("a tenant has an ingress controller's address in `externalIPs`: DNS still leads names there", async (t) => {
   const prepare = (kube: MemoryKube) => {
@@ -343,33 +303,71 @@ test("a tenant squats names of others with `ignore`: it takes no name that is pu
   }
 });
 
-test("ingress-nginx empties a status as it ends, and no default target exists: the name stays mapped", async (t) => {
-  const rig = await started(t, new MemoryKube(), (kube) => {
-    putService(kube, "edge/lb", { ingress: [{ ip: EDGE }] });
-    putIngress(kube, "shop/web", { ip: EDGE });
+// Evidence of a mapped name is missing, as after an upgrade.
+
+/** Without a known class and an address, an object has no evidence of its controller. */
+const NOTHING = { className: "nobody" };
+const KEPT = "ingress-nginx, kept";
+const staysUp = (rig: ControllerRig) => shows(rig, ({ leaving }) => !leaving.includes(NAME), "the name stays");
+
+/** A controller that mapped the name by evidence. `change` happens before the next controller starts. */
+async function changed(t: TestContext, change: (kube: MemoryKube) => void): Promise<ControllerRig> {
+  const first = await controllerRig(t, { prepare: (kube) => putIngress(kube, "shop/web", { ip: EDGE }) });
+  await untilPublished(first);
+  await first.stop();
+  change(first.kube);
+  const rig = await controllerRig(t, { kube: first.kube, prepare() {} });
+  await shows(rig, ({ leader }) => leader, "it leads");
+  return rig;
+}
+
+test("a name stays when its evidence disappears; a stranger without evidence does not inherit it", async (t) => {
+  const rig = await changed(t, (kube) => {
+    putIngress(kube, "shop/web", NOTHING);
+    putIngress(kube, "thief/web", { ...NOTHING, created: LATER });
   });
-  await untilPublished(rig);
-  const target = await becomes(rig, "shop/web", /^edge-lb-/);
-  putIngress(rig.kube, "shop/web", {});
-  await becomes(rig, "shop/web", `${target}, kept`);
-  putIngress(rig.kube, "shop/new", { hosts: ["new.example.com"] });
-  await becomes(rig, "shop/new", "no-address", "new.example.com");
+  await becomes(rig, "shop/web", KEPT);
+  await becomes(rig, "thief/web", "no-target");
+  await staysUp(rig);
+  removeShop(rig);
+  await isLeaving(rig);
+  await becomes(rig, "thief/web", "no-target");
 });
 
-test("two controllers overwrite one status all the time: the name moves once, then stays and warns", async (t) => {
-  const rig = await started(t, new MemoryKube(), (kube) => {
-    putTenant(kube);
-    putIngress(kube, "shop/web", { ip: EDGE });
-  });
-  await untilPublished(rig);
-  const before = lines(rig);
-  putIngress(rig.kube, "shop/web", { ip: OF_TENANT });
-  const target = await becomes(rig, "shop/web", /^tenant-lb-[^,]*$/);
-  await until(() => lines(rig) !== before, "the name moves");
-  for (let times = 0; times < 3; times += 1) {
+for (const [what, change] of [
+  ["its class is of a load balancer outside the cluster", { className: "gce" }],
+  ["its class is of other software", { className: "traefik" }],
+  ["its address is not the target's", { ip: "203.0.113.99" }],
+] as const) {
+  test(`a name leaves if there is evidence against it, before and after a restart: ${what}`, async (t) => {
+    const rig = await changed(t, (kube) => putIngress(kube, "shop/web", change));
+    await isLeaving(rig);
     putIngress(rig.kube, "shop/web", { ip: EDGE });
-    await becomes(rig, "shop/web", `${target}, target-unstable`);
-    putIngress(rig.kube, "shop/web", { ip: OF_TENANT });
-    await becomes(rig, "shop/web", `${target}, target-unstable`);
-  }
+    await staysUp(rig);
+    putIngress(rig.kube, "shop/web", change);
+    await isLeaving(rig);
+  });
+}
+
+test("an object with evidence takes a kept name of its namespace, but not one of another namespace", async (t) => {
+  const rig = await changed(t, (kube) => {
+    putIngress(kube, "shop/web", NOTHING);
+    putService(kube, "edge/lb", { ingress: [{ ip: OF_TENANT }] });
+  });
+  await becomes(rig, "shop/web", KEPT);
+  putIngress(rig.kube, "new/web", { ip: OF_TENANT, created: LONG_AGO });
+  await becomes(rig, "new/web", "conflict");
+  await becomes(rig, "shop/web", KEPT);
+  putIngress(rig.kube, "shop/new", { ip: OF_TENANT, created: LATER });
+  await becomes(rig, "shop/web", "no-target");
+  await becomes(rig, "shop/new", /^edge-lb-/);
+});
+
+test("the object with evidence is deleted: another one of the namespace keeps the name", async (t) => {
+  const rig = await controllerRig(t, { prepare: (kube) => putIngress(kube, "shop/proven", { ip: EDGE }) });
+  putIngress(rig.kube, "shop/bare", NOTHING);
+  await untilPublished(rig);
+  rig.kube.remove(`${INGRESSES}/namespaces/shop/ingresses/proven`);
+  await becomes(rig, "shop/bare", KEPT);
+  await staysUp(rig);
 });

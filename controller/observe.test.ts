@@ -38,15 +38,6 @@ async function namesIn(kube: MemoryKube) {
   return (await observe(config, { client, clusterDomain: "cluster.local", identity: "observer", ...within })).names;
 }
 
-test("an observer that never leads gives a published name to its holder, and not to an older object", async (t) => {
-  const kube = await published(t);
-  put(kube, "tenant", "192.0.2.90", "2020-01-01T00:00:00Z");
-  const writes = kube.writes.length;
-  const codes = (await namesIn(kube)).map(({ from, reason }) => [from.namespace, reason?.code]);
-  assert.deepEqual(Object.fromEntries(codes), { shop: undefined, tenant: "conflict" });
-  assert.equal(kube.writes.length, writes);
-});
-
 test("an observer that never leads keeps a published name whose object lost its evidence, and warns", async (t) => {
   const kube = await published(t);
   putIngress(kube, "shop", { metadata: { creationTimestamp: "2026-01-01T00:00:00Z" }, status: {} });

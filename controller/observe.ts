@@ -12,8 +12,6 @@ interface ObserveOptions {
   readonly clusterDomain: string | undefined;
   /** Shown in the status instead of the pod's name. */
   readonly identity: string;
-  /** Describes the pods that get every name below a wildcard. Default: no pod does. */
-  readonly wildcardPods?: string | undefined;
   /** DNS answers that are already known. If present, no name is looked up. */
   readonly answers?: DnsAnswers | undefined;
   /** The IPs of the nodes, if known. */
@@ -31,12 +29,11 @@ const POLL_MS = 10;
  * and so writes nothing. If an object cannot be read, the status says `synced: false`, and its sources say why.
  */
 export async function observe(config: Config, options: ObserveOptions): Promise<StatusDocument> {
-  const { client, clusterDomain, identity, wildcardPods, answers, nodes } = options;
+  const { client, clusterDomain, identity, answers, nodes } = options;
   const replica = createReplica(config, {
     client: leaderClient(client, () => false),
     identity,
     clusterDomain,
-    wildcardPods,
     answers,
     nodes,
     log: silentLogger,

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { NO_SERVICE, pipelineRig, viewOf } from "#test/fakes/pipeline-rig.ts";
-import type { RoutingHints } from "./sources/types.ts";
 
 // The way of names from the views of a source to claims.
 
@@ -22,7 +21,7 @@ for (const what of ["fails", "neither answers nor fails for a minute"] as const)
   test(`claims are undecided until each source has been read; one ${what}: the others wait no longer`, async (t) => {
     const { set, resolverSynced, pass, results, pipeline, state, plan } = pipelineRig(t, WITHOUT_DNS);
     const line = { name: "shop.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "edge" };
-    plan.setPublished((name) => (name === line.name ? line : undefined), [line.name]);
+    plan.setPublished((name) => (name === line.name ? line : undefined));
     set("a", "other");
     resolverSynced();
     await pass(59_000, 500);
@@ -56,27 +55,6 @@ test("equal hints of a namespace are resolved once in a pass; objects with a new
   assert.deepEqual(reported, []);
 });
 
-test("any differing field makes hints different", async (t) => {
-  const { see, sync, pass, resolved } = pipelineRig(t, WITHOUT_DNS);
-  await sync();
-  const base: RoutingHints = { className: "nginx", addresses: ["192.0.2.1"], admitted: true };
-  const all: RoutingHints[] = [
-    base,
-    { ...base, className: undefined },
-    { ...base, addresses: [] },
-    { ...base, admitted: false },
-    { ...base, ports: [443] },
-    { ...base, service: { namespace: "a", name: "b" } },
-    { ...base, instance: "edge" },
-    { ...base, gateway: { namespace: "a", name: "b" } },
-    { ...base, gateway: { namespace: "a", name: "b", classNamespace: "c" } },
-  ];
-  for (const [index, hints] of [...all, ...all].entries())
-    see(`o${index}`, [viewOf("a.example.com", undefined, { hints: { ...hints } })]);
-  await pass(100);
-  assert.deepEqual(resolved, all);
-});
-
 test("hints that cannot be resolved, and views that cannot be read, affect only their own objects", async (t) => {
   const { see, set, sync, pass, answers, results, reported, log } = pipelineRig(t, WITHOUT_DNS);
   await sync();
@@ -87,32 +65,9 @@ test("hints that cannot be resolved, and views that cannot be read, affect only 
   see("broken", [viewOf("a.example.com", "edge", { hints: null as never })]);
   set("web");
   await pass(100);
-  assert.deepEqual([results("odd"), results("web")], [["target-failed"], ["edge"]]);
+  assert.deepEqual([results("odd"), results("web")], [["object-failed"], ["edge"]]);
   assert.ok(!reported.includes("broken"));
   assert.deepEqual(log.lines.at(-1)?.fields, { code: "object-failed", object: '"0/broken"' });
-});
-
-test("a claim has the fields of its view, its target and addresses; a deleted object has none", async (t) => {
-  const { see, set, sync, pass, claims, reported, servicesChanged } = pipelineRig(t, WITHOUT_DNS);
-  await sync();
-  const refused = { code: "ignored", text: "why" };
-  const { hints: _, ...view } = viewOf("a.example.com", "edge");
-  see("a", [viewOf("a.example.com", "edge"), viewOf("b.example.com", "edge", { hints: refused })]);
-  await pass(100);
-  assert.deepEqual(
-    claims.get("a")?.map(({ name: _name, ...claim }: object & { name?: string }) => claim),
-    [
-      { ...view, target: "edge", publicAddresses: ["198.51.100.50"] },
-      { ...view, hostname: "b.example.com", target: refused },
-    ],
-  );
-  set("a", "edge", []);
-  await pass(100);
-  assert.deepEqual(claims.get("a"), []);
-  reported.length = 0;
-  servicesChanged();
-  await pass(100);
-  assert.deepEqual(reported, []);
 });
 
 test("a name keeps its target without evidence while it may; a name without a target gets none", async (t) => {
@@ -136,7 +91,7 @@ test("a name keeps its target without evidence while it may; a name without a ta
 test("two objects of a namespace want different targets: that is a conflict, and no instability", async (t) => {
   const { set, sync, pass, plan, results, servicesChanged } = pipelineRig(t, WITHOUT_DNS);
   const line = { name: "shop.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "one" };
-  plan.setPublished((name) => (name === line.name ? line : undefined), [line.name]);
+  plan.setPublished((name) => (name === line.name ? line : undefined));
   set("a", "one");
   set("b", "two", ["shop.example.com"], { created: "2026-02-01T00:00:00Z" });
   await sync();
@@ -151,7 +106,7 @@ test("two objects of a namespace want different targets: that is a conflict, and
 test("an object that wants another target twice within a minute is undecided for a minute", async (t) => {
   const { set, sync, pass, plan, results } = pipelineRig(t, WITHOUT_DNS);
   const line = { name: "shop.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "one" };
-  plan.setPublished((name) => (name === line.name ? line : undefined), [line.name]);
+  plan.setPublished((name) => (name === line.name ? line : undefined));
   set("a", "one");
   await sync();
   set("a", "two");
@@ -162,15 +117,4 @@ test("an object that wants another target twice within a minute is undecided for
   assert.deepEqual([results("a"), plan.planned.get(line.name)?.target], [["target-unstable?"], "two"]);
   await pass(2_000);
   assert.deepEqual([results("a"), plan.planned.get(line.name)?.target], [["one"], "one"]);
-});
-
-test("the state and the end include the sources and the resolver", async (t) => {
-  const { pipeline, stopped, sync } = pipelineRig(t, WITHOUT_DNS);
-  await sync();
-  assert.deepEqual(
-    pipeline.state().map(({ name }) => name),
-    ["objects", "services"],
-  );
-  await pipeline.stop();
-  assert.deepEqual(stopped.sort(), ["resolver", "source"]);
 });

@@ -14,16 +14,18 @@ import type {
   ClaimSource,
   Prerequisite,
   Published,
+  RoutingHints,
   Source,
   SourceState,
   View,
 } from "./sources/types.ts";
-import { type FindDeps, type Found, findTarget } from "./targets/find-target.ts";
+import type { Found } from "./targets/find-target.ts";
+import type { Holding } from "./targets/match-service.ts";
 import type { TargetHeaders, TargetLocations, TargetResolver } from "./targets/resolver.ts";
 import { SteadyTargets } from "./targets/steady-targets.ts";
 import { type Witnesses, witness } from "./witness.ts";
 
-interface PipelineDeps extends Omit<FindDeps, "headers">, Omit<Witnesses, "headers" | "dns" | "locations"> {
+interface PipelineDeps extends Omit<Witnesses, "headers" | "dns" | "locations"> {
   readonly sources: readonly Source[];
   readonly resolver: TargetResolver;
   /** What has to be known, besides targets, before any claim is decided. */
@@ -33,7 +35,7 @@ interface PipelineDeps extends Omit<FindDeps, "headers">, Omit<Witnesses, "heade
   readonly dns?: DnsSweep | undefined;
   readonly budget?: ClaimBudget | undefined;
   /** It ends with the pipeline. */
-  readonly names?: Pick<Prerequisite, "state" | "stop"> | undefined;
+  readonly names?: Pick<Prerequisite, "stop"> | undefined;
   /** The plan that the claims go to. */
   readonly plan: Pick<Plan, "heldTarget" | "lineOf" | "isWithinQuota">;
   readonly log: Logger;
@@ -45,8 +47,13 @@ interface Seen {
   readonly name: string | undefined;
 }
 
-/** What was found for equal hints of a namespace in one pass, for each target that their names have. */
-type Memo = Map<string, Found>;
+/** What one pass needs more than once. */
+interface Memo {
+  /** By namespace, held target and hints. */
+  readonly found: Map<string, Found>;
+  /** Each namespace with the targets that its names have. Few objects need it. */
+  targets?: ReadonlySet<string>;
+}
 
 /** The views of an object, and the claims that were made of them. */
 interface Viewed {
@@ -80,8 +87,6 @@ export class Pipeline implements ClaimSource {
   readonly #due = new Set<string>();
   /** Whether Services or answers of ingress controllers have changed. */
   #isAllDue = false;
-  /** The end of the next pass over all objects. */
-  #passEnd: PromiseWithResolvers<void> | undefined;
   readonly #steady = new SteadyTargets();
   readonly #waitingFor: Set<object>;
   #sink: ClaimSink = () => {};
@@ -106,12 +111,12 @@ export class Pipeline implements ClaimSource {
       this.#waitingFor.delete(one);
       onDue();
     };
-    headers?.follow(() => void this.#allDecided());
+    headers?.follow(() => this.#decideAll());
     dns?.start(
       (name) => this.#decideObjects(this.#byName.get(name) ?? []),
       (name) => this.#namespaceOf(name),
     );
-    resolver.start(() => this.#allDecided(), synced(resolver));
+    resolver.start(() => this.#decideAll(), synced(resolver));
     for (const one of prerequisites) one.start(synced(one));
     for (const [place, source] of sources.entries())
       source.start((key, views) => this.#see(`${place}/${key}`, views), synced(source));
@@ -149,8 +154,8 @@ export class Pipeline implements ClaimSource {
   }
 
   state(): SourceState[] {
-    const { prerequisites = [], names, sources, resolver } = this.#deps;
-    return [...prerequisites, names, ...sources, resolver].flatMap((one) => one?.state() ?? []);
+    const { prerequisites = [], sources, resolver } = this.#deps;
+    return [...prerequisites, ...sources, resolver].flatMap((one) => one.state());
   }
 
   /** The resource of an object that was passed to the sink. Undefined: no API server has it. */
@@ -166,7 +171,6 @@ export class Pipeline implements ClaimSource {
   async stop(): Promise<void> {
     const { sources, resolver, prerequisites = [], names, dns, budget } = this.#deps;
     dns?.stop();
-    this.#passEnd?.resolve();
     await Promise.all([budget, names, resolver, ...prerequisites, ...sources].map((part) => part?.stop()));
   }
 
@@ -187,24 +191,21 @@ export class Pipeline implements ClaimSource {
 
   async #decideDue(): Promise<void> {
     const slice = timeSlices();
-    const found: Memo = new Map();
-    const passEnd = this.#passEnd;
+    const memo: Memo = { found: new Map() };
     if (this.#isAllDue) for (const object of this.#objects.keys()) this.#due.add(object);
     this.#isAllDue = false;
-    this.#passEnd = undefined;
     for (const object of this.#due) {
       this.#due.delete(object);
-      this.#decideSafely(object, found);
+      this.#decideSafely(object, memo);
       await slice();
     }
-    passEnd?.resolve();
   }
 
   /** An object that cannot be decided affects only itself: its earlier claims stay. */
-  #decideSafely(object: string, found: Memo): void {
+  #decideSafely(object: string, memo: Memo): void {
     try {
       const viewed = this.#objects.get(object);
-      const claims = (viewed?.seen ?? []).map((seen) => this.#decide(object, seen, found));
+      const claims = (viewed?.seen ?? []).map((seen) => this.#decide(object, seen, memo));
       const isSame = viewed?.claims?.every((one, index) => isAlike(one, claims[index])) === true;
       if (viewed !== undefined) viewed.claims = claims;
       if (!isSame) this.#sink(object, claims);
@@ -225,9 +226,9 @@ export class Pipeline implements ClaimSource {
     // An object of a source that is not read yet may be older, or have the name.
     if (!this.#areRead)
       return { ...view, target: NOT_READ, undecided: true, ...(held !== undefined && { maybe: held }) };
-    const found = getOrAdd(memo, `${namespace} ${held} ${textOfHints(hints)}`, () =>
-      findTarget(hints, held, this.#deps),
-    );
+    const isOfNamespace = (target: string) => this.#targetsIn(memo).has(`${namespace} ${target}`);
+    const key = `${namespace} ${held} ${textOfHints(hints)}`;
+    const found = getOrAdd(memo.found, key, () => this.#find(hints, { held, isOfNamespace }));
     const claim: Claim = {
       ...view,
       ...found,
@@ -237,6 +238,27 @@ export class Pipeline implements ClaimSource {
     };
     if (name === undefined) return claim;
     return this.#steadied(witness(claim, { name, object }, this.#deps), `${name} ${object}`, held);
+  }
+
+  /** An error affects only objects with these hints. */
+  #find(hints: RoutingHints, holding: Holding): Found {
+    const { resolver, headers } = this.#deps;
+    try {
+      const found = resolver.find(hints, holding);
+      const target = typeof found.target === "string" ? found.target : found.maybe;
+      if (target !== undefined && hints.ports !== undefined) headers?.want(target, hints.ports);
+      return found;
+    } catch (error) {
+      const target = { code: "object-failed", text: `its target could not be found: ${describeError(error)}` };
+      return holding.held === undefined ? { target } : { target, undecided: true, maybe: holding.held };
+    }
+  }
+
+  #targetsIn(memo: Memo): ReadonlySet<string> {
+    const targetOf = ({ name, view: { from } }: Seen) =>
+      `${from.namespace} ${name && this.#deps.plan.heldTarget(name, from.namespace)}`;
+    memo.targets ??= new Set([...this.#objects.values()].flatMap(({ seen }) => seen.map(targetOf)));
+    return memo.targets;
   }
 
   /**
@@ -279,13 +301,9 @@ export class Pipeline implements ClaimSource {
     this.#onDue();
   }
 
-  /** Decides all objects again. Resolves when that is done, or if nothing can be decided yet. */
-  async #allDecided(): Promise<void> {
+  #decideAll(): void {
     this.#isAllDue = true;
     this.#onDue();
-    if (!this.#areRead) return;
-    this.#passEnd ??= Promise.withResolvers();
-    await this.#passEnd.promise;
   }
 
   /** The first namespace that claims the name and whose quota has room for it. */

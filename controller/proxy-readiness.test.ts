@@ -5,7 +5,7 @@ import { type TestContext, test } from "node:test";
 import type { ReportedAnswer } from "#lib/documents/proxy-page.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
-import { isSettled, stopTime } from "#test/fakes/stopped-time.ts";
+import { stopTime } from "#test/fakes/stopped-time.ts";
 import { HeaderAnswers } from "./expected-headers/header-answers.ts";
 import { askByHttp, ProxyReadiness } from "./proxy-readiness.ts";
 
@@ -51,6 +51,7 @@ async function rig(t: TestContext, proxies: readonly string[], unready: readonly
     onChange: () => {
       state.changes += 1;
     },
+    onProxies() {},
     answers,
     onAnswer: () => {
       state.answered += 1;
@@ -100,48 +101,6 @@ test("a target waits at most 15 s for a proxy, from when it was first expected; 
   assert.equal(listening.has("b"), false, "it waits again");
 });
 
-test("if no proxy is ready, a target does not wait", async (t) => {
-  const { listening, pass } = await rig(t, []);
-  listening.expect(["a"]);
-  await pass(POLL_MS);
-  assert.equal(listening.has("a"), true);
-});
-
-test("a target that names already use is ready without a question; a dropped target is no longer ready", async (t) => {
-  const { listening, asked, pass } = await rig(t, ["10.0.0.1"]);
-  listening.trust("a");
-  listening.expect(["a"]);
-  await pass(2 * POLL_MS);
-  assert.deepEqual([listening.has("a"), asked], [true, []]);
-  listening.expect([]);
-  assert.equal(listening.has("a"), false);
-});
-
-test("each proxy is asked at most twice a second, however often targets are expected", async (t) => {
-  const { listening, asked, pass } = await rig(t, ["10.0.0.1", "10.0.0.2"]);
-  for (let round = 0; round < 3; round += 1) {
-    listening.expect(["a"]);
-    await pass(1);
-  }
-  assert.deepEqual(asked, ["10.0.0.1", "10.0.0.2"]);
-  await pass(POLL_MS);
-  assert.equal(asked.length, 4);
-});
-
-test("stopping ends the watch and waits for pending answers, which then change nothing", async (t) => {
-  const { listening, bound, state, pass } = await rig(t, ["10.0.0.1"]);
-  bound.set("10.0.0.1", ["a"]);
-  const { promise, resolve } = Promise.withResolvers<void>();
-  state.gate = promise;
-  listening.expect(["a"]);
-  await pass(1);
-  const stopped = listening.stop();
-  assert.equal(await isSettled(stopped), false);
-  resolve();
-  await stopped;
-  assert.deepEqual([listening.has("a"), state.changes], [false, 0]);
-});
-
 test("over HTTP, only a well-formed page of a proxy is accepted, and only its well-formed entries", async (t) => {
   let answer = "";
   const server = createServer((request, response) => {
@@ -167,7 +126,7 @@ test("answers are read every half second until each port has one, then every 5 s
   const { listening, bound, asked, state, answers, pass } = await rig(t, ["10.0.0.1", "10.0.0.2"]);
   bound.set("10.0.0.1", []);
   const ask = [{ port: 443, speaks: "tls", name: "a.example.com", upstreamPort: 443 } as const];
-  answers.learn([{ name: "a", upstream: "a", ports: [], clusterIPs: [], ask }], true);
+  answers.learn([{ name: "a", upstream: "a", ports: [], clusterIPs: [], ask }]);
   listening.expect([]);
   await pass(2 * POLL_MS);
   assert.deepEqual([asked.length, state.answered], [4, 0]);

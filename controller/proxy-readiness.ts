@@ -21,11 +21,11 @@ interface ListeningDeps {
   /** Called when proxies listen on another target, or when a wait times out. */
   readonly onChange: () => void;
   /** Called when proxies come or go. */
-  readonly onProxies?: (() => void) | undefined;
-  /** Takes the answers of the ports that the proxies ask. Undefined: they ask nothing. */
-  readonly answers?: HeaderAnswers | undefined;
+  readonly onProxies: () => void;
+  /** Takes the answers of the ports that the proxies ask. */
+  readonly answers: HeaderAnswers;
   /** Called when an answer has changed. */
-  readonly onAnswer?: (() => void) | undefined;
+  readonly onAnswer: () => void;
   /** Replaces WAITING_MS and CALM_MS. Only tests set it. */
   readonly pollMs?: number | undefined;
 }
@@ -63,7 +63,7 @@ export class ProxyReadiness {
       client,
       ...endpointSlicesOf(namespace, PROXY_SERVICE),
       project: readyAddresses,
-      onChange: () => this.#deps.onProxies?.(),
+      onChange: this.#deps.onProxies,
       onSynced: this.#deps.onChange,
       log,
     });
@@ -119,7 +119,7 @@ export class ProxyReadiness {
     if (this.#stopped) return {};
     if (this.#takeListening([...pages.values()])) onChange();
     const reports = new Map([...pages].map(([proxy, page]) => [proxy, page?.answers]));
-    if (answers?.take(reports, now())) onAnswer?.();
+    if (answers.take(reports, now())) onAnswer();
     return { requeueAfter: this.#nextMs };
   }
 
@@ -142,8 +142,8 @@ export class ProxyReadiness {
   /** The time until the next poll. Undefined: nothing waits, and nothing is asked. */
   get #nextMs(): number | undefined {
     const { answers, pollMs } = this.#deps;
-    const isWaiting = this.#awaited.size > 0 || answers?.isWaiting === true;
-    if (isWaiting || answers?.isAsking === true) return pollMs ?? (isWaiting ? WAITING_MS : CALM_MS);
+    const isWaiting = this.#awaited.size > 0 || answers.isWaiting;
+    if (isWaiting || answers.isAsking) return pollMs ?? (isWaiting ? WAITING_MS : CALM_MS);
     return undefined;
   }
 

@@ -47,8 +47,6 @@ interface ReplicaDeps {
   readonly answers?: DnsAnswers | undefined;
   /** The IPs of the nodes, if known. */
   readonly nodes?: ReadonlySet<string> | undefined;
-  /** Describes the pods that get every name below a wildcard. Default: no pod does. */
-  readonly wildcardPods?: string | undefined;
   /** Reports the loss of an address that pods hold. */
   readonly onFrontLost: (code: string, note: string, service: string) => void;
   /** Reports what the loop does. */
@@ -76,7 +74,7 @@ export interface Term extends Replica {
 
 /** Starts nothing yet: `loop.start()` does. */
 export function createReplica(config: Config, deps: ReplicaDeps): Replica {
-  const { client, identity, clusterDomain, log, now, askProxy, wildcardPods, onFrontLost: notify, events } = deps;
+  const { client, identity, clusterDomain, log, now, askProxy, onFrontLost: notify, events } = deps;
   const { namespace, policy } = config;
 
   // Targets: by class alone, or also by the cluster's Services.
@@ -88,11 +86,7 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
 
   // Which names a namespace may have.
   const namespaces = new Namespaces({ client, log });
-  const onFreed = () => {
-    plan.reevaluateServiceNames();
-    loop.enqueue();
-  };
-  const names = new InClusterNames({ client, namespaces, log, mayListServices: config.discovery.enabled, onFreed });
+  const names = new InClusterNames({ namespaces, services: targets });
   const domainsOf = policy.namespaceAnnotation ? (one: string) => namespaces.of(one)?.domains : undefined;
   const permitted = createClaimPolicy(policy, clusterDomain, domainsOf);
   const { maxNamesPerNamespace } = policy;
@@ -110,7 +104,7 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
   const dns = policy.verifyDns === "off" ? undefined : sweep;
   const sources = configuredSources(config.sources, { client, log, clusterDomain, budget, namespaces });
   const stages = { resolver: targets, locations: targets, headers, dns, mode, budget, names, plan };
-  const source = new Pipeline({ config, log, sources, ...stages, prerequisites: [namespaces] });
+  const source = new Pipeline({ log, sources, ...stages, prerequisites: [namespaces] });
   const loop = new Loop({
     ...{ source, plan, addresses, log, rules: config.map, readers: deps.mapReaders },
     store: new KubeMapWriter({ client, namespace, log, now }),
@@ -124,8 +118,12 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
     plan.reevaluate(namespace);
     loop.enqueue();
   });
+  names.follow(() => {
+    plan.reevaluateServiceNames();
+    loop.enqueue();
+  });
 
-  const shown = { identity, source, plan, addresses, headers, verifier: dns, config, wildcardPods, map: loop };
+  const shown = { identity, source, plan, addresses, headers, verifier: dns, config, map: loop };
   return { loop, source, leftOut: () => budget.leftOut, status: () => statusDocument(shown) };
 }
 

@@ -3,7 +3,6 @@ import { test } from "node:test";
 import {
   configMaps,
   controllerRig,
-  events,
   INGRESSES,
   isPublished,
   LEASE,
@@ -14,8 +13,7 @@ import {
   untilPublished,
 } from "#test/fakes/controller-rig.ts";
 import { until } from "#test/fakes/kube-api.ts";
-import { refusal } from "#test/fakes/memory-kube.ts";
-import { OBJECTS, publishedIn, targetsIn } from "#test/published.ts";
+import { OBJECTS, publishedIn } from "#test/published.ts";
 
 const FRONT = `${OWN}/services/switchback-ingress-nginx`;
 
@@ -134,44 +132,6 @@ test("a controller neither reads nor writes while another holds the Lease, and l
   assert.ok((await rig.status()).leader);
 });
 
-test("a held removal is reported as an Event about the map", async (t) => {
-  const hosts = Array.from({ length: 12 }, (_, index) => `n${index}.example.com`);
-  const rig = await controllerRig(t, { prepare: (kube) => putIngress(kube, hosts) });
-  await untilPublished(rig, "n11.example.com");
-  putIngress(rig.kube, [NAME]);
-  await until(() => events(rig).length > 0, "the Event");
-  const [event] = events(rig);
-  assert.deepEqual(
-    [event?.type, event?.reason, event?.action, event?.reportingController, event?.reportingInstance],
-    ["Warning", "RemovalHeld", "Publish", "switchback.dev/switchback-controller", "pod-0"],
-  );
-  assert.match(String(event?.note), /^12 of 1[23] names would be removed at once; held back until 20\d\d-.*Z$/);
-  const map = { apiVersion: "v1", kind: "ConfigMap", namespace: "switchback-system", name: OBJECTS.map };
-  assert.deepEqual(event?.regarding, map);
-  assert.equal((await rig.status()).hold?.names, 12);
-});
-
-test("an address that cannot be reassigned is reported as an Event about its front Service", async (t) => {
-  const real = globalThis.setTimeout;
-  const rig = await controllerRig(t);
-  await untilPublished(rig);
-  // The refusals take three seconds in total.
-  t.mock.method(globalThis, "setTimeout", ((run: () => void, ms: number) => real(run, ms / 50)) as typeof setTimeout);
-  rig.kube.onWrite = ({ path, body }) => {
-    if (path === FRONT && (body as { spec: { clusterIPs?: unknown } }).spec.clusterIPs !== undefined) {
-      throw refusal(path, 422);
-    }
-  };
-  rig.kube.remove(FRONT);
-  await until(() => events(rig).length > 0, "the Event");
-  const [event] = events(rig);
-  assert.deepEqual([event?.type, event?.reason, event?.action], ["Warning", "FrontAddressLost", "Publish"]);
-  assert.match(String(event?.note), /^The ClusterIP 198\.51\.100\.1 could not be reassigned/);
-  const front = { apiVersion: "v1", kind: "Service", namespace: "switchback-system", name: "switchback-ingress-nginx" };
-  assert.deepEqual(event?.regarding, front);
-  t.mock.restoreAll();
-});
-
 test("a watch that is inactive for minutes fails the liveness probe", async (t) => {
   const rig = await controllerRig(t);
   await untilPublished(rig);
@@ -181,17 +141,6 @@ test("a watch that is inactive for minutes fails the liveness probe", async (t) 
   assert.equal(page.status, 503);
   assert.match(page.text, /^a watch has been inactive for 2\d\d s\n$/);
   t.mock.restoreAll();
-});
-
-test("with requireAdmitted, names wait until a controller has admitted their object", async (t) => {
-  const rig = await controllerRig(t, {
-    config: { policy: { requireAdmitted: true } },
-    prepare: (kube) => putIngress(kube, [NAME], {}),
-  });
-  await until(() => isPublished(rig), "an empty map");
-  assert.equal((await rig.status()).names[0]?.reason?.code, "not-admitted");
-  putIngress(rig.kube, [NAME]);
-  await untilPublished(rig);
 });
 
 test("without discovery, targets are resolved by class only, fronts are written, and no Service is read", async (t) => {
@@ -211,59 +160,4 @@ test("without discovery, targets are resolved by class only, fronts are written,
     ["switchback-nginx", "switchback-other"],
   );
   assert.ok(!rig.kube.watched.includes("/api/v1/services"));
-});
-
-test("a namespace's annotation limits what it may claim, and a change of it takes effect", async (t) => {
-  const annotated = (domains: string) => ({ metadata: { annotations: { "switchback.dev/domains": domains } } });
-  const rig = await controllerRig(t, {
-    config: { policy: { namespaceAnnotation: true } },
-    prepare: (kube) => {
-      kube.put("/api/v1/namespaces/shop", annotated("other.example.com"));
-      putIngress(kube, [NAME]);
-    },
-  });
-  await until(() => isPublished(rig), "an empty map");
-  const status = await rig.status();
-  assert.ok(status.names[0]?.reason, "not its domain");
-  assert.ok(status.sources.some(({ name }) => name === "namespace names"));
-  rig.kube.put("/api/v1/namespaces/shop", annotated(NAME));
-  await untilPublished(rig);
-});
-
-test("the configured cluster domain overrides the detected one", async (t) => {
-  const hosts = [NAME, "a.b.svc.cluster.local", "a.b.svc.corp.example"];
-  const reasons = async (config: object) => {
-    const rig = await controllerRig(t, { config: { ...config }, prepare: (kube) => putIngress(kube, hosts) });
-    await untilPublished(rig);
-    const { targets } = targetsIn(configMaps(rig.kube));
-    const { names } = await rig.status();
-    const refused = names.filter(({ reason }) => reason !== undefined).map(({ name }) => name);
-    return [targets[0]?.upstream, refused];
-  };
-  const service = "ingress-nginx-controller.ingress-nginx.svc";
-  assert.deepEqual(await reasons({}), [`${service}.cluster.local.`, ["a.b.svc.cluster.local"]]);
-  assert.deepEqual((await reasons({ clusterDomain: "corp.example" }))[0], `${service}.corp.example.`);
-});
-
-test("the controller reads every configured source, and no other", async (t) => {
-  const sourceNames = async (sources: object) => {
-    const rig = await controllerRig(t, { config: { sources } });
-    await until(() => isPublished(rig), "a map");
-    return (await rig.status()).sources.map(({ name }) => name);
-  };
-  const services = ["services"];
-  const ingress = ["ingresses", "ingressclasses"];
-  assert.deepEqual(await sourceNames({}), ["namespace names", ...ingress, ...services]);
-  const off = { ingress: { enabled: false } };
-  const gateways = await sourceNames({ ...off, gateway: { enabled: true } });
-  assert.ok(
-    gateways.some((name) => name.includes("gateway.networking.k8s.io")),
-    gateways.join(),
-  );
-  assert.ok(!gateways.includes("ingresses"));
-  const custom = await sourceNames({ ...off, presets: ["traefik-ingressroute"] });
-  assert.ok(
-    custom.some((name) => name.startsWith("ingressroutes.")),
-    custom.join(),
-  );
 });

@@ -37,8 +37,6 @@ interface ControllerDeps {
   readonly headerTimes?: HeaderTimes | undefined;
   /** Observes the agents that update running pods without a restart. Default: there are none. */
   readonly observeAgents?: ObserveAgents | undefined;
-  /** Describes the pods that get every name below a wildcard. Default: no pod does. */
-  readonly wildcardPods?: string | undefined;
   /**
    * Derives the health server's probes from the controller's own. Needed if the server also answers for other parts
    * of the process.
@@ -66,7 +64,7 @@ const DEFAULT_DOMAIN = "cluster.local";
  * certificates, and restarts workloads. A follower waits for the Lease, and serves its health.
  */
 export async function runController(config: Config, deps: ControllerDeps): Promise<RunningController> {
-  const { client: anyTime, identity, log, observeAgents, now, headerTimes, wildcardPods, probes } = deps;
+  const { client: anyTime, identity, log, observeAgents, now, headerTimes, probes } = deps;
   let election: Election | undefined;
   let term: Term | undefined;
   const client = leaderClient(anyTime, () => election?.leading ?? false);
@@ -83,7 +81,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   const counters = restartCounters(registry);
   const lead = (signal: AbortSignal): Term => {
     const replica = createReplica(config, {
-      ...{ client, identity, clusterDomain, log, now, headerTimes, wildcardPods, events },
+      ...{ client, identity, clusterDomain, log, now, headerTimes, events },
       askProxy: askByHttp(config.proxy.healthPort),
       onFrontLost: (code, note, service) => warn(code, note, "Service", service),
       reporters: reporters(metrics, warn, log),
@@ -138,9 +136,9 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
 /** The page `/status`, for requests with the key. */
 function statusPage(statusKey: StatusKey, status: () => StatusDocument, term: () => Term | undefined) {
   const full = (query: URLSearchParams) => {
-    const pods = term()?.rollouts.pods;
-    const running = pods && rolloutStatus(pods, query.get("in") ?? undefined);
-    return { ...status(), certificates: term()?.certificates.status(), running };
+    const { certificates, rollouts } = term() ?? {};
+    const running = rollouts && rolloutStatus(rollouts.pods, query.get("in") ?? undefined);
+    return { ...status(), certificates: certificates?.status(), running };
   };
   return {
     refusal: (headers: IncomingHttpHeaders) => statusKey.refusal(headers),

@@ -23,7 +23,7 @@ const TIMEOUT_MS = 2_000;
 
 const UNKNOWN = `the key in the Secret ${STATUS_SECRET} is not known to this controller yet`;
 const WRONG =
-  `send the key in the Secret ${STATUS_SECRET} as the header ${STATUS_KEY_HEADER}; the Role switchback-operator ` +
+  `send the key in the Secret ${STATUS_SECRET} as the header ${STATUS_KEY_HEADER}; the ClusterRole switchback-reader ` +
   "grants reading it";
 
 /**

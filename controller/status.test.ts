@@ -2,14 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
-import { PublishedNames } from "#hostmap/published-names.ts";
 import type { TargetAddress } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { claimOf } from "#test/arbitraries.ts";
 import { HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import type { ClaimSource } from "./sources/types.ts";
-import { followerStatus, type StatusDeps, statusDocument } from "./status.ts";
+import { type StatusDeps, statusDocument } from "./status.ts";
 import { TargetDiscovery } from "./targets/discovery.ts";
 
 const RULES = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 2 };
@@ -102,77 +101,7 @@ test("each name is listed with its object, target and addresses, or with the rea
   for (const { reason } of names) assert.ok(reason === undefined || reason.text.length > 5);
 });
 
-test("a leader reports its map: a hold, and the names that leave; a follower knows nothing", () => {
-  const publishedNames = new PublishedNames({ vanishMs: 60, guardNames: 1, holdMs: 300 });
-  publishedNames.want("old.example.com", { addresses: ["198.51.100.9"] });
-  publishedNames.release("old.example.com", 1);
-  publishedNames.settle(1);
-  const leader = statusDocument(depsOf(planOf(), { map: { synced: true, publishedNames, revision: "abc" } }));
-  assert.deepEqual(
-    [leader.leader, leader.hold?.names, leader.leaving, leader.revision],
-    [true, 1, ["old.example.com"], "abc"],
-  );
-  const { leader: leads, synced, names } = followerStatus("controller-1");
-  assert.deepEqual([leads, synced, names], [false, false, []]);
-});
-
 const OK = { target: "relayed", created: "2026-01-01T00:00:00Z" };
-const FROM = { kind: "Ingress", namespace: "shop", name: "ok" };
-
-test("all fields of a mapped name and of a refused name", () => {
-  const plan = planOf(
-    claimOf("a.example.com", "shop/ok", OK),
-    claimOf("*.example.com", "w/x", { ...OK, target: "waiting" }),
-  );
-  plan.set("third/none", [claimOf("d.example.com", "third/none", { target: { code: "no-target", text: "none" } })]);
-  plan.takeChanges();
-  const { names } = statusDocument(depsOf(plan));
-  const [mapped, wild, refused] = names;
-  assert.equal(names.length, 3);
-  assert.deepEqual(mapped, {
-    name: "a.example.com",
-    from: mapped?.from,
-    since: OK.created,
-    target: "relayed",
-    addresses: ["198.51.100.9", "2001:db8::9"],
-    reason: undefined,
-  });
-  assert.deepEqual([mapped?.from.namespace, mapped?.from.name], [FROM.namespace, FROM.name]);
-  const text = "the target waiting has no known ClusterIP; its names wait";
-  assert.deepEqual(wild?.reason, { code: "target-without-address", text }, "the missing address comes first");
-  assert.deepEqual([refused?.target, refused?.addresses, refused?.reason?.code], [undefined, [], "no-target"]);
-});
-
-test("a target's own reason is shown only while the target has no address", () => {
-  const addresses = {
-    ...fixedAddresses([{ name: "relayed", clusterIPs: ["198.51.100.9"] }]),
-    reasonOf: (target: string) => ({ code: "too-many-targets", text: target }),
-  };
-  const plan = planOf(claimOf("a.example.com", "shop/a", OK), claimOf("*.example.com", "shop/b", OK));
-  const codes = (more: Partial<StatusDeps>) =>
-    statusDocument(depsOf(plan, more)).names.map(({ reason }) => reason?.code);
-  assert.deepEqual(codes({ addresses }), [undefined, "wildcard"]);
-  const none = { ...addresses, targets: () => [] };
-  assert.deepEqual(codes({ addresses: none }), ["too-many-targets", "too-many-targets"]);
-  assert.deepEqual(codes({ addresses: { ...none, reasonOf: () => undefined } as never }), [
-    "target-without-address",
-    "target-without-address",
-  ]);
-});
-
-test("each target is listed once, configured ones first; a deleted target has no upstream and is not relayed", () => {
-  const addresses = fixedAddresses([
-    { name: "gone", clusterIPs: ["198.51.100.8"] },
-    { name: "waiting", clusterIPs: [] },
-  ]);
-  const { targets } = statusDocument(depsOf(planOf(), { addresses }));
-  assert.deepEqual(
-    targets.map(({ name }) => name),
-    ["relayed", "waiting", "direct", "gone"],
-  );
-  assert.deepEqual(targets[0]?.clusterIPs, []);
-  assert.deepEqual(targets[3], { name: "gone", relayed: false, clusterIPs: ["198.51.100.8"], upstream: "", ports: [] });
-});
 
 test("of mapped names that resolve elsewhere, five are listed and the others counted; each has its warning", () => {
   const names = ["a", "b", "c", "d", "e", "f", "g"].map((name) => `${name}.example.com`);
@@ -201,13 +130,6 @@ test("of mapped names that resolve elsewhere, five are listed and the others cou
   assert.ok(one.names.slice(1).every((name) => !("warning" in name)));
 });
 
-test("the document is JSON, and hostile names in it are escaped", () => {
-  const document = statusDocument(depsOf(planOf(claimOf("a\u001b[31m\n.example.com", "shop/x"))));
-  const text = JSON.stringify(document);
-  assert.match(text, /^[\x20-\x7e]+$/);
-  assert.deepEqual(JSON.parse(text).names[0].reason.code, "name-invalid");
-});
-
 test("warns if a pod gets too many names, or more than it can hold; wildcards do not count", () => {
   const claims = ["a", "b", "c", "d"].map((name) => claimOf(`${name}.example.com`, `${name}/x`, { target: "relayed" }));
   const warnings = (count: number) =>
@@ -222,15 +144,4 @@ test("warns if a pod gets too many names, or more than it can hold; wildcards do
     warnings(4).map(({ code, text }) => [code, text.includes("first 3 of 4 names")]),
     [["over-cap", true]],
   );
-});
-
-const wildcardPods = (enabled: boolean) => ({ wildcardPods: enabled ? "pods with pod DNS" : undefined });
-
-test("a wildcard is reported to reach no pod, or only the pods that an extra serves", () => {
-  const textOf = (enabled: boolean) => {
-    const plan = planOf(claimOf("*.example.com", "w/x", { target: "relayed" }));
-    return statusDocument(depsOf(plan, wildcardPods(enabled))).names[0]?.reason?.text;
-  };
-  assert.match(textOf(false) ?? "", /: it is kept, but no pod gets it$/);
-  assert.match(textOf(true) ?? "", /: only pods with pod DNS get it$/);
 });

@@ -2,7 +2,7 @@ import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
 import type { Plan } from "#hostmap/plan.ts";
 import type { PublishedNames, RemovalHold } from "#hostmap/published-names.ts";
 import type { Reason, ReportedClaim } from "#hostmap/types.ts";
-import { ANY_DEPTH } from "#hostmap/wildcards.ts";
+import { ANY_DEPTH, isWildcard } from "#hostmap/wildcards.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";
 import { listSome } from "#lib/errors/printable.ts";
@@ -76,8 +76,6 @@ export interface StatusDeps {
   /** The targets, with the protocols and the answers of their ports. */
   readonly headers: Pick<HeaderDecisions, "configured" | "found" | "shownAt">;
   readonly config: Pick<Config, "inject">;
-  /** Describes the pods that get every name below a wildcard. Default: no pod does. */
-  readonly wildcardPods?: string | undefined;
   readonly map: {
     readonly synced: boolean;
     /** Undefined: this replica does not lead. */
@@ -134,7 +132,7 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
  * server.
  */
 function sizeWarnings(plan: Plan, { warnNames, maxNames }: Config["inject"]): Reason[] {
-  const count = [...plan.planned.values()].filter(({ wildcard }) => !wildcard).length;
+  const count = [...plan.planned.keys()].filter((name) => !isWildcard(name)).length;
   const choose = `pods can select names with the annotation ${HOSTS_KEY}`;
   if (count > maxNames) {
     const text = `a pod without a selection gets the first ${maxNames} of ${count} names (inject.maxNames); ${choose}`;
@@ -200,7 +198,7 @@ function rowOf(claim: ReportedClaim, addresses: ReadonlyMap<string, readonly str
   const reason = decision.mapped
     ? clusterIPs.length === 0
       ? (ofTarget ?? withoutAddress(decision.target))
-      : ofWildcard(claim, deps)
+      : ofWildcard(claim)
     : decision.reason;
   const warning = decision.mapped
     ? (claim.warning ?? verifier?.warningOf(name) ?? (clusterIPs.length > 0 ? ofTarget : undefined))
@@ -214,8 +212,7 @@ function withoutAddress(target: string): Reason {
   return { code: "target-without-address", text: `the target ${target} has no known ClusterIP; its names wait` };
 }
 
-function ofWildcard({ wildcard }: ReportedClaim, { wildcardPods }: StatusDeps): Reason | undefined {
-  if (!wildcard) return undefined;
-  const reach = wildcardPods === undefined ? "it is kept, but no pod gets it" : `only ${wildcardPods} get it`;
-  return { code: "wildcard", text: `a hosts file cannot hold a wildcard: ${reach}` };
+function ofWildcard({ name }: ReportedClaim): Reason | undefined {
+  if (!isWildcard(name)) return undefined;
+  return { code: "wildcard", text: "a hosts file cannot hold a wildcard: only pods with pod DNS get it" };
 }

@@ -112,18 +112,6 @@ for (const [claim, what, decision, expected, setting = {}] of CASES) {
   });
 }
 
-test("DNS is asked about the target, with the addresses of the object only with warn and enforce", () => {
-  const publicAddresses = (mode: VerifyMode) => hear(CLAIM, "unknown", { mode }).asked?.publicAddresses;
-  const all = (["auto", "warn", "enforce"] as const).map(publicAddresses);
-  assert.deepEqual(all, [[], ["203.0.113.9"], ["203.0.113.9"]]);
-});
-
-test("what DNS said about a claim is forgotten if a header decides, or if the claim has a reason of its own", () => {
-  assert.ok(hear(CLAIM, "verified", { against: { edge: REFUSES } }).released);
-  assert.ok(hear(CLAIMS.refused, "verified").released);
-  assert.ok(hear(CLAIMS["?"], "nowhere", ENFORCE).released);
-});
-
 test("a name that moves to another target has the warning of that one; a refused header still names the target", () => {
   assert.deepEqual([hear(CLAIM, "verified").heard.warning, hear(CLAIM, OTHER).heard.warning], [LOST, undefined]);
   assert.equal(hear(CLAIM, "verified", { against: { edge: REFUSES } }).heard.maybe, "edge");

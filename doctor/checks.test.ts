@@ -29,7 +29,7 @@ function codes(facts: ClusterFacts, status?: FindingStatus): string[] {
 
 test("every finding about a healthy installation is ok", () => {
   for (const { status, code, evidence } of examine(HEALTHY)) assert.equal(status, "ok", `${code}: ${evidence}`);
-  const expected = ["header-accepted", "relay-answers", "names-lead-to-it", "deployment-ready"];
+  const expected = ["relay-answers", "names-lead-to-it", "deployment-ready"];
   assert.deepEqual(codes(HEALTHY), [...expected, "webhook-answers", "opted-in"]);
 });
 
@@ -80,8 +80,6 @@ const FAULTS: readonly [what: string, change: Partial<ClusterFacts>, ...expected
   ["an excluded namespace", namespaces(["shop", "enabled"], ["kube-system", "enabled"]), "broken namespace-excluded"],
   ["a label that is not known", namespaces(["shop", "enabled"], ["other", "true"]), "warning label-unknown"],
   ["nobody opted in", { ...namespaces(["shop", "disabled"]), pods: known([]) }, "warning nobody-opted-in"],
-  ["no map", install({ map: known(undefined) }), "broken map-missing"],
-  ["a map that is not valid", install({ map: known({ code: "map-malformed", text: "t" }) }), "unknown map-malformed"],
   ["a source that is not read", status({ sources: [{ name: "ingress", synced: false }] }), "broken source-not-synced"],
   ["nobody leads", status({ leader: false }), "broken no-leader"],
   [
@@ -106,7 +104,6 @@ const FAULTS: readonly [what: string, change: Partial<ClusterFacts>, ...expected
   ["right to list namespaces", { namespaces: FORBIDDEN }, "unknown right-missing"],
   ["right to read Deployments", install({ deployments: FORBIDDEN }), "unknown right-missing"],
   ["right to read the targets", install({ targets: FORBIDDEN }), "unknown right-missing"],
-  ["right to read the map", install({ map: FORBIDDEN }), "unknown right-missing"],
   ["right to read the status", install({ status: FORBIDDEN }), "unknown right-missing"],
   ["right to list EndpointSlices", { endpoints: FORBIDDEN }, "unknown right-missing"],
   ["right to read the webhook configuration", admission({ configuration: FORBIDDEN }), "unknown right-missing"],

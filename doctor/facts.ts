@@ -1,9 +1,10 @@
-import type { PublishedMap, Reason } from "#hostmap/types.ts";
+import type { Reason } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
 import type { Fact } from "./fact.ts";
 import type { Finding } from "./findings.ts";
+import type { StatusFacts } from "./install-documents.ts";
 import type { ProbeResult } from "./probe/result.ts";
 
 // The input of the checks. A fact that could not be read carries the reason; no fact is guessed.
@@ -58,10 +59,6 @@ export interface WebhookEntry {
   readonly failurePolicy: string;
   /** The namespace of the Service that it calls; undefined if it calls a URL. */
   readonly serviceNamespace: string | undefined;
-  /** Namespaces that its namespaceSelector excludes by name. */
-  readonly excludedNamespaces: readonly string[];
-  /** Namespaces that it selects by name. */
-  readonly listedNamespaces: readonly string[];
 }
 
 /** The result of creating an opted-in pod as a dry run. */
@@ -97,36 +94,6 @@ export interface EndpointFacts extends ObjectName {
   readonly ready: number;
 }
 
-/** The part of the controller's /status that the checks use. The controller may have another version. */
-export interface StatusFacts {
-  /** Whether the leader answered. Only the leader knows held removals and the state of workloads. */
-  readonly leader: boolean;
-  readonly synced: boolean;
-  readonly sources: readonly {
-    readonly name: string;
-    readonly synced: boolean;
-    /** Objects that the controller refuses in whole or in part, each with its place. */
-    readonly problems?: readonly (Reason & { readonly place: string })[] | undefined;
-  }[];
-  readonly hold?: { readonly names: number; readonly of: number; readonly until: number } | undefined;
-  readonly warnings: readonly Reason[];
-  readonly names: readonly {
-    readonly name: string;
-    readonly reason?: Reason | undefined;
-    /** The addresses that the cluster's DNS returned for the name. */
-    readonly resolved?: readonly string[] | undefined;
-  }[];
-  readonly running?: { readonly workloads: readonly WorkloadInfo[] } | undefined;
-}
-
-/** An owner of opted-in pods, from the leader's status (controller/rollout/report.ts). */
-export interface WorkloadInfo extends ObjectName, Reason {
-  readonly kind: string;
-  readonly stale: number;
-  /** `stuck`: it stays stale until a person acts. */
-  readonly standing: string;
-}
-
 /** The state of the Switchback installation. */
 export interface InstallFacts {
   /** Undefined if there is no configuration. */
@@ -134,8 +101,6 @@ export interface InstallFacts {
   /** The targets in the controller's document; undefined if none were published yet. */
   readonly targets: Fact<readonly PublishedTarget[] | undefined>;
   readonly deployments: Fact<readonly DeploymentFacts[]>;
-  /** The published map, or a reason if it cannot be read. Undefined if it is missing. */
-  readonly map: Fact<PublishedMap | Reason | undefined>;
   /** The controller's /status. */
   readonly status: Fact<StatusFacts>;
 }
@@ -157,14 +122,6 @@ export interface NamesFacts {
   readonly unread: readonly (Reason & { readonly kind: string })[];
 }
 
-/** A file of the cluster's CoreDNS. A dump has it: its zone is the cluster's domain. */
-export interface DnsFileFacts {
-  /** The ConfigMap, as `namespace/name`. */
-  readonly place: string;
-  readonly key: string;
-  readonly text: string;
-}
-
 export interface ClusterFacts {
   /** Switchback's namespace (`--namespace`). */
   readonly namespace: string;
@@ -182,10 +139,6 @@ export interface ClusterFacts {
   readonly admission: AdmissionFacts;
   /** The pods that opted in themselves, and all pods of namespaces that opted in, except finished ones. */
   readonly pods: Fact<readonly PodInfo[]>;
-  /** The files of the cluster's CoreDNS. */
-  readonly clusterDns: Fact<readonly DnsFileFacts[]>;
-  /** When the facts were read, milliseconds since 1970. */
-  readonly now: number;
   /** Undefined if no probe ran. */
   readonly probe: Fact<ProbeResult> | undefined;
   /** The checks of extras, which have their own facts. */

@@ -45,52 +45,18 @@ describe("the webhook configuration", () => {
     return (await gather()).configuration;
   };
 
-  test("keeps policy, the namespace of its Service, and the namespaces that are excluded by name", async () => {
-    const byName = (operator: string, ...values: string[]) => ({
-      key: "kubernetes.io/metadata.name",
-      operator,
-      values,
-    });
-    const found = await entries({
-      name: "pod.switchback.dev",
-      failurePolicy: "Ignore",
-      clientConfig: { caBundle: "UEVN", service: { namespace: "ours", name: "w", port: 8443, path: "/mutate" } },
-      namespaceSelector: {
-        matchExpressions: [
-          byName("NotIn", "kube-system", "ours"),
-          byName("In", "shop"),
-          { key: "other", operator: "NotIn", values: ["a"] },
-          { key: "kubernetes.io/metadata.name", operator: "NotIn" },
-          byName("NotIn", "edge"),
-        ],
-      },
-    });
-    assert.deepEqual(found, {
-      known: true,
-      value: [
-        {
-          name: "pod.switchback.dev",
-          failurePolicy: "Ignore",
-          serviceNamespace: "ours",
-          excludedNamespaces: ["kube-system", "ours", "edge"],
-          listedNamespaces: ["shop"],
-        },
-      ],
-    });
-  });
-
-  test("has the API server's defaults for unset fields", async () => {
+  test("keeps policy and the namespace of its Service, with the API server's defaults for unset fields", async () => {
     const found = await entries(
       { name: "a" },
-      { name: "b", clientConfig: { service: { namespace: "n", name: "s" } }, namespaceSelector: {} },
-      { name: "c", clientConfig: { url: "https://w" }, namespaceSelector: { matchExpressions: null } },
+      { name: "b", failurePolicy: "Ignore", clientConfig: { service: { namespace: "n", name: "s" } } },
+      { name: "c", clientConfig: { url: "https://w" } },
     );
-    const base = { failurePolicy: "Fail", excludedNamespaces: [], listedNamespaces: [] };
+    const base = { failurePolicy: "Fail" };
     assert.deepEqual(found, {
       known: true,
       value: [
         { name: "a", ...base, serviceNamespace: undefined },
-        { name: "b", ...base, serviceNamespace: "n" },
+        { name: "b", failurePolicy: "Ignore", serviceNamespace: "n" },
         { name: "c", ...base, serviceNamespace: undefined },
       ],
     });

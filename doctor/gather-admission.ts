@@ -20,9 +20,6 @@ interface RawConfiguration {
     readonly name: string;
     readonly failurePolicy?: string;
     readonly clientConfig?: { readonly service?: { readonly namespace: string } };
-    readonly namespaceSelector?: {
-      readonly matchExpressions?: readonly { key: string; operator: string; values?: readonly string[] }[] | null;
-    };
   }[];
 }
 
@@ -47,19 +44,8 @@ async function gatherConfiguration(client: KubeClient): Promise<AdmissionFacts["
 
 /** Applies the default of admissionregistration.k8s.io/v1, in case the API server has not. */
 function entriesOf({ webhooks = [] }: RawConfiguration): WebhookEntry[] {
-  return webhooks.map(({ name, failurePolicy = "Fail", clientConfig, namespaceSelector }) => {
-    const byName = (namespaceSelector?.matchExpressions ?? []).filter(
-      ({ key }) => key === "kubernetes.io/metadata.name",
-    );
-    const namesOf = (wanted: string) =>
-      byName.flatMap(({ operator, values = [] }) => (operator === wanted ? values : []));
-    return {
-      name,
-      failurePolicy,
-      serviceNamespace: clientConfig?.service?.namespace,
-      excludedNamespaces: namesOf("NotIn"),
-      listedNamespaces: namesOf("In"),
-    };
+  return webhooks.map(({ name, failurePolicy = "Fail", clientConfig }) => {
+    return { name, failurePolicy, serviceNamespace: clientConfig?.service?.namespace };
   });
 }
 

@@ -1,14 +1,15 @@
-import { isExposed, literalIPs } from "#controller/targets/service-view.ts";
+import { canonicalIp, isExposed, literalIPs, literalsOf } from "#controller/targets/service-view.ts";
 import { METADATA_LIST } from "#lib/kube/accept.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { listProjected } from "#lib/kube/list.ts";
+import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "#lib/kube/endpoints.ts";
 import { corePath, resourcePath } from "#lib/kube/paths.ts";
 import type { ApiObject, ObjectMeta } from "#lib/kube/types.ts";
 import { type NamespaceFacts, namespaceFacts } from "#lib/workloads/namespaces.ts";
-import { type Fact, known, readFact } from "./fact.ts";
-import type { LoadBalancerIngress, ServiceFacts } from "./facts.ts";
+import { type Fact, known, mapFact, readFact } from "./fact.ts";
+import type { EndpointFacts, LoadBalancerIngress, ObjectName, ServiceFacts } from "./facts.ts";
 
-// Facts about the cluster: Services, namespaces, cert-manager's issuers. Keeps only the fields that the checks use.
+// Facts about the cluster: Services, namespaces, cert-manager's issuers, nodes, endpoints. Keeps only what the checks
+// use.
 
 interface RawService {
   readonly metadata: ObjectMeta;
@@ -35,7 +36,7 @@ interface RawService {
 /** All Services of the cluster, including front Services and upstreams. */
 export async function gatherServices(client: KubeClient): Promise<Fact<readonly ServiceFacts[]>> {
   return await readFact({ verb: "list", resource: "services" }, async () => {
-    return await listProjected(client, corePath("services"), serviceFacts);
+    return (await client.list<RawService>(corePath("services"))).items.map(serviceFacts);
   });
 }
 
@@ -101,4 +102,35 @@ export async function gatherSelfChecks(client: KubeClient): Promise<Fact<boolean
 function checksItself({ spec }: RawIssuer): boolean {
   const solvers = spec?.acme?.solvers ?? [];
   return solvers.some(({ http01, waitInsteadOfSelfCheck }) => Boolean(http01) && waitInsteadOfSelfCheck === undefined);
+}
+
+interface RawNode {
+  readonly status?: { readonly addresses?: readonly { readonly address?: string }[] | null };
+}
+
+/** Reads the IPs of all nodes. Each node's status has a list of its images, so thousands of nodes take seconds. */
+export async function gatherNodeAddresses(client: KubeClient): Promise<Fact<ReadonlySet<string>>> {
+  const nodes = await readFact({ verb: "list", resource: "nodes" }, async () => {
+    const { items } = await client.list<RawNode>(corePath("nodes"));
+    return items.map(({ status }) => literalsOf((status?.addresses ?? []).flatMap(({ address }) => address ?? [])));
+  });
+  return mapFact(nodes, (addresses) => new Set(addresses.flat().map(canonicalIp)));
+}
+
+/** Counts the ready endpoints of each Service. A dual-stack Service lists each pod in two slices; both count. */
+export async function gatherEndpoints(
+  client: KubeClient,
+  services: readonly ObjectName[],
+): Promise<Fact<readonly EndpointFacts[]>> {
+  const all = await Promise.all(services.map((service) => endpointsOf(client, service)));
+  const failed = all.find((one) => !one.known);
+  return failed ?? known(all.flatMap((one) => (one.known ? one.value : [])));
+}
+
+async function endpointsOf(client: KubeClient, { namespace, name }: ObjectName): Promise<Fact<EndpointFacts>> {
+  const slices = await readFact({ verb: "list", resource: "endpointslices.discovery.k8s.io", namespace }, async () => {
+    const { path, labelSelector } = endpointSlicesOf(namespace, name);
+    return (await client.list<RawEndpointSlice>(path, { labelSelector })).items;
+  });
+  return mapFact(slices, (items) => ({ namespace, name, ready: items.flatMap(readyAddresses).length }));
 }

@@ -7,7 +7,7 @@ import { RELAYED } from "#test/fakes/doctor-facts.ts";
 import { addConfig } from "#test/fakes/installed.ts";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { skipWaits } from "#test/fakes/skipped-waits.ts";
-import { EDITED, edited, mapObjects, OBJECTS, publishedIn, targetsObject } from "#test/published.ts";
+import { OBJECTS, targetsObject } from "#test/published.ts";
 import type { InstallFacts } from "./facts.ts";
 import { gatherInstall } from "./gather-install.ts";
 
@@ -46,19 +46,18 @@ async function gather(): Promise<InstallFacts> {
 const unknown = (code: string, text: string) => ({ known: false, reason: { code, text } });
 
 test("without an installation, all facts are undefined or empty", async () => {
-  const { config, targets, deployments, map } = await gather();
-  for (const fact of [config, targets, map]) assert.deepEqual(fact, { known: true, value: undefined });
+  const { config, targets, deployments } = await gather();
+  for (const fact of [config, targets]) assert.deepEqual(fact, { known: true, value: undefined });
   assert.deepEqual(deployments, { known: true, value: [] });
 });
 
 test("the reason names each missing permission", async () => {
   server.onCall = () => refusal(403, "Forbidden");
   const missing = (text: string) => unknown("right-missing", `missing permission: ${text} in the namespace ours`);
-  const { config, targets, deployments, map } = await gather();
+  const { config, targets, deployments } = await gather();
   assert.deepEqual(config, missing("get configmaps switchback-config"));
   assert.deepEqual(targets, missing(`get configmaps ${OBJECTS.targets}`));
   assert.deepEqual(deployments, missing("list deployments.apps"));
-  assert.deepEqual(map, missing(`get configmaps ${OBJECTS.map}`));
 });
 
 test("the reason names the missing permission for the controller's page", async () => {
@@ -135,33 +134,6 @@ test("reads the Deployments, with their first container and Kubernetes' defaults
       { name: "bare", ...defaults },
       { name: "partial", ...defaults },
     ],
-  });
-});
-
-describe("the map", () => {
-  const objects = mapObjects({ "a.example.com": ["198.51.100.9"] });
-  const read = async (...changed: readonly { readonly name: string; readonly data: unknown }[]) => {
-    for (const object of objects) server.add(CONFIGMAPS, object.metadata.name, object);
-    const { annotations } = objects[0]?.metadata ?? {};
-    for (const { name, data } of changed) server.add(CONFIGMAPS, name, { metadata: { annotations }, data });
-    return await gather();
-  };
-
-  test("is the published one, with its revision", async () => {
-    const { map } = await read();
-    assert.ok(map.known && map.value !== undefined && "hosts" in map.value);
-    const names = map.value.hosts.map(({ name }) => name);
-    assert.deepEqual([map.value.revision, names], [publishedIn(objects).revision, ["a.example.com"]]);
-  });
-
-  test("is a reason if somebody has edited it", async () => {
-    const { map } = await read(edited("198.51.100.9 shop.example.com\n"));
-    assert.ok(map.known && map.value !== undefined && "code" in map.value);
-    assert.equal(map.value.code, EDITED);
-  });
-
-  test("is undefined if it is missing", async () => {
-    assert.deepEqual((await gather()).map, { known: true, value: undefined });
   });
 });
 

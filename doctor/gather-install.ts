@@ -1,8 +1,6 @@
 import type { Config } from "#lib/config/schema.ts";
 import type { Section } from "#lib/config/sections.ts";
 import { CONFIG_NAME, readConfigText } from "#lib/documents/installed-config.ts";
-import { MAP_MISSING, MAP_NAME } from "#lib/documents/map-format.ts";
-import { readMap } from "#lib/documents/map-reader.ts";
 import { readLeaderStatus, readStatusKey, STATUS_SECRET } from "#lib/documents/status-page.ts";
 import { TARGETS_NAME } from "#lib/documents/targets-format.ts";
 import { readTargets } from "#lib/documents/targets-reader.ts";
@@ -11,8 +9,9 @@ import { parse } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
-import { type Fact, known, mapFact, notKnown, readFact } from "./fact.ts";
-import type { DeploymentFacts, InstallFacts, StatusFacts } from "./facts.ts";
+import { type Fact, known, notKnown, readFact } from "./fact.ts";
+import type { DeploymentFacts, InstallFacts } from "./facts.ts";
+import type { StatusFacts } from "./install-documents.ts";
 
 // Facts about the Switchback installation, from its own namespace.
 
@@ -21,14 +20,13 @@ export async function gatherInstall(
   namespace: string,
   sections: readonly Section[] = [],
 ): Promise<InstallFacts> {
-  const [config, targets, deployments, map, status] = await Promise.all([
+  const [config, targets, deployments, status] = await Promise.all([
     gatherConfig(client, namespace, sections),
     gatherTargets(client, namespace),
     gatherDeployments(client, namespace),
-    gatherMap(client, namespace),
     gatherStatus(client, namespace),
   ]);
-  return { config, targets, deployments, map, status };
+  return { config, targets, deployments, status };
 }
 
 /** The installed configuration, with the sections of extras; undefined if it is missing. */
@@ -85,14 +83,8 @@ export async function gatherDeployments(
   });
 }
 
-async function gatherMap(client: KubeClient, namespace: string): Promise<InstallFacts["map"]> {
-  const permission = { verb: "get", resource: "configmaps", namespace, name: MAP_NAME };
-  const map = await readFact(permission, async () => await readMap(client, namespace));
-  return mapFact(map, (value) => ("code" in value && value.code === MAP_MISSING ? undefined : value));
-}
-
 /** Reads the leader's status, or a follower's if no leader answers. Earlier versions of the controller need no key. */
-async function gatherStatus(client: KubeClient, namespace: string): Promise<Fact<StatusFacts>> {
+export async function gatherStatus(client: KubeClient, namespace: string): Promise<Fact<StatusFacts>> {
   const ofKey = { verb: "get", resource: "secrets", namespace, name: STATUS_SECRET };
   const ofPage = { verb: "get", resource: "services/proxy", namespace, name: "switchback-controller:http" };
   const key = await readFact(ofKey, () => readStatusKey(client, namespace));

@@ -4,7 +4,7 @@ import { describeError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type Fact, known, notKnown } from "./fact.ts";
 import type { InstallFacts, NamesFacts } from "./facts.ts";
-import { gatherNodeAddresses } from "./gather-nodes.ts";
+import { gatherNodeAddresses } from "./gather-cluster.ts";
 
 /** Timeouts for reading the sources. 50,000 Ingresses take a few seconds. */
 const PATIENCE = { withinMs: 30_000, stuckMs: 1_000 };
@@ -59,7 +59,7 @@ function withoutQuestions(config: Config): Config {
 }
 
 /** A watch that never sends an event: a list is enough here, and the doctor's Role has no other right. */
-async function silence({ signal, onOpen }: Parameters<KubeClient["stream"]>[2]): Promise<never> {
+export async function silence({ signal, onOpen }: Parameters<KubeClient["stream"]>[2]): Promise<never> {
   onOpen?.();
   if (!signal.aborted) await once(signal, "abort");
   throw signal.reason;

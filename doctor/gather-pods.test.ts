@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { known, notKnown } from "./fact.ts";
-import { gatherEndpoints } from "./gather-endpoints.ts";
+import { gatherEndpoints } from "./gather-cluster.ts";
 import { gatherPods } from "./gather-pods.ts";
 
 const SHOP = "/api/v1/namespaces/shop/pods";

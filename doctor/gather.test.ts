@@ -29,7 +29,6 @@ test("reads every fact except the probe's", async () => {
   addShop();
   server.add("/api/v1/namespaces/edge/services", "web");
   server.add(PODS, "pod");
-  server.add("/api/v1/namespaces/kube-system/configmaps", "coredns", { data: { Corefile: "x" } });
   const facts = await run();
   const names = (fact: typeof facts.services | typeof facts.pods) => fact.known && fact.value.map(({ name }) => name);
   assert.deepEqual([facts.services, facts.pods].map(names), [["web"], ["pod"]]);
@@ -37,7 +36,6 @@ test("reads every fact except the probe's", async () => {
   assert.deepEqual(facts.install.config, known(parseConfig({})));
   assert.deepEqual(facts.admission.configuration, known(undefined));
   assert.ok(facts.names.known);
-  assert.deepEqual(facts.clusterDns, known([{ place: "kube-system/coredns", key: "Corefile", text: "x" }]));
   assert.deepEqual([facts.namespace, facts.probeNamespace, facts.probe], ["ours", "probes", undefined]);
 });
 

@@ -1,16 +1,13 @@
 import type { KubeClient } from "#lib/kube/client.ts";
-import { corePath } from "#lib/kube/paths.ts";
 import { type AddedChecks, NOTHING_ADDED } from "./added-checks.ts";
-import { type Fact, known, readFact } from "./fact.ts";
-import type { ClusterFacts, DnsFileFacts } from "./facts.ts";
+import { rulesOf } from "./checks/opt-in.ts";
+import type { ClusterFacts } from "./facts.ts";
 import { gatherAdmission } from "./gather-admission.ts";
-import { gatherNamespaces, gatherSelfChecks, gatherServices } from "./gather-cluster.ts";
-import { gatherEndpoints } from "./gather-endpoints.ts";
+import { gatherEndpoints, gatherNamespaces, gatherSelfChecks, gatherServices } from "./gather-cluster.ts";
 import { gatherInstall } from "./gather-install.ts";
 import { gatherNames } from "./gather-names.ts";
 import { gatherPods } from "./gather-pods.ts";
-import { optInRulesOf } from "./opt-in-rules.ts";
-import { targetsOf } from "./targets.ts";
+import { targetsOf, upstreamService } from "./targets.ts";
 
 interface GatherOptions {
   readonly client: KubeClient;
@@ -29,44 +26,22 @@ export async function gather(options: GatherOptions): Promise<ClusterFacts> {
   const { client, namespace, probeNamespace, now, added = NOTHING_ADDED } = options;
   // Every user may read this. Without this first read, an unreachable API server would yield a dozen unknown facts.
   await client.get("/version");
-  const [services, namespaces, selfChecks, install, admission, clusterDns] = await Promise.all([
+  const [services, namespaces, selfChecks, install, admission] = await Promise.all([
     gatherServices(client),
     gatherNamespaces(client),
     gatherSelfChecks(client),
     gatherInstall(client, namespace, added.sections),
     gatherAdmission(client, probeNamespace),
-    gatherClusterDns(client),
   ]);
   const config = install.config.known ? install.config.value : undefined;
   const source = { client, namespace, config, now: now() };
-  const upstreams = targetsOf({ install }).flatMap(({ upstream }) => (typeof upstream === "string" ? [] : upstream));
+  const upstreams = targetsOf({ install }).flatMap((target) => upstreamService(target) ?? []);
   const [names, pods, endpoints, checks] = await Promise.all([
     gatherNames({ client, namespace, install }),
-    gatherPods(client, namespaces, optInRulesOf({ admission, install, namespace })),
+    gatherPods(client, namespaces, rulesOf({ install, namespace })),
     gatherEndpoints(client, upstreams),
     Promise.all(added.checks.map((check) => check.prepare(source))),
   ]);
-  const own = { namespace, probeNamespace, now: source.now, probe: undefined, added: checks };
-  return { ...own, services, names, namespaces, selfChecks, install, admission, clusterDns, pods, endpoints };
-}
-
-interface RawConfigMap {
-  readonly data?: Readonly<Record<string, string>>;
-}
-
-/** The usual ConfigMaps of the cluster's CoreDNS. */
-const DNS_FILES = { namespace: "kube-system", names: ["coredns", "coredns-custom"] };
-
-async function gatherClusterDns(client: KubeClient): Promise<Fact<readonly DnsFileFacts[]>> {
-  const { namespace, names } = DNS_FILES;
-  const files: DnsFileFacts[] = [];
-  for (const name of names) {
-    const permission = { verb: "get", resource: "configmaps", namespace, name };
-    const read = () => client.get<RawConfigMap>(corePath("configmaps", namespace, name));
-    const found = await readFact<RawConfigMap>(permission, read, { value: {} });
-    if (!found.known) return found;
-    const entries = Object.entries(found.value.data ?? {});
-    files.push(...entries.map(([key, text]) => ({ place: `${namespace}/${name}`, key, text })));
-  }
-  return known(files);
+  const own = { namespace, probeNamespace, probe: undefined, added: checks };
+  return { ...own, services, names, namespaces, selfChecks, install, admission, pods, endpoints };
 }

@@ -26,22 +26,28 @@ export async function readConfig(configMap: string, text: string, sections: read
 }
 
 const reasonSchema = object({ code: v.string(), text: v.string() });
+/** An owner of opted-in pods (controller/rollout/report.ts). */
 const workloadSchema = object({
   namespace: v.string(),
   kind: v.string(),
   name: v.string(),
   stale: finite,
-  standing: v.string(),
+  /** `stuck`: it stays stale until a person acts. */
+  standing: v.pipe(v.string(), v.metadata({ words: "stuck waiting left in-step" })),
   ...reasonSchema.entries,
 });
-/** The part of the controller's status that the checks use. */
+/** The part of the controller's status that the checks use. The controller may have another version. */
 export const statusSchema = object({
+  /** Whether the leader answered. Only the leader knows held removals and the state of workloads. */
   leader: v.boolean(),
+  /** The revision of the published map. */
+  revision: v.optional(v.string()),
   synced: v.boolean(),
   sources: v.array(
     object({
       name: v.string(),
       synced: v.boolean(),
+      /** Objects that the controller refuses in whole or in part, each with its place. */
       problems: v.optional(v.array(object({ place: v.string(), ...reasonSchema.entries }))),
     }),
   ),
@@ -51,8 +57,11 @@ export const statusSchema = object({
     object({
       name: v.string(),
       reason: v.optional(reasonSchema),
+      /** The addresses that the cluster's DNS returned for the name. */
       resolved: v.optional(v.array(v.string())),
     }),
   ),
   running: v.optional(object({ workloads: v.array(workloadSchema) })),
 });
+
+export type StatusFacts = v.InferOutput<typeof statusSchema>;

@@ -2,13 +2,17 @@ import { isComponent } from "./checks/deployments.ts";
 import type { ClusterFacts, WebhookEntry } from "./facts.ts";
 
 /** Whether any part of Switchback is installed in its namespace; undefined if unknown. */
-export function isInstalled({ install, admission, namespace }: ClusterFacts): boolean | undefined {
+export function isInstalled({ install, admission, namespace, namespaces }: ClusterFacts): boolean | undefined {
   const isInNamespace = ({ serviceNamespace = namespace }: WebhookEntry): boolean => serviceNamespace === namespace;
   const signs = [
     install.config.known ? install.config.value !== undefined : undefined,
     install.deployments.known ? install.deployments.value.some(({ name }) => isComponent(name)) : undefined,
-    // A webhook in another namespace belongs to another installation.
-    admission.configuration.known ? admission.configuration.value?.some(isInNamespace) === true : undefined,
+    // A webhook in another namespace belongs to another installation, and a namespace that does not exist has none.
+    admission.configuration.known
+      ? admission.configuration.value?.some(isInNamespace) === true
+      : namespaces.known && !namespaces.value.has(namespace)
+        ? false
+        : undefined,
   ];
   if (signs.includes(true)) return true;
   return signs.includes(undefined) ? undefined : false;

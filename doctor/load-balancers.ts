@@ -1,10 +1,10 @@
 import { isIP } from "node:net";
 import { type IngressSoftware, softwareOf } from "#controller/targets/known-software.ts";
 import { canonicalIp, hasFamilyOf, isForeign } from "#controller/targets/service-view.ts";
+import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { type ClusterFacts, objectKey, type ServiceFacts } from "./facts.ts";
-import { answered, dialOf, type ProxyProtocolSupport, proxyProtocolSupportOf } from "./probe/proxy-protocol-support.ts";
-import type { DialResult } from "./probe/result.ts";
-import { type Target, targetBehind, targetsOf } from "./targets.ts";
+import { type ProbedPort, probedPorts } from "./probe/probed-ports.ts";
+import { targetBehind, targetsOf } from "./targets.ts";
 
 /** A Service that public names resolve to: of type LoadBalancer, with `externalIPs`, or one that a target uses. */
 export interface LoadBalancer {
@@ -14,7 +14,7 @@ export interface LoadBalancer {
   /** Hosts that it serves, in lower case, without wildcards. */
   readonly names: readonly string[];
   /** The target that has this Service as its upstream. */
-  readonly target: Target | undefined;
+  readonly target: PublishedTarget | undefined;
   readonly software: IngressSoftware | undefined;
 }
 
@@ -32,7 +32,7 @@ export function findLoadBalancers(facts: ClusterFacts): LoadBalancer[] {
 
 function loadBalancerOf(
   service: ServiceFacts,
-  target: Target | undefined,
+  target: PublishedTarget | undefined,
   facts: ClusterFacts,
 ): LoadBalancer | undefined {
   // The relay and PROXY headers are for TCP alone. A Service with this label belongs to another service proxy:
@@ -84,64 +84,9 @@ export function filteredBy({ service }: LoadBalancer): readonly string[] {
   );
 }
 
-/** What the probe saw of a port. Undefined: it did not try that. */
-export interface ProbedPort {
-  readonly port: number;
-  /** From the dials to the ClusterIP. */
-  readonly support: ProxyProtocolSupport;
-  /** Without a header, at the load balancer's own address. */
-  readonly direct: DialResult | undefined;
-  /** The same with v1. */
-  readonly directWithHeader: DialResult | undefined;
-  /** At the front Service, through a proxy. On this route the ingress controller sees the proxies' addresses. */
-  readonly front: DialResult | undefined;
-}
-
 /** The ports that the probe tried; empty without a probe. */
-export function probedPorts({ service }: LoadBalancer, { probe }: Pick<ClusterFacts, "probe">): ProbedPort[] {
-  if (!probe?.known) return [];
-  return service.ports.flatMap(({ port }) => {
-    const portRef = { service: objectKey(service), servicePort: port };
-    const support = proxyProtocolSupportOf(probe.value, portRef);
-    if (support === undefined) return [];
-    const at = (via: "balancer" | "front", header: "none" | "v1") => dialOf(probe.value, portRef, via, header);
-    return [
-      {
-        port,
-        support,
-        direct: at("balancer", "none"),
-        directWithHeader: at("balancer", "v1"),
-        front: at("front", "none"),
-      },
-    ];
-  });
-}
-
-/** Whether the probe pod got no connection in time on any port of the load balancer, as if something drops packets. */
-export function isDropped(ports: readonly ProbedPort[]): boolean {
-  const dials = ports.flatMap(({ direct }) => direct ?? []);
-  return dials.length > 0 && dials.every(({ outcome }) => outcome.kind === "timeout");
-}
-
-/**
- * Whether the ingress controller demands a header from a list of addresses and refuses one from all others, as
- * HAProxy's `expect-proxy layer4 if { src -f LIST }` does (haproxytech/kubernetes-ingress, pkg/haproxy/rules). The
- * list has the nodes, not the pods: kube-proxy masquerades pods that call an external address (pkg/proxy/iptables,
- * `KUBE-EXT`). To proxies that are not in the list, such a port looks as if the PROXY protocol were off.
- */
-export function dependsOnAddress({ support, direct, directWithHeader }: ProbedPort): boolean {
-  const isRefused = direct !== undefined && !answered(direct);
-  return support.kind === "refuses" && isRefused && directWithHeader !== undefined && answered(directWithHeader);
-}
-
-/** What the probe pod saw of these ports. Ports with the same outcomes share a text. */
-export function describePorts(ports: readonly ProbedPort[]): string {
-  const groups = Map.groupBy(ports, ({ support, direct }) => {
-    return support.detail + (direct === undefined ? "" : `; at its load balancer's address: ${direct.outcome.detail}`);
-  });
-  return [...groups]
-    .map(([text, same]) => `from a pod, port ${same.map(({ port }) => port).join(" and ")}: ${text}`)
-    .join("; ");
+export function portsOf({ service }: LoadBalancer, { probe }: Pick<ClusterFacts, "probe">): ProbedPort[] {
+  return probe?.known ? probedPorts(service, probe.value) : [];
 }
 
 /** Its names, in lower case, without wildcards. */

@@ -3,93 +3,51 @@ import type { ServiceFacts } from "./facts.ts";
 /** A provider's own fix for the short circuit. */
 interface Provider {
   readonly title: string;
-  /** What makes the annotation needless. */
-  readonly update?: string;
-  /** The annotation that it reads, `KEY=VALUE`. */
-  readonly set: string;
   /** Prefixes of its annotations on Services. */
   readonly annotations: readonly string[];
+  /** The annotation that it reads, `KEY=VALUE`. */
+  readonly set: string;
+  /** What makes the annotation needless. */
+  readonly update?: string;
 }
 
 /** A name that resolves to the load balancer: the reader chooses it. */
 const HOSTNAME = "HOSTNAME";
-const UPDATE = "update its cloud controller, which then sets ipMode: Proxy, or";
+const UPDATE = { update: "update its cloud controller, which then sets ipMode: Proxy, or" };
+const BETA = "service.beta.kubernetes.io/";
+
+/** A row of the table: the prefix of the provider's annotations, and the rest of the one to set. */
+function provider(title: string, prefix: string, rest: string, more: Partial<Provider> = {}): Provider {
+  const { annotations = [] } = more;
+  return { title, set: `${prefix}${rest}`, ...more, annotations: [prefix, ...annotations] };
+}
 
 /** Annotations as the providers' cloud controllers read them (their documentation and sources). */
 export const PROVIDERS: readonly Provider[] = [
-  {
-    title: "Hetzner Cloud",
-    annotations: ["load-balancer.hetzner.cloud/"],
-    // The provider's cloud controller supports this since v1.21.
-    update: UPDATE,
-    set: `load-balancer.hetzner.cloud/hostname=${HOSTNAME}`,
-  },
-  {
-    title: "DigitalOcean",
-    annotations: ["service.beta.kubernetes.io/do-"],
-    set: `service.beta.kubernetes.io/do-loadbalancer-hostname=${HOSTNAME}`,
-  },
-  {
-    title: "Scaleway",
-    annotations: ["service.beta.kubernetes.io/scw-"],
-    // scaleway/scaleway-cloud-controller-manager, scaleway/loadbalancers_annotations.go.
-    set: "service.beta.kubernetes.io/scw-loadbalancer-ip-mode=Proxy",
-  },
-  {
-    title: "Linode",
-    annotations: ["service.beta.kubernetes.io/linode-"],
-    set: "service.beta.kubernetes.io/linode-loadbalancer-hostname-only-ingress=true",
-  },
-  {
-    title: "Vultr",
-    annotations: ["service.beta.kubernetes.io/vultr-"],
-    set: `service.beta.kubernetes.io/vultr-loadbalancer-hostname=${HOSTNAME}`,
-  },
-  {
-    title: "cloudscale",
-    annotations: ["k8s.cloudscale.ch/"],
-    set: "k8s.cloudscale.ch/loadbalancer-ip-mode=Proxy",
-  },
-  {
-    title: "Oracle Cloud",
-    annotations: [
-      "oci.oraclecloud.com/",
-      "oci-network-load-balancer.oraclecloud.com/",
-      "service.beta.kubernetes.io/oci-",
-    ],
-    set: "oci.oraclecloud.com/ingress-ip-mode=Proxy",
-  },
-  {
-    title: "CloudStack",
-    annotations: ["service.beta.kubernetes.io/cloudstack-"],
-    set: `service.beta.kubernetes.io/cloudstack-load-balancer-hostname=${HOSTNAME}`,
-  },
-  {
-    title: "OpenStack",
-    // The second is OVHcloud's, which runs OpenStack.
-    annotations: ["loadbalancer.openstack.org/", "service.beta.kubernetes.io/ovh-"],
-    update: UPDATE,
-    set: `loadbalancer.openstack.org/hostname=${HOSTNAME}`,
-  },
-  {
-    title: "STACKIT",
-    annotations: ["lb.stackit.cloud/"],
-    // stackitcloud/cloud-provider-stackit, docs/load-balancer.md.
-    set: "lb.stackit.cloud/ip-mode-proxy=true",
-  },
-  {
-    title: "Outscale",
-    annotations: ["service.beta.kubernetes.io/osc-"],
-    // outscale/cloud-provider-osc, docs/annotations.md.
-    set: "service.beta.kubernetes.io/osc-load-balancer-ingress-ipmode=Proxy",
-  },
-  {
-    title: "AWS",
-    annotations: ["service.beta.kubernetes.io/aws-load-balancer-"],
-    // A network load balancer may send a connection back to the node that it came from, which drops it
-    // (cloud-provider-aws 1160).
-    set: "service.beta.kubernetes.io/aws-load-balancer-target-group-attributes=preserve_client_ip.enabled=false",
-  },
+  // The provider's cloud controller supports this since v1.21.
+  provider("Hetzner Cloud", "load-balancer.hetzner.cloud/", `hostname=${HOSTNAME}`, UPDATE),
+  provider("DigitalOcean", `${BETA}do-`, `loadbalancer-hostname=${HOSTNAME}`),
+  // scaleway/scaleway-cloud-controller-manager, scaleway/loadbalancers_annotations.go.
+  provider("Scaleway", `${BETA}scw-`, "loadbalancer-ip-mode=Proxy"),
+  provider("Linode", `${BETA}linode-`, "loadbalancer-hostname-only-ingress=true"),
+  provider("Vultr", `${BETA}vultr-`, `loadbalancer-hostname=${HOSTNAME}`),
+  provider("cloudscale", "k8s.cloudscale.ch/", "loadbalancer-ip-mode=Proxy"),
+  provider("Oracle Cloud", "oci.oraclecloud.com/", "ingress-ip-mode=Proxy", {
+    annotations: ["oci-network-load-balancer.oraclecloud.com/", `${BETA}oci-`],
+  }),
+  provider("CloudStack", `${BETA}cloudstack-`, `load-balancer-hostname=${HOSTNAME}`),
+  // OVHcloud runs OpenStack.
+  provider("OpenStack", "loadbalancer.openstack.org/", `hostname=${HOSTNAME}`, {
+    ...UPDATE,
+    annotations: [`${BETA}ovh-`],
+  }),
+  // stackitcloud/cloud-provider-stackit, docs/load-balancer.md.
+  provider("STACKIT", "lb.stackit.cloud/", "ip-mode-proxy=true"),
+  // outscale/cloud-provider-osc, docs/annotations.md.
+  provider("Outscale", `${BETA}osc-`, "load-balancer-ingress-ipmode=Proxy"),
+  // A network load balancer may send a connection back to the node that it came from, which drops it
+  // (cloud-provider-aws 1160).
+  provider("AWS", `${BETA}aws-load-balancer-`, "target-group-attributes=preserve_client_ip.enabled=false"),
 ];
 
 /**
@@ -102,11 +60,11 @@ export const PROVIDERS: readonly Provider[] = [
 export function providerCures(service: ServiceFacts): string[] {
   if (isAnnounced(service) || service.entries.every(({ external }) => external)) return [];
   const keys = Object.keys(service.annotations);
-  const provider = PROVIDERS.find(({ annotations }) =>
+  const found = PROVIDERS.find(({ annotations }) =>
     annotations.some((start) => keys.some((key) => key.startsWith(start))),
   );
-  if (provider === undefined) return [];
-  const { title, update, set } = provider;
+  if (found === undefined) return [];
+  const { title, update, set } = found;
   const command = annotateCommand(service, set);
   const note = set.endsWith(HOSTNAME) ? "   # a name that resolves to the load balancer" : "";
   return [`${title}: ${update === undefined ? "" : `${update} `}${command}${note}`];

@@ -30,11 +30,11 @@ const HEADLINES: readonly [what: string, findings: Finding[], headline: string, 
   [
     "the names of several ports of a Service count once, those of several Services add up",
     [
-      named(reach.broken(`${A} port 80`, "header-refused", "e"), 1),
-      named(reach.broken(`${A} port 443`, "header-refused", "e"), 1),
+      named(reach.broken(`${A} port 80`, "relay-refused", "e"), 1),
+      named(reach.broken(`${A} port 443`, "relay-refused", "e"), 1),
       named(cutOff(B), 1),
     ],
-    "Pods cannot reach 2 names: the ingress controller refuses the PROXY header",
+    "Pods cannot reach 2 names: the ingress controller refuses what the proxies send",
     3,
   ],
   [

@@ -29,12 +29,8 @@ const CAUSES: Readonly<Record<string, string>> = {
   "header-by-address": "the ingress controller demands a PROXY header, but only from listed addresses",
   "no-way-to-balancer": "nothing answers them at the load balancer's address",
   "backend-unreachable": "the ingress controller does not answer",
-  "backend-mute": "the ingress controller does not answer",
-  "header-demanded": "the ingress controller demands a PROXY header, and its target sends none",
-  "header-refused": "the ingress controller refuses the PROXY header",
-  "header-version-wrong": "the ingress controller takes another version of the PROXY header",
   "relay-unreachable": "no connection to the proxies succeeds",
-  "relay-refused": "the ingress controller refuses the proxies",
+  "relay-refused": "the ingress controller refuses what the proxies send",
 };
 
 export function reportDocument(findings: readonly Finding[]): ReportDocument {

@@ -2,7 +2,8 @@ import type { IngressSoftware } from "#controller/targets/known-software.ts";
 import { MAP_KEY, PROXY_PROTOCOL_KEY } from "#hostmap/metadata-keys.ts";
 import type { ClusterFacts, ServiceFacts } from "./facts.ts";
 import { isInstalled } from "./is-installed.ts";
-import { filteredBy, isDropped, type LoadBalancer, probedPorts, shortCircuited } from "./load-balancers.ts";
+import { filteredBy, type LoadBalancer, portsOf, shortCircuited } from "./load-balancers.ts";
+import { isDropped } from "./probe/probed-ports.ts";
 import { annotateCommand, providerCures } from "./providers.ts";
 
 /** cert-manager's own setting. With it, cert-manager waits instead of calling the name itself. */
@@ -24,11 +25,10 @@ const INSTALL =
 export function waysOut(loadBalancer: LoadBalancer, facts: ClusterFacts): string[] {
   const { service, software } = loadBalancer;
   const ranges = filteredBy(loadBalancer);
-  const ports = probedPorts(loadBalancer, facts);
+  const ports = portsOf(loadBalancer, facts);
   const admit = `add the pods' addresses to \`loadBalancerSourceRanges\` of the Service (${ranges.join(", ")})`;
   // Discovery maps short-circuited names if the ingress controller takes a header. Others it maps only on request.
-  const takesHeader =
-    shortCircuited(loadBalancer).length > 0 && ports.every(({ support }) => support.kind !== "refuses");
+  const takesHeader = shortCircuited(loadBalancer).length > 0 && ports.every(({ kind }) => kind !== "refuses");
   const mapping = mappingCure(service, facts, !takesHeader || ranges.length > 0);
   const waits = facts.selfChecks.known && facts.selfChecks.value ? [WAIT] : [];
   if (ranges.length > 0 && isDropped(ports)) return [...waits, admit, mapping];

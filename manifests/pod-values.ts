@@ -10,26 +10,12 @@ export const strings = record(v.string(), v.string());
 const quantities = record(v.string(), v.union([v.string(), finite]));
 export const objectName = v.pipe(v.string(), v.regex(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/));
 
-const probeSchema = strictObject({
-  initialDelaySeconds: v.optional(integer(0)),
-  periodSeconds: v.optional(integer(1)),
-  timeoutSeconds: v.optional(integer(1)),
-  failureThreshold: v.optional(integer(1)),
-});
-
-const probesSchema = strictObject({
-  startup: v.optional(probeSchema),
-  liveness: v.optional(probeSchema),
-  readiness: v.optional(probeSchema),
-});
-
 /** Objects with a name, such as volumes and variables. The API server checks the other fields. */
 const namedObjects = v.array(v.looseObject({ name: text }));
 
 /** Settings of all pods, which each component may override. */
 export const placement = {
   priorityClassName: optionalSetting(v.string(), "PriorityClass of the pods."),
-  runtimeClassName: optionalSetting(v.string(), "RuntimeClass of the pods, such as gvisor."),
   nodeSelector: optionalSetting(strings, "Nodes that may run the pods."),
   tolerations: optionalSetting(v.array(passedThrough), "Taints that the pods tolerate."),
   affinity: optionalSetting(passedThrough, "Affinity of the pods."),
@@ -40,42 +26,22 @@ export const placement = {
     "How the pods resolve names. Default: ClusterFirst, with hostNetwork ClusterFirstWithHostNet.",
   ),
   dnsConfig: optionalSetting(passedThrough, "DNS servers, search domains and options of the pods."),
-  extraEnv: optionalSetting(
-    namedObjects,
-    "More environment variables. SWITCHBACK_* ones override the configuration file.",
-  ),
-  extraArgs: optionalSetting(v.array(v.string()), "More arguments of the command, such as `--set=log.level=debug`."),
+  extraEnv: optionalSetting(namedObjects, "More environment variables, such as NODE_EXTRA_CA_CERTS."),
   extraVolumes: optionalSetting(namedObjects, "More volumes of the pods."),
   extraVolumeMounts: optionalSetting(namedObjects, "More volume mounts of the container."),
-  initContainers: optionalSetting(namedObjects, "Init containers of the pods. They run before our own."),
-  extraContainers: optionalSetting(namedObjects, "More containers of the pods, behind our own."),
   securityContext: optionalSetting(
     passedThrough,
     "Security context of the pods. Each key replaces one of ours, which are those of the level restricted.",
   ),
   containerSecurityContext: optionalSetting(passedThrough, "The same of our containers."),
-  revisionHistoryLimit: optionalSetting(integer(0), "How many old revisions of each workload are kept."),
-  probes: optionalSetting(
-    probesSchema,
-    "Timings of the probes: `startup`, `liveness`, `readiness`. Omitted ones keep their defaults.",
-  ),
 };
-
-/** Names that other charts use for `annotations` and `labels`. The chart accepts them with a warning. */
-export const synonyms = {
-  podAnnotations: optionalSetting(strings, "Use `annotations` instead."),
-  podLabels: optionalSetting(strings, "Use `labels` instead."),
-};
-
-const spread = optionalSetting(
-  v.union([v.array(passedThrough), v.null()]),
-  "Topology spread constraints of the pods. null: spread by node and zone if possible. A constraint without a " +
-    "labelSelector gets the component's labelSelector.",
-);
 
 /** Settings of pods of Deployments, of which there may be several. */
 export const replicated = {
-  topologySpreadConstraints: spread,
+  topologySpreadConstraints: optionalSetting(
+    v.array(passedThrough),
+    "Topology spread constraints of the pods. Empty: the scheduler spreads them by zone and node if possible.",
+  ),
   podDisruptionBudget: optionalSetting(
     v.boolean(),
     "With two or more pods: a PodDisruptionBudget keeps one available.",
@@ -88,20 +54,14 @@ export const serviceAccountSchema = strictObject({
     v.union([v.literal(""), objectName]),
     "Name of the account, which no other component may use. Default: `switchback-` and the component's name.",
   ),
-  annotations: optionalSetting(strings, "Annotations of the account."),
 });
 
 export const resources = strictObject({ requests: v.optional(quantities), limits: v.optional(quantities) });
 
 export const componentSchema = strictObject({
   ...placement,
-  ...synonyms,
   ...replicated,
   serviceAccount: v.optional(serviceAccountSchema),
-  strategy: optionalSetting(
-    passedThrough,
-    "Strategy of the Deployment. Default: a new pod starts before an old one stops.",
-  ),
   replicas: optionalSetting(integer(1), "Number of pods."),
   nodeFlags: optionalSetting(v.array(v.pipe(v.string(), v.regex(/^--/))), "Flags of the Node.js runtime."),
   resources: optionalSetting(resources, "Requests and limits of the container."),

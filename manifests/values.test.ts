@@ -18,8 +18,7 @@ test("the config in values.yaml repeats defaults and does not change them", () =
 });
 
 test("values.yaml has every section of the schema with its keys", () => {
-  // The chart accepts synonyms but does not recommend them.
-  const optional = ["config", "enabled", "podAnnotations", "podLabels"];
+  const optional = ["config", "enabled"];
   const names = Object.keys(valuesSchema.entries).filter((key) => !optional.includes(key));
   assert.deepEqual(
     names.toSorted(),
@@ -27,8 +26,8 @@ test("values.yaml has every section of the schema with its keys", () => {
       .filter((key) => key !== "config")
       .toSorted(),
   );
-  const { pods, image, networkPolicy, serviceMonitor, podMonitor, test, admission } = valuesSchema.entries;
-  const shown = { pods, image, networkPolicy, serviceMonitor, podMonitor, test, admission };
+  const { pods, image, networkPolicy, serviceMonitor, admission } = valuesSchema.entries;
+  const shown = { pods, image, networkPolicy, serviceMonitor, admission };
   for (const [name, section] of Object.entries(shown)) {
     assert.deepEqual(Object.keys(values[name]).toSorted(), Object.keys(section.wrapped.entries).toSorted(), name);
   }

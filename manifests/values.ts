@@ -3,28 +3,11 @@ import { configSchemaWith } from "#lib/config/schema.ts";
 import { type Section, withSections } from "#lib/config/sections.ts";
 import { described, optionalSetting } from "#lib/config/values.ts";
 import { integer, strictObject, text } from "#lib/errors/schemas.ts";
-import {
-  componentSchema,
-  objectName,
-  passedThrough,
-  placement,
-  replicated,
-  resources,
-  strings,
-  synonyms,
-} from "./pod-values.ts";
+import { componentSchema, objectName, passedThrough, placement, replicated, strings } from "./pod-values.ts";
 
 const podsSchema = strictObject({
   ...placement,
   ...replicated,
-  runAsUser: optionalSetting(
-    v.union([integer(1), v.null()]),
-    "User and group ID of all processes. With null, the platform sets both (OpenShift).",
-  ),
-  preStopSleepSeconds: optionalSetting(
-    integer(0),
-    "How long webhook and proxy pods continue to serve after a stop signal, until no Service routes to them.",
-  ),
 });
 
 const webhookSchema = strictObject({
@@ -117,16 +100,6 @@ const networkPolicySchema = strictObject({
   ),
 });
 
-const flowControlSchema = strictObject({
-  enabled: optionalSetting(v.boolean(), "Render FlowSchemas and PriorityLevelConfigurations."),
-  shares: v.optional(
-    strictObject({
-      components: optionalSetting(integer(1), "Concurrency shares of controller, webhook and proxies."),
-      agents: optionalSetting(integer(1), "Concurrency shares of all agents together."),
-    }),
-  ),
-});
-
 const serviceSchema = strictObject({
   annotations: optionalSetting(strings, "Annotations of the Services."),
   ipFamilies: optionalSetting(
@@ -146,15 +119,12 @@ const monitorSchema = strictObject({
   namespace: optionalSetting(v.union([v.literal(""), objectName]), "Namespace of the objects. Default: the release's."),
   labels: optionalSetting(strings, "Labels that Prometheus selects."),
   interval: optionalSetting(duration, "Scrape interval, such as `30s`."),
-  scrapeTimeout: optionalSetting(duration, "Default: that of Prometheus."),
   relabelings: optionalSetting(v.array(passedThrough), "Changes of a target's labels before it is scraped."),
-  metricRelabelings: optionalSetting(v.array(passedThrough), "Changes of the metrics before they are stored."),
 });
 
 const prometheusRuleSchema = strictObject({
   enabled: optionalSetting(v.boolean(), "Render the object (Prometheus Operator)."),
   labels: optionalSetting(strings, "Labels that Prometheus selects."),
-  ruleLabels: optionalSetting(strings, "Labels of each alert. They override its own."),
   disabled: optionalSetting(v.array(v.string()), "Names of alerts to omit."),
   runbooks: optionalSetting(
     v.union([v.literal(""), v.pipe(v.string(), v.regex(/^https?:\/\//))]),
@@ -168,26 +138,15 @@ const grafanaDashboardSchema = strictObject({
   annotations: optionalSetting(strings, "Annotations of the ConfigMap, such as the folder."),
 });
 
-const testSchema = strictObject({
-  probeNamespace: optionalSetting(
-    v.union([v.literal(""), objectName]),
-    "Namespace in which `helm test` may create pods, to probe the webhook and the ingress controllers.",
-  ),
-  resources: optionalSetting(resources, "Requests and limits of the test's container."),
-});
-
 const installCheckSchema = strictObject({
   enabled: optionalSetting(v.boolean(), "Render the hook."),
-  namespace: optionalSetting(objectName, "Namespace in which the check creates a pod as a dry run."),
   timeoutSeconds: optionalSetting(integer(1), "How long the check waits for the webhook."),
-  resources: optionalSetting(resources, "Requests and limits of the check's container."),
 });
 
 const uninstallSchema = strictObject({
-  enabled: optionalSetting(v.boolean(), "Render the hooks of `helm uninstall`."),
+  enabled: optionalSetting(v.boolean(), "Render the hook of `helm uninstall`."),
   force: optionalSetting(v.boolean(), "Continue even if pods still have addresses of this release."),
   timeoutSeconds: optionalSetting(integer(1), "Timeout of the restarts."),
-  resources: optionalSetting(resources, "Requests and limits of the hooks' container."),
 });
 
 /**
@@ -228,7 +187,6 @@ const coreValues = {
   commonLabels: optionalSetting(strings, "Labels of every object."),
   commonAnnotations: optionalSetting(strings, "Annotations of every object. `pods.annotations` are those of the pods."),
   pods: optionalSetting(podsSchema, "Settings of all pods. Each component may override them."),
-  ...synonyms,
   controller: v.optional(componentSchema),
   webhook: v.optional(webhookSchema),
   proxy: v.optional(componentSchema),
@@ -244,18 +202,18 @@ const coreValues = {
     installCheckSchema,
     "A hook after an install or upgrade that waits until the API server calls the webhook.",
   ),
-  uninstall: optionalSetting(uninstallSchema, "Hooks of `helm uninstall`."),
+  uninstall: optionalSetting(uninstallSchema, "The hook of `helm uninstall`."),
   networkPolicy: v.optional(networkPolicySchema),
-  flowControl: optionalSetting(flowControlSchema, "API Priority and Fairness for the release's accounts."),
-  serviceMonitor: optionalSetting(monitorSchema, "ServiceMonitors of controller, webhook and proxies."),
-  podMonitor: optionalSetting(monitorSchema, "PodMonitors of agents and publishers."),
+  serviceMonitor: optionalSetting(
+    monitorSchema,
+    "ServiceMonitors of the components, and PodMonitors of agents and publishers.",
+  ),
   prometheusRule: optionalSetting(prometheusRuleSchema, "Alerts (docs/alerts.md)."),
   grafanaDashboard: optionalSetting(grafanaDashboardSchema, "A dashboard for Grafana."),
   extraObjects: optionalSetting(
     v.array(v.union([passedThrough, text])),
     "More objects, as YAML or as text. Both may have template expressions.",
   ),
-  test: optionalSetting(testSchema, "`helm test`: the doctor, in a pod."),
   config: optionalSetting(configOf([]), "The configuration file."),
   // Values that Helm passes to a subchart. The parent chart's `global` has keys for other charts, too.
   global: v.optional(

@@ -11,7 +11,6 @@ const COMMANDS = [
   ["uninstall", "--yes", "--timeout", "1"],
   ["restart", "shop", "--yes"],
   ["inject", "-f", "/dev/null"],
-  ["version"],
 ] as const;
 
 const ANSWERS: Readonly<Record<string, string>> = {
@@ -63,14 +62,7 @@ const forbidden: Responder = ({ path, response }) => {
   response.writeHead(403, { "content-type": "application/json" });
   response.end(JSON.stringify({ kind: "Status", code: 403, reason: "Forbidden", message: `${message} (${path})` }));
 };
-const ROLES = {
-  status: "switchback-operator",
-  restart: "switchback-operator",
-  inject: "switchback-map-reader",
-  version: "switchback-doctor",
-} as const;
-
-walk("403 names the Role that is missing, and how to bind it:", [
+walk("403 names the ClusterRole that is missing, and how to bind it:", [
   ...COMMANDS.flatMap(([name, ...args]): BadInput[] =>
     name === "uninstall"
       ? [
@@ -85,12 +77,12 @@ walk("403 names the Role that is missing, and how to bind it:", [
       : [
           {
             what: "403",
-            args: [name, ...args, "-n", "ours"],
+            args: [name, ...args, name === "inject" ? "-n" : "--switchback-namespace", "ours"],
             api: forbidden,
             says: new RegExp(
-              `: 403 Forbidden: [^\\n]*\\nswitchback: the Role ${ROLES[name]} in the namespace ours has the right; ` +
-                `an admin can bind it: kubectl -n ours create rolebinding ${ROLES[name]}-${name} --role ` +
-                `${ROLES[name]} --user 'jane'\\n$`,
+              ": 403 Forbidden: [^\\n]*\\nswitchback: the ClusterRole switchback-reader has the right; an admin can bind " +
+                "it in the namespace ours: kubectl -n ours create rolebinding switchback-reader --clusterrole " +
+                "switchback-reader --user 'jane'\\n$",
             ),
             code: 1,
           },

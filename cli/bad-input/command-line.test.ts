@@ -4,25 +4,24 @@ import { type BadInput, walk } from "#test/fakes/bad-input.ts";
 // The script with which a component would start this program again.
 process.argv = [process.execPath, fileURLToPath(new URL("../main.ts", import.meta.url))];
 
-/** Commands that talk to a cluster, with the other arguments that they need. */
+/** Commands that talk to a cluster, with the option for Switchback's namespace and the arguments that they need. */
 const CLUSTER = [
-  ["status"],
-  ["uninstall", "--check"],
-  ["restart", "shop"],
-  ["doctor"],
-  ["inject", "-f", "/dev/null"],
-  ["version"],
+  ["--switchback-namespace", "status"],
+  ["--namespace", "uninstall", "--check"],
+  ["--switchback-namespace", "restart", "shop"],
+  ["--namespace", "doctor"],
+  ["--namespace", "inject", "-f", "/dev/null"],
 ] as const;
 const COMPONENTS = ["controller", "webhook", "proxy", "config"] as const;
 const NAMESPACE = /argument '.*' is invalid\. Expected the name of a namespace: 1 to 63 lower case letters/;
 const TIME = /argument '.*' is invalid\. Expected a number of seconds, or a time such as 90s, 5m or 1h, up to 24h\./;
 const EMPTY = /argument '' is invalid\. It is empty: leave it out for the default\./;
 const WORKLOAD =
-  /^switchback: ".*": expected NAMESPACE, NAMESPACE\/NAME or NAMESPACE\/KIND\/NAME, such as shop\/deployment\/web\n$/;
+  /^switchback: ".*": expected NAMESPACE, NAMESPACE\/NAME or NAMESPACE\/KIND\/NAME, such as shop\/deployment\/web, with the kind [^\n]*\n$/;
 
-const PER_CLUSTER_COMMAND: readonly BadInput[] = CLUSTER.flatMap((args) => [
-  { what: "no namespace", args: [...args, "-n", "Shop_1"], says: NAMESPACE },
-  { what: "an empty namespace", args: [...args, "--namespace", ""], says: NAMESPACE },
+const PER_CLUSTER_COMMAND: readonly BadInput[] = CLUSTER.flatMap(([option, ...args]) => [
+  { what: "no namespace", args: [...args, option, "Shop_1"], says: NAMESPACE },
+  { what: "an empty namespace", args: [...args, option, ""], says: NAMESPACE },
   { what: "an empty kubeconfig", args: [...args, "--kubeconfig", ""], says: EMPTY },
   { what: "an empty context", args: [...args, "--context", ""], says: EMPTY },
   {
@@ -62,17 +61,20 @@ walk(
     {
       what: "a setting that is not there",
       args: [name, "--set", "no.such=1"],
-      says: /unknown setting; accepted are \S+, \S+, \S+ and /,
+      says: /unknown setting; accepted are \S+, \S+, \S+, /,
     },
     { what: "a wrong value", args: [name, "--set", "log.level=loud"], says: /log\.level: must be one of .*"debug"/ },
-    { what: "a setting without a value", args: [name, "--set", "log.level"], says: /expected log\.level=VALUE\n$/ },
+    {
+      what: "a setting without a value",
+      args: [name, "--set", "log.level"],
+      says: /expected section\.setting=VALUE\n$/,
+    },
     { what: "a file of another kind", args: [name, "--config", "FILE"], file: "hello", says: /map of sections/ },
     { what: "too many arguments", args: [name, "now"], says: /too many arguments/ },
   ]),
 );
 
 walk("the command line is refused:", [
-  { what: "no command", args: [], says: /^switchback: no command is given: `switchback --help` lists them\n$/ },
   {
     what: "an unknown command",
     args: ["frobnicate"],
@@ -91,9 +93,9 @@ walk("the command line is refused:", [
   { what: "too many arguments", args: ["status", "now"], says: /too many arguments/ },
   { what: "an unknown format", args: ["status", "-o", "xml"], says: /Allowed choices are text, / },
   { what: "an unknown format", args: ["doctor", "-o", "xml"], says: /Allowed choices are text, / },
-  { what: "an unknown format", args: ["version", "--client", "-o", "xml"], says: /Allowed choices are text, / },
+  { what: "no namespace of objects", args: ["status", "-n", "Shop_1"], says: NAMESPACE },
   { what: "no shell", args: ["completion"], says: /missing required argument 'shell'/ },
-  { what: "an unknown shell", args: ["completion", "csh"], says: /Allowed choices are bash, zsh, fish\./ },
+  { what: "an unknown shell", args: ["completion", "csh"], says: /Allowed choices are bash, zsh, fish, powershell\./ },
   { what: "a directory that is not there", args: ["demo", "/nonexistent"], says: /\/nonexistent is not a readable/ },
 ]);
 

@@ -26,7 +26,7 @@ const FILES = {
 };
 
 const FORTY: readonly [args: string, cause: RegExp][] = [
-  ["", /^switchback: no command is given: `switchback --help` lists them$/],
+  ["help statsu", /^switchback: unknown command; see `switchback --help`$/],
   ["frobnicate", /^switchback: unknown command 'frobnicate'; see `switchback --help`$/],
   ["statsu", /^switchback: unknown command 'statsu' \(Did you mean status\?\)$/],
   ["--frobnicate", /^switchback: unknown option '--frobnicate'; see `switchback --help`$/],
@@ -35,16 +35,13 @@ const FORTY: readonly [args: string, cause: RegExp][] = [
   ["status shop", /^switchback: too many arguments for 'status'\. Expected 0 .*; see `switchback status --help`$/],
   ["status -o xml", /'xml' is invalid\. Allowed choices are text, wide, json, yaml, name\.$/],
   ["status -o", /^switchback: option '-o, --output <format>' argument missing; see `switchback status --help`$/],
-  ["status --in Shop_1", /'Shop_1' is invalid\. Expected the name of a namespace: 1 to 63 lower case letters/],
+  ["status -n Shop_1", /'Shop_1' is invalid\. Expected the name of a namespace: 1 to 63 lower case letters/],
   ["status --from DIR/absent", /^switchback: --from \S+absent: ENOENT: no such file or directory, open '\S+'$/],
-  ["status --from DIR/pod.yaml", /^switchback: \S+pod\.yaml: .*a dump begins with a document of apiVersion /],
-  ["status --from x --watch", /option '--from <file>' cannot be used with option '-w, --watch'$/],
+  ["status --from DIR/hosts", /^switchback: \S+hosts: it has no object of Kubernetes; --from reads what `kubectl get /],
+  ["status --from x --as y", /option '--from <file>' cannot be used with option '--as <user>'$/],
   ["doctor --kubeconfig DIR/absent", /^switchback: kubeconfig \S+absent cannot be read: ENOENT/],
   ["doctor --kubeconfig DIR/hosts", /^switchback: kubeconfig \S+hosts: no context ""/],
-  [
-    "doctor --kubeconfig DIR/kubeconfig --context prod-99",
-    /no context "prod-99"; available: prod-9, .* and 37 more \(/,
-  ],
+  ["doctor --kubeconfig DIR/kubeconfig --context prod-99", /no context "prod-99"; available: .*, .* and 34 more$/],
   ["doctor --context y", /^switchback: kubeconfig \S+: no context "y"; available: x$/],
   ["doctor --image one,two", /is invalid\. Expected an image, such as registry\.example\.com\/switchback:0\.1\.0\.$/],
   ["doctor --from x --no-probe", /option '--from <file>' cannot be used with option '--no-probe'$/],
@@ -52,7 +49,7 @@ const FORTY: readonly [args: string, cause: RegExp][] = [
   ["restart Shop", /^switchback: "Shop": expected NAMESPACE, NAMESPACE\/NAME or NAMESPACE\/KIND\/NAME/],
   ["restart shop --timeout 5d", /'5d' is invalid\. Expected a number of seconds, or a time such as 90s, 5m or 1h/],
   ["uninstall --check --remains", /option '--remains' cannot be used with option '--check'$/],
-  ["completion csh", /'csh' is invalid\. Allowed choices are bash, zsh, fish\.$/],
+  ["completion csh", /'csh' is invalid\. Allowed choices are bash, zsh, fish, powershell\.$/],
   ["demo DIR/absent", /^switchback: \S+absent is not a readable /],
   ["inject", /^switchback: no file is given: name files or directories, or - for standard input$/],
   ["inject DIR/absent.yaml --hosts DIR/hosts", /^switchback: cannot read \S+absent\.yaml: ENOENT/],
@@ -70,13 +67,10 @@ const FORTY: readonly [args: string, cause: RegExp][] = [
   ["inject --strict DIR/kind.yaml --hosts DIR/hosts", /--strict: no pods or workloads found; no output was written$/],
   ["inject DIR/pod.yaml --max-names 0", /'0' is invalid\. Expected a whole number from 1\.$/],
   ["config --config DIR/type.yaml", /^switchback: \S+type\.yaml: webhook\.port: must be a number, not a string$/],
-  [
-    "config --config DIR/typo.yaml",
-    /proxy\.maxConections: unknown setting; accepted are maxConnections, .* 13 more \(/,
-  ],
+  ["config --config DIR/typo.yaml", /proxy\.maxConections: unknown setting; accepted are .* maxConnections, /],
   ["config --config DIR/wrong.yaml", /^switchback: \S+wrong\.yaml: \S+: must be /],
   ["config --config DIR/list.yaml", /list\.yaml: expected a map of sections, such as `targets:` and `policy:`$/],
-  ["config --set webhook.prot=1", /--set webhook\.prot=1: unknown setting; accepted are webhook\.port, .* more \(/],
+  ["config --set webhook.prot=1", /--set webhook\.prot: webhook\.prot: unknown setting; accepted are .*port, /],
   ["webhook --config DIR/broken.yaml", /broken\.yaml: is not valid YAML: Flow sequence/],
 ];
 

@@ -121,7 +121,7 @@ walk("inject refuses", [
     `${POD}---\n${ROLLOUT}`,
     strict(
       '\\S+m\\.yaml:5: document 2: Rollout shop/web: not injected \\(kind-unknown\\): kind "Rollout" is not known to ' +
-        "hold pods, but spec\\.template looks like a pod template; known kinds are .* \\(docs/inject\\.md\\); " +
+        "hold pods, but spec\\.template looks like a pod template; known kinds are .*; " +
         "--template-path Rollout\\.argoproj\\.io=spec\\.template injects it",
     ),
     "--strict",

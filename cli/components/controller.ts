@@ -2,7 +2,6 @@ import type { ObserveAgents } from "#controller/rollout/workload.ts";
 import { runController } from "#controller/run.ts";
 import { clusterDomainDiffers } from "#controller/targets/cluster-domain.ts";
 import { agentSettings } from "#extras/agent/config.ts";
-import { wildcardPods } from "#extras/pod-dns/config.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { Probes } from "#lib/http/listen.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
@@ -24,7 +23,6 @@ export async function startController(
       ...context,
       client,
       observeAgents,
-      wildcardPods: wildcardPods(config),
       now: Date.now,
       ...(probes !== undefined && { probes }),
     }),

@@ -1,55 +1,48 @@
-import { randomUUID } from "node:crypto";
-import { request } from "node:https";
-import { applyPatch, type Operation } from "rfc6902";
+import { applyPatch } from "rfc6902";
 import { INJECT_KEY } from "#hostmap/metadata-keys.ts";
 import { isNamespaceOptedIn } from "#hostmap/opt-in.ts";
-import type { HostAlias } from "#hostmap/types.ts";
-import { isOfKind, type KubeObject } from "./yaml-files.ts";
+import { DEFAULT_MAX_NAMES } from "#hostmap/pod-selection.ts";
+import type { HostAlias, PublishedMap } from "#hostmap/types.ts";
+import { createInjectionCache } from "#webhook/injection-cache.ts";
+import { decideInjection, type OptIn } from "#webhook/injection-decision.ts";
+import type { KubeObject } from "./objects.ts";
 
-/** A pod of the directory (or of a workload in it), as the API server would send it to a webhook. */
-export interface DemoPod {
+/** A pod of the directory, or of a workload in it, after the webhook. */
+export interface AdmittedPod {
   readonly name: string;
   readonly namespace: string;
-  readonly object: PodObject;
   /** The webhook entry whose selectors match; undefined if none does. */
-  readonly optIn: "namespace" | "pod" | undefined;
-}
-
-interface PodObject {
-  readonly apiVersion: "v1";
-  readonly kind: "Pod";
-  readonly metadata: KubeObject["metadata"];
-  readonly spec: { hostAliases?: HostAlias[] };
-}
-
-/** The webhook's result for a pod. */
-export interface Admitted {
-  readonly allowed: boolean;
+  readonly optIn: OptIn | undefined;
   readonly warnings: readonly string[];
   readonly hostAliases: readonly HostAlias[];
-  readonly annotations: Readonly<Record<string, string>>;
 }
 
-interface Workload extends KubeObject {
-  readonly spec?: { readonly template?: { readonly metadata?: object; readonly spec?: object } };
+/** An object with a pod: a workload with its template, or a pod itself. */
+interface PodSource extends Pick<KubeObject, "metadata"> {
+  readonly spec?: { readonly template?: Partial<PodSource>; hostAliases?: HostAlias[] };
 }
 
-/** The pods of a directory: its single pods, and one pod per workload template. */
-export function podsOf(objects: readonly KubeObject[]): DemoPod[] {
+/** The pods of a directory, as the webhook changes them: its single pods, and one pod per workload template. */
+export function admitAll(objects: readonly KubeObject[], map: PublishedMap): AdmittedPod[] {
+  const cache = createInjectionCache(map, DEFAULT_MAX_NAMES);
   const namespaces = new Map(
-    objects
-      .filter((object) => isOfKind(object, "", "Namespace"))
-      .map(({ metadata }) => [metadata.name, metadata.labels ?? {}]),
+    objects.flatMap(({ kind, metadata }) => (kind === "Namespace" ? [[metadata.name, metadata.labels ?? {}]] : [])),
   );
-  return objects.flatMap((raw) => {
-    const template = isOfKind(raw, "", "Pod") ? raw : (raw as Workload).spec?.template;
-    if (template === undefined) return [];
-    const metadata = { ...(template as Partial<KubeObject>).metadata, name: raw.metadata.name };
-    const namespace = raw.metadata.namespace ?? "default";
-    const spec = structuredClone((template as { spec?: PodObject["spec"] }).spec ?? {});
-    const pod: PodObject = { apiVersion: "v1", kind: "Pod", metadata: { ...metadata, namespace }, spec };
+  return objects.flatMap((raw): AdmittedPod[] => {
+    const source: Partial<PodSource> | undefined = raw.kind === "Pod" ? raw : (raw as PodSource).spec?.template;
+    if (source === undefined) return [];
+    const { name, namespace = "default" } = raw.metadata;
+    const metadata = { ...source.metadata, name, namespace };
+    const object = { apiVersion: "v1", kind: "Pod", metadata, spec: structuredClone(source.spec ?? {}) };
     const optIn = matchingEntry(namespace, namespaces.get(namespace) ?? {}, metadata.labels ?? {});
-    return [{ name: metadata.name, namespace, object: pod, optIn }];
+    if (optIn === undefined) return [{ name, namespace, optIn, warnings: [], hostAliases: [] }];
+    const kind = { group: "", kind: "Pod" };
+    const request = { uid: name, kind, operation: "CREATE", namespace, object: structuredClone(object) };
+    const { patch = [], warnings } = decideInjection(request, optIn, cache);
+    const failure = applyPatch(object, [...patch]).find((error) => error !== null);
+    if (failure) throw failure;
+    const hostAliases = object.spec.hostAliases ?? [];
+    return [{ name, namespace, optIn, warnings: warnings.map(({ text }) => text), hostAliases }];
   });
 }
 
@@ -61,76 +54,9 @@ function matchingEntry(
   namespace: string,
   ofNamespace: Readonly<Record<string, string>>,
   ofPod: Readonly<Record<string, string>>,
-): DemoPod["optIn"] {
+): OptIn | undefined {
   const own = ofPod[INJECT_KEY];
   if (own === "enabled") return "pod";
   const isOptedIn = isNamespaceOptedIn(namespace, ofNamespace[INJECT_KEY], BY_LABEL);
   return isOptedIn && own !== "disabled" ? "namespace" : undefined;
-}
-
-/**
- * Sends a pod through the webhook as the API server does (HTTPS, verified against Switchback's CA). Applies the patch
- * of the response.
- */
-export async function admit(pod: DemoPod, endpoint: { readonly port: number; readonly ca: string }): Promise<Admitted> {
-  const object = structuredClone(pod.object);
-  if (pod.optIn === undefined) return { allowed: true, warnings: [], hostAliases: [], annotations: {} };
-  const review = {
-    apiVersion: "admission.k8s.io/v1",
-    kind: "AdmissionReview",
-    request: {
-      uid: randomUUID(),
-      kind: { group: "", version: "v1", kind: "Pod" },
-      resource: { group: "", version: "v1", resource: "pods" },
-      operation: "CREATE",
-      namespace: pod.namespace,
-      name: pod.name,
-      object,
-      dryRun: false,
-    },
-  };
-  const { response } = JSON.parse(await post(`/mutate/${pod.optIn}`, JSON.stringify(review), endpoint));
-  if (response.patch !== undefined) {
-    const operations: Operation[] = JSON.parse(Buffer.from(response.patch, "base64").toString("utf8"));
-    const failure = applyPatch(object, operations).find((error) => error !== null);
-    if (failure) throw failure;
-  }
-  return {
-    allowed: response.allowed,
-    warnings: response.warnings ?? [],
-    hostAliases: object.spec.hostAliases ?? [],
-    annotations: object.metadata.annotations ?? {},
-  };
-}
-
-function post(
-  path: string,
-  body: string,
-  { port, ca }: { readonly port: number; readonly ca: string },
-): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const options = {
-      host: "127.0.0.1",
-      port,
-      path,
-      method: "POST",
-      ca,
-      servername: "switchback-webhook.switchback-system.svc",
-      agent: false,
-      headers: { "content-type": "application/json", "content-length": Buffer.byteLength(body) },
-    };
-    const call = request(options, (response) => {
-      let text = "";
-      response.setEncoding("utf8");
-      response.on("data", (chunk: string) => {
-        text += chunk;
-      });
-      response.on("end", () => {
-        if (response.statusCode === 200) resolve(text);
-        else reject(new Error(`the webhook responded with ${response.statusCode}: ${text}`));
-      });
-    });
-    call.on("error", reject);
-    call.end(body);
-  });
 }

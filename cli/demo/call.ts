@@ -1,5 +1,4 @@
 import { request } from "node:http";
-import type { HostAlias } from "#hostmap/types.ts";
 
 /** The result of a pod's HTTP request. */
 interface CallResult {
@@ -15,15 +14,8 @@ const TIMEOUT_MS = 3_000;
  */
 export function call(name: string, at: { readonly address: string; readonly port: number }): Promise<CallResult> {
   return new Promise((resolve) => {
-    const options = {
-      host: at.address,
-      port: at.port,
-      path: "/",
-      headers: { host: name },
-      agent: false,
-      timeout: TIMEOUT_MS,
-    };
-    const outgoing = request(options, (response) => {
+    const options = { host: at.address, port: at.port, path: "/", headers: { host: name }, agent: false };
+    const outgoing = request({ ...options, timeout: TIMEOUT_MS }, (response) => {
       let text = "";
       response.setEncoding("utf8");
       response.on("data", (chunk: string) => {
@@ -37,9 +29,4 @@ export function call(name: string, at: { readonly address: string; readonly port
     outgoing.on("error", (error) => resolve({ ok: false, text: error.message }));
     outgoing.end();
   });
-}
-
-/** The address of a name in the pod's /etc/hosts. */
-export function lookUp(hostAliases: readonly HostAlias[], name: string): string | undefined {
-  return hostAliases.find(({ hostnames }) => hostnames.includes(name))?.ip;
 }

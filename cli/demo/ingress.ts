@@ -1,8 +1,7 @@
-import { createServer as createHttpServer, type IncomingMessage, type Server } from "node:http";
-import { type AddressInfo, createServer, type Socket, type Server as TcpServer } from "node:net";
+import { createServer as createHttpServer, type Server } from "node:http";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { show } from "#hostmap/hostnames.ts";
 import { listen } from "#lib/http/listen.ts";
-import { parseHeader } from "#proxy/proxy-header-parse.ts";
 
 /**
  * Stands in for an ingress controller: answers each known host with a text, and requires a PROXY header, as nginx
@@ -15,8 +14,8 @@ export interface IngressStandIn {
   close(): Promise<void>;
 }
 
-/** How long to wait for the header. nginx waits `client_header_timeout` (60 s); the demo waits less. */
-const HEADER_TIMEOUT_MS = 2_000;
+/** A header of version 1. The relay sends it in one segment with the first bytes of the client. */
+const HEADER = /^PROXY TCP[46] (\S+) \S+ (\d+) \d+\r\n/;
 
 /**
  * Starts the stand-in on a free port of loopback. `backendOf` returns the backend of a host, or undefined for a 404.
@@ -30,13 +29,17 @@ export async function startIngress(backendOf: (host: string) => string | undefin
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket));
     socket.on("error", () => socket.destroy());
-    readHeader(socket, (client, bad) => {
-      if (client === undefined) {
-        lastError = `broken header: ${show(bad)} while reading PROXY protocol`;
+    socket.once("data", (chunk: Buffer) => {
+      const text = chunk.toString("latin1");
+      const [header = "", address, port] = HEADER.exec(text) ?? [];
+      if (address === undefined) {
+        lastError = `broken header: ${show(text.split("\r\n", 1)[0] ?? "")} while reading PROXY protocol`;
         socket.destroy();
         return;
       }
-      clients.set(socket, client);
+      clients.set(socket, `${address}:${port}`);
+      socket.pause();
+      socket.unshift(chunk.subarray(header.length));
       http.emit("connection", socket);
       // The HTTP server does not resume a socket that was paused explicitly.
       socket.resume();
@@ -46,46 +49,20 @@ export async function startIngress(backendOf: (host: string) => string | undefin
   return {
     port: (server.address() as AddressInfo).port,
     lastError: () => lastError,
-    close: () => close(server, sockets),
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        for (const socket of sockets) socket.destroy();
+      }),
   };
-}
-
-/** Reads the header from the start of the stream, and leaves the rest for HTTP. */
-function readHeader(socket: Socket, done: (client: string | undefined, bad: string) => void): void {
-  let buffered = Buffer.alloc(0);
-  const timer = setTimeout(() => finish(undefined), HEADER_TIMEOUT_MS);
-  const finish = (client: string | undefined) => {
-    clearTimeout(timer);
-    socket.off("data", onData);
-    done(client, buffered.toString("latin1").split("\r\n", 1)[0] ?? "");
-  };
-  const onData = (chunk: Buffer) => {
-    buffered = Buffer.concat([buffered, chunk]);
-    const parsed = parseHeader(buffered);
-    if (parsed.status === "partial") return;
-    if (parsed.status !== "complete" || parsed.header.endpoints === undefined) return finish(undefined);
-    const { source } = parsed.header.endpoints;
-    const rest = buffered.subarray(parsed.length);
-    socket.pause();
-    if (rest.length > 0) socket.unshift(rest);
-    finish(`${source.address}:${source.port}`);
-  };
-  socket.on("data", onData);
 }
 
 function backendServer(clients: WeakMap<Socket, string>, backendOf: (host: string) => string | undefined): Server {
-  return createHttpServer((request: IncomingMessage, response) => {
+  return createHttpServer((request, response) => {
     const host = (request.headers.host ?? "").split(":", 1)[0] ?? "";
     const backend = backendOf(host);
     response.statusCode = backend === undefined ? 404 : 200;
     response.setHeader("connection", "close");
     response.end(`${backend ?? "no such host"}; client ${clients.get(request.socket) ?? "unknown"}\n`);
-  });
-}
-
-function close(server: TcpServer, sockets: ReadonlySet<Socket>): Promise<void> {
-  return new Promise((resolve) => {
-    server.close(() => resolve());
-    for (const socket of sockets) socket.destroy();
   });
 }

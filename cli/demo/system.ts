@@ -1,126 +1,75 @@
 import { type AddressInfo, createServer } from "node:net";
-import { issueAuthority, issueLeaf, servingNames } from "#certs/issue.ts";
-import { HeaderDecisions } from "#controller/expected-headers/header-decisions.ts";
-import { Loop } from "#controller/loop.ts";
-import { Pipeline } from "#controller/pipeline.ts";
-import { type StatusDocument, statusDocument } from "#controller/status.ts";
-import { TargetDiscovery } from "#controller/targets/discovery.ts";
-import { createClaimPolicy } from "#hostmap/claim-policy.ts";
-import { Plan } from "#hostmap/plan.ts";
-import type { TargetAddress } from "#hostmap/types.ts";
+import { observe } from "#controller/observe.ts";
+import type { StatusDocument } from "#controller/status.ts";
+import { shortHash } from "#hostmap/hash.ts";
+import type { PublishedMap } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
-import { MemoryMap } from "#lib/documents/map-memory.ts";
-import type { MapReader } from "#lib/documents/map-reader.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { listen } from "#lib/http/listen.ts";
-import type { Logger } from "#lib/telemetry/log.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
 import { runProxy } from "#proxy/run.ts";
-import type { InjectionCache } from "#webhook/injection-cache.ts";
-import { type RunningWebhook, runWebhook } from "#webhook/run.ts";
-import { type YamlFiles, yamlFiles } from "./yaml-files.ts";
+import { storedClient } from "../dump/stored-client.ts";
+import { pluralOf, StoredObjects } from "../dump/stored-objects.ts";
+import type { KubeObject } from "./objects.ts";
 
-/**
- * The components of Switchback on one machine. They are the same as in a cluster, but connected in memory instead of
- * by an API server.
- */
+/** What the controller says about the objects, and a running proxy. */
 export interface DemoSystem {
-  /** Where the relay listens, instead of the front Service's ClusterIP. */
+  /** Where the relay listens for HTTP, instead of port 80 of the front Service's ClusterIP. */
   readonly front: { readonly address: string; readonly port: number };
-  readonly webhook: { readonly port: number; readonly ca: string };
-  readonly status: () => StatusDocument;
-  /** The metrics of proxy and webhook, in Prometheus' text format. */
+  readonly status: StatusDocument;
+  /** The map that a leader would publish. */
+  readonly map: PublishedMap;
+  /** The metrics of the proxy, in Prometheus' text format. */
   readonly metrics: () => Promise<readonly string[]>;
-  readonly directory: YamlFiles;
-  /** The map that the webhook uses now. */
-  readonly map: () => InjectionCache | undefined;
   stop(): Promise<void>;
 }
 
 const LOOPBACK = "127.0.0.1";
-const TARGET = "ingress-nginx";
+/** How long the controller may take. It is long because the machine may be busy. */
+const WITHIN_MS = 15_000;
+/** Short, because objects in memory answer at once. */
+const STUCK_MS = 500;
 
 /**
- * Starts controller, webhook and proxy on the given directories. All names have one target, the ingress controller on
- * `ingressPort`.
+ * Evaluates the objects as the controller does, and starts a proxy. All names have one target, the ingress controller
+ * on `ingressPort`.
  */
-export async function startSystem(
-  directories: readonly string[],
-  ingressPort: number,
-  log: Logger,
-): Promise<DemoSystem> {
-  const config = demoConfig(ingressPort, await freePort());
-  const sources = directories.map(yamlFiles);
-  const plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), config.policy.maxNamesPerNamespace);
-  const targets = new TargetDiscovery({ config, log });
-  const headers = new HeaderDecisions({ catalog: targets, preferred: "v1" });
-  const source = new Pipeline({
-    sources,
-    resolver: targets,
-    locations: targets,
-    mode: "auto",
-    config,
-    plan,
-    log,
+export async function startSystem(objects: readonly KubeObject[], ingressPort: number): Promise<DemoSystem> {
+  const port = await freePort();
+  const config = demoConfig(ingressPort, port, await freePort());
+  const observed = await observe(config, {
+    client: clientOf(objects),
+    clusterDomain: "cluster.local",
+    identity: "demo",
+    withinMs: WITHIN_MS,
+    stuckMs: STUCK_MS,
   });
-  const addresses = fixedAddresses([{ name: TARGET, clusterIPs: [LOOPBACK] }]);
-  const loop = new Loop({
-    source,
-    plan,
-    addresses,
-    store: new MemoryMap(),
-    rules: config.map,
-    now: Date.now,
-    log,
-  });
-  const leading = new AbortController();
-  const webhook = await startWebhook(config, loop.maps, log);
-  const map = () => webhook.running.state.map;
-  const proxy = await runProxy(config, { log, interfaceAddresses: [] });
-  loop.start(leading.signal);
-  const [first] = sources;
-  if (first === undefined) throw new RangeError("the demo needs a directory");
-  const status = () =>
-    statusDocument({
-      identity: "demo",
-      source,
-      plan,
-      addresses,
-      headers,
-      config,
-      map: { synced: loop.synced, publishedNames: loop.publishedNames, revision: map()?.revision },
-    });
+  const map = mapOf(observed);
+  const proxy = await runProxy(config, { log: silentLogger, interfaceAddresses: [] });
   return {
-    front: { address: LOOPBACK, port: proxy.ports[0] ?? 0 },
-    webhook: { port: webhook.running.port, ca: webhook.ca },
-    status,
-    metrics: () => Promise.all([proxy.healthPort, webhook.running.healthPort].map(metricsAt)),
-    directory: first,
+    front: { address: LOOPBACK, port },
+    status: { ...observed, leader: true, revision: map.revision },
     map,
-    stop: async () => {
-      leading.abort();
-      await Promise.all([loop.stop(), webhook.running.stop(), proxy.stop()]);
-    },
+    metrics: async () => [await (await fetch(`http://${LOOPBACK}:${proxy.healthPort}/metrics`)).text()],
+    stop: proxy.stop,
   };
 }
 
-/** Addresses of targets that never change. */
-function fixedAddresses(targets: readonly TargetAddress[]) {
-  return {
-    start: (onChange: () => void) => onChange(),
-    synced: true,
-    inactiveMs: 0,
-    targets: () => targets,
-    reasonOf: () => undefined,
-    use() {},
-    published: () => targets,
-    lead() {},
-    stop: async () => {},
-  };
+/** An API server with these objects. */
+function clientOf(objects: readonly KubeObject[]) {
+  const stored = new StoredObjects();
+  for (const object of objects) {
+    const { apiVersion, kind } = object;
+    stored.put(apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`, pluralOf(kind), object);
+  }
+  return storedClient({ objects: stored, answers: new Map([["GET /version", { status: 200, body: {} }]]) });
 }
 
-async function metricsAt(port: number): Promise<string> {
-  const response = await fetch(`http://${LOOPBACK}:${port}/metrics`);
-  return await response.text();
+function mapOf({ names }: StatusDocument): PublishedMap {
+  const mapped = names.filter(({ reason }) => reason === undefined);
+  const entries = new Map(mapped.map(({ name, addresses }) => [name, addresses]));
+  return publishedMapOf(shortHash(JSON.stringify([...entries])), entries);
 }
 
 /** A free port for the relay. If another process takes the port first, the demo fails with that error. */
@@ -132,45 +81,25 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-function demoConfig(ingressPort: number, listenPort: number): Config {
+/** The target advertises 80 and 443, as a front Service would. Without root, the relay binds ports above 1023. */
+function demoConfig(upstreamPort: number, http: number, https: number): Config {
   return parseConfig({
     targets: [
       {
-        name: TARGET,
+        name: "ingress-nginx",
         upstream: { host: LOOPBACK },
-        ports: [{ port: 80, upstreamPort: ingressPort, protocol: "v1", listenPort }],
+        ports: [
+          { port: 80, upstreamPort, protocol: "v1", listenPort: http },
+          { port: 443, upstreamPort, protocol: "v1", listenPort: https },
+        ],
         clusterIPs: [LOOPBACK],
       },
     ],
-    // Somebody is watching: a removed name should vanish soon, and a shutdown should not take half a minute.
-    map: { vanishSeconds: 2 },
-    webhook: { address: LOOPBACK, port: 0, healthPort: 0 },
+    discovery: { enabled: false },
+    // No controller writes the status of objects in files.
+    sources: { gateway: { requireAccepted: false } },
+    policy: { verifyDns: "off" },
+    // Somebody is watching: a shutdown should not take half a minute.
     proxy: { address: LOOPBACK, healthPort: 0, drainSeconds: 1 },
   });
-}
-
-/** Starts the webhook with the map of the same process instead of the ConfigMap, and with a new certificate. */
-async function startWebhook(
-  config: Config,
-  maps: MapReader,
-  log: Logger,
-): Promise<{ running: RunningWebhook; ca: string }> {
-  const life = { now: Date.now(), days: 1 };
-  const authority = await issueAuthority(life);
-  const pair = await issueLeaf(authority, servingNames("switchback-webhook", config.namespace, "cluster.local"), life);
-  const stop = async () => {};
-  const running = await runWebhook(config, {
-    maps,
-    certificates: {
-      start(found) {
-        found(pair);
-        return { stop };
-      },
-    },
-    log,
-    now: Date.now,
-    // The webhook can stop at once: no traffic has to be redirected first.
-    pause: async () => {},
-  });
-  return { running, ca: authority.cert };
 }

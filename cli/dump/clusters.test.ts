@@ -1,6 +1,4 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { describe, it } from "node:test";
 import { KNOWN_SOFTWARE } from "#controller/targets/known-software.ts";
 import { canonicalIp } from "#controller/targets/service-view.ts";
@@ -8,15 +6,15 @@ import { examine } from "#doctor/checks.ts";
 import { known } from "#doctor/fact.ts";
 import type { ClusterFacts } from "#doctor/facts.ts";
 import { findLoadBalancers } from "#doctor/load-balancers.ts";
+import { PROVIDERS } from "#doctor/providers.ts";
 import { useFiles } from "#test/fakes/cli.ts";
 import { CLUSTERS, dumpOf, type Expected, FIELD_CLUSTERS, factsOf, readWhole } from "#test/fakes/cluster-table.ts";
-import type { Dump } from "./read-dump.ts";
+import type { ClusterFile } from "./read-file.ts";
 import { dumpLines, recordCluster } from "./write-dump.ts";
 
 // The doctor's findings on clusters with every provider and implementation that it knows, healthy and broken. Each
 // cluster is a dump of the objects in test/sample-clusters, with the result that a probe pod would have there.
 
-const PROVIDERS_FILE = join(import.meta.dirname, "..", "..", "doctor", "providers.ts");
 /** The check that a table is about; the other checks depend on what is installed. */
 const CHECK = "reach";
 
@@ -24,7 +22,7 @@ describe("the doctor's findings", () => {
   const files = useFiles();
 
   /** Makes a redacted dump from the cluster of a dump. */
-  async function redactedText({ head, client, time }: Dump): Promise<string> {
+  async function redactedText({ head, client, time }: ClusterFile): Promise<string> {
     return [...dumpLines(await recordCluster(client, { ...head, now: time }), true)].join("\n---\n");
   }
 
@@ -65,9 +63,8 @@ describe("the doctor's findings", () => {
   }
 });
 
-/** The titles of the rows of doctor/providers.ts. */
 function providers(): string[] {
-  return [...readFileSync(PROVIDERS_FILE, "utf8").matchAll(/^ {4}title: "(.*)",$/gm)].map(([, title = ""]) => title);
+  return PROVIDERS.map(({ title }) => title);
 }
 
 /** A Service as a file has it. */

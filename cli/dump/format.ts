@@ -1,8 +1,9 @@
 import * as v from "valibot";
 import { integer, object, record, text } from "#lib/errors/schemas.ts";
+import { keeping } from "./schemas.ts";
 
-// A dump is a stream of YAML documents: the head, then answers, look-ups and objects in any order. The program writes
-// each document as JSON on one line: JSON is also YAML, and is read fifty times faster.
+// A dump is a stream of YAML documents: the head, then answers and objects in any order. The program writes each
+// document as JSON on one line: JSON is also YAML, and is read fifty times faster.
 
 export const DUMP_VERSION = "dump.switchback.dev/v1";
 
@@ -16,28 +17,23 @@ export const headSchema = object({
   namespace: v.optional(text, "switchback-system"),
   /** The namespace of the doctor's dry run. */
   probeNamespace: v.optional(text, "default"),
-  /** The cluster's DNS domain, if it is known. */
-  clusterDomain: v.optional(text),
-  /** Plurals that do not follow from the kind, by `Kind.group`. */
-  resources: v.optional(record(v.string(), text), {}),
 });
 
 export type DumpHead = v.InferOutput<typeof headSchema>;
 
+const PATH_WORDS =
+  "dump.switchback.dev Dump Answer api apis version namespaces secrets proxy status switchback-controller http";
+const MESSAGE_WORDS =
+  "GET POST 403 404 500 503 Forbidden NotFound Unauthorized InternalError cannot create get list watch resource " +
+  "API group failed calling webhook user not found";
+
 /** An answer that is not an object; `StoredAnswer` explains each field. */
 export const answerSchema = object({
   method: v.picklist(["GET", "POST"]),
-  path: text,
+  path: keeping(text, PATH_WORDS),
   status: integer(0, 599),
   body: v.optional(record(v.string(), v.unknown())),
   text: v.optional(v.string()),
-  contentType: v.optional(v.string()),
-  message: v.optional(v.string()),
-});
-
-/** The DNS answer of the cluster for a name. */
-export const lookupSchema = object({
-  name: text,
-  /** Empty if the name does not exist. */
-  addresses: v.array(v.string()),
+  contentType: v.optional(keeping(v.string(), "application json text plain charset utf-8")),
+  message: v.optional(keeping(v.string(), MESSAGE_WORDS)),
 });

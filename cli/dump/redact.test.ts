@@ -2,27 +2,26 @@ import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
-import { rootCertificates } from "node:tls";
-import { parseAllDocuments, stringify } from "yaml";
-import { issueAuthority, issueLeaf } from "#certs/issue.ts";
-import { readableAuthorities } from "#certs/pem.ts";
+import { parseAllDocuments } from "yaml";
 import type { FullStatus } from "#controller/status.ts";
+import { statusSchema } from "#doctor/install-documents.ts";
+import { parse } from "#lib/errors/validation.ts";
+import type { ApiObject } from "#lib/kube/types.ts";
 import { useFiles } from "#test/fakes/cli.ts";
-import { ASKED_TARGET, fullStatus, WORKLOAD } from "#test/fakes/full-status.ts";
+import { LISTED } from "#test/fakes/cluster-table.ts";
+import { fullStatus, WORKLOAD } from "#test/fakes/full-status.ts";
 import { DUMP_VERSION } from "./format.ts";
-import { knownWords } from "./known-words.ts";
-import { type Dump, readDump } from "./read-dump.ts";
+import { type ClusterFile, readClusterFile } from "./read-file.ts";
 import { Redactor } from "./redact.ts";
-import { statusOfDump } from "./status-of-dump.ts";
+import { statusOfFile } from "./status-of-file.ts";
 import { dumpLines, recordCluster } from "./write-dump.ts";
 
 const FOLDER = join(import.meta.dirname, "..", "..", "test", "field-cases");
 
-const KNOWN = knownWords([]);
 const LINODE = "service.beta.kubernetes.io/linode-loadbalancer-port-443";
 
 function redacted(...objects: object[]): object[] {
-  const redactor = new Redactor(() => objects.map((object) => JSON.stringify(object)), KNOWN);
+  const redactor = new Redactor(objects as ApiObject[], []);
   return objects.map((object) => redactor.object(object));
 }
 
@@ -87,50 +86,13 @@ describe("a redacted dump", () => {
     );
   });
 
-  test("replaces certificates, whose subjects are names, and still shows which authority signed which", async () => {
-    const life = { now: Date.now(), days: 1 };
-    const [ca, other] = [await issueAuthority(life), await issueAuthority(life)];
-    const leaf = await issueLeaf(ca, ["shop.initech.com"], life);
-    const base64 = (...pems: string[]) => Buffer.from(pems.join("")).toString("base64");
-    const bundles = [base64(ca.cert), base64(other.cert, ca.cert), base64(other.cert), base64("initech"), ""];
-    const webhooks = bundles.map((caBundle) => ({ clientConfig: { caBundle } }));
-    const [configuration, secret] = redacted({ webhooks }, { data: { "tls.crt": base64(leaf.cert) } }) as [
-      { webhooks: { clientConfig: { caBundle: string } }[] },
-      { data: { "tls.crt": string } },
-    ];
-    const text = (data: string) => Buffer.from(data, "base64").toString();
-    const root = text(secret.data["tls.crt"]);
-    assert.ok(rootCertificates.includes(root));
-    const shown = configuration.webhooks.map(({ clientConfig }) => text(clientConfig.caBundle));
-    assert.deepEqual(
-      shown.map((bundle) => bundle.includes(root)),
-      [true, true, false, false, false],
-    );
-    assert.deepEqual(
-      shown.map((bundle) => readableAuthorities(bundle).length),
-      [1, 2, 1, 0, 0],
-    );
-  });
-
-  test("has a ReplicaSet with the name of its Deployment and the hash of its pods", () => {
-    const metadata = { name: "web-5d4f6-x", labels: { "pod-template-hash": "5d4f6" } };
-    const [pod, deployment] = redacted(
-      { metadata: { ...metadata, ownerReferences: [{ kind: "ReplicaSet", name: "initech-web-5d4f6" }] } },
-      { metadata: { name: "initech-web" } },
-    ) as [{ metadata: { labels: object; ownerReferences: object[] } }, { metadata: { name: string } }];
-    const [hash] = Object.values(pod.metadata.labels);
-    assert.deepEqual(pod.metadata.ownerReferences, [
-      { kind: "ReplicaSet", name: `${deployment.metadata.name}-${hash}` },
-    ]);
-  });
-
-  test("has every field of the controller's page", () => {
+  test("has every field of the controller's page that the doctor reads", () => {
     const keysOf = (value: unknown): string[] =>
       Object.entries(Object(value)).flatMap(([key, field]) => [
         key,
         ...(typeof field === "object" ? keysOf(field) : []),
       ]);
-    const page = JSON.parse(JSON.stringify(fullStatus({ targets: [ASKED_TARGET] }, { workloads: [WORKLOAD] })));
+    const page = parse(statusSchema, JSON.parse(JSON.stringify(fullStatus({}, { workloads: [WORKLOAD] }))));
     assert.deepEqual(keysOf(redacted(page)[0]), keysOf(page));
   });
 
@@ -160,18 +122,18 @@ describe("a redacted dump", () => {
 describe("status --from has the same result after redaction", () => {
   const files = useFiles();
 
-  const read = async (documents: readonly string[]): Promise<Dump> =>
-    readDump(await files.file("cluster.yaml", documents.join("\n---\n")));
+  const read = async (documents: readonly string[]): Promise<ClusterFile> =>
+    readClusterFile(await files.file("cluster.yaml", documents.join("\n---\n")));
   const resultOf = ({ names }: FullStatus) =>
     names.map(({ target, reason }) => `${target === undefined ? "refused" : "mapped"} ${reason?.code}`).sort();
 
   /** The result with these objects, which must be the same after redaction. */
-  async function resultWith(objects: readonly object[], resources = {}): Promise<string[]> {
-    const head = { apiVersion: DUMP_VERSION, kind: "Dump", resources };
-    const dump = await read([head, ...objects].map((each) => stringify(each)));
-    const lines = [...dumpLines(await recordCluster(dump.client, { ...dump.head, now: dump.time }), true)];
-    const result = resultOf(await statusOfDump(dump));
-    assert.deepEqual(resultOf(await statusOfDump(await read(lines))), result);
+  async function resultWith(objects: readonly object[]): Promise<FullStatus> {
+    const head = { apiVersion: DUMP_VERSION, kind: "Dump" };
+    const cluster = await read([head, ...LISTED, ...objects].map((each) => JSON.stringify(each)));
+    const lines = [...dumpLines(await recordCluster(cluster.client, { ...cluster.head, now: cluster.time }), true)];
+    const result = await statusOfFile(await read(lines));
+    assert.deepEqual(resultOf(result), resultOf(await statusOfFile(cluster)));
     return result;
   }
 
@@ -182,37 +144,24 @@ describe("status --from has the same result after redaction", () => {
     });
   }
 
-  test("a kind that only the configuration names, with its own words, an annotation and a filter", async () => {
+  test("a kind that only the configuration names is not in a dump, and the status says so", async () => {
     const metadata = { namespace: "switchback-system", name: "switchback-config" };
-    const custom = {
-      ...{ group: "routing.initech.com", version: "v1beta7", resource: "bigpipes", syntax: "list" },
-      hostnames: "$.metadata.annotations['initech.com/hosts']",
-      addresses: "$.spec.gates[?@.side == 'front'].addr",
-    };
-    const pipe = (name: string, hosts: string, side: string) => ({
-      ...{ apiVersion: "routing.initech.com/v1beta7", kind: "BigPipe" },
-      metadata: { namespace: "payroll", name, annotations: { "initech.com/hosts": hosts } },
-      spec: { gates: [{ side, addr: "203.0.113.7" }], password: "hunter2" },
-    });
-    const result = await resultWith(
-      [
-        {
-          ...{ apiVersion: "v1", kind: "ConfigMap", metadata },
-          data: { "config.yaml": stringify({ sources: { custom: [custom] }, discovery: { detect: false } }) },
-        },
-        {
-          ...{ apiVersion: "v1", kind: "Service", metadata: { namespace: "payroll", name: "edge" } },
-          spec: { type: "LoadBalancer", clusterIPs: ["10.96.0.9"], ports: [{ port: 80 }, { port: 443 }] },
-          status: { loadBalancer: { ingress: [{ ip: "203.0.113.7" }] } },
-        },
-        pipe("one", "a.initech.com, b.initech.com", "front"),
-        pipe("two", "c.initech.com", "back"),
-      ],
-      { "BigPipe.routing.initech.com": "bigpipes" },
-    );
+    const custom = { group: "initech.com", version: "v1", resource: "pipes", syntax: "list", hostnames: "$.spec.host" };
+    const config = { apiVersion: "v1", kind: "ConfigMap", metadata };
+    const pipe = { apiVersion: "initech.com/v1", kind: "Pipe", metadata: { namespace: "shop", name: "one" } };
+    const head = { apiVersion: DUMP_VERSION, kind: "Dump" };
+    const objects = [
+      { ...config, data: { "config.yaml": JSON.stringify({ sources: { custom: [custom] } }) } },
+      { ...pipe, spec: { host: "a.initech.com" } },
+    ];
+    const cluster = await read([head, ...LISTED, ...objects].map((each) => JSON.stringify(each)));
     assert.deepEqual(
-      result.map((line) => line.split(" ", 1)[0]),
-      ["mapped", "mapped", "refused"],
+      (await statusOfFile(cluster)).names.map(({ name }) => name),
+      ["a.initech.com"],
     );
+    const lines = [...dumpLines(await recordCluster(cluster.client, { ...cluster.head, now: cluster.time }), false)];
+    assert.doesNotMatch(lines.join(), /a\.initech\.com/);
+    const { names, warnings } = await statusOfFile(await read(lines));
+    assert.deepEqual([names, warnings.map(({ code }) => code)], [[], ["dump-incomplete"]]);
   });
 });

@@ -1,37 +1,40 @@
-import { rootCertificates } from "node:tls";
-import { type Certificate, isSignedBy, parseCertificates, readableAuthorities } from "#certs/pem.ts";
-import { isProtocolAnnotation } from "#controller/targets/proxy-protocol-annotations.ts";
+import { SOFTWARE_WORDS } from "#controller/targets/known-software.ts";
+import { isProtocolAnnotation, PROTOCOL_ANNOTATIONS } from "#controller/targets/proxy-protocol-annotations.ts";
+import { statusSchema } from "#doctor/install-documents.ts";
+import { ANNOUNCED, PROVIDERS } from "#doctor/providers.ts";
+import { stateSchema as publisherState } from "#extras/publishers/publisher-state.ts";
+import * as keys from "#hostmap/metadata-keys.ts";
+import { BUILT_IN_SUFFIXES } from "#hostmap/protected-names.ts";
+import { EXTERNAL_DNS_PREFIXES } from "#lib/config/defaults.ts";
+import { configSchemaWith } from "#lib/config/schema.ts";
+import type { Section } from "#lib/config/sections.ts";
+import { documentSchema as targetsSchema } from "#lib/documents/targets-format.ts";
+import type { Schema } from "#lib/errors/validation.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
-import { RedactedWords } from "./redacted-words.ts";
+import { answerSchema, headSchema } from "./format.ts";
+import { KNOWN_CODES } from "./known-codes.ts";
+import { RedactedWords, wordsIn } from "./redacted-words.ts";
+import { KIND_NAMES, READ_ANNOTATIONS, SCHEMAS } from "./schemas.ts";
 
 // A redacted dump has other words and addresses, each replaced consistently, and the same findings. Only the words of
 // our own code stay, and numbers in fields that our code reads.
 
 /** The ports in an annotation about PROXY headers. */
 const PORTS = /^\s*\d{1,5}(?:\s*,\s*\d{1,5})*\s*$/;
-/** Fields with certificates, whose subjects have names. */
-const CERTIFICATES: ReadonlySet<string> = new Set(["caBundle", "tls.crt"]);
 
 export class Redactor {
   readonly #words: RedactedWords;
-  /** Certificates, with the number of the root that replaces each. */
-  readonly #certificates = new Map<Certificate, number>();
 
-  /** `objects` are all objects of the dump as JSON. `known` are the words that stay, in lower case. */
-  constructor(objects: () => Iterable<string>, known: ReadonlySet<string>) {
-    this.#words = new RedactedWords(known);
-    for (const json of objects()) this.#look(JSON.parse(json) as ApiObject);
+  /** `objects` are all objects of the dump. `sections` are those of the extras in the configuration. */
+  constructor(objects: Iterable<ApiObject>, sections: readonly Section[]) {
+    this.#words = new RedactedWords(knownWords(sections));
+    for (const { kind, metadata: { namespace, name } = {} } of objects)
+      if (kind === "Service" && namespace && name) this.#words.addService(namespace, name);
   }
 
-  /** Redacts a document of the dump: an object, an answer or a look-up. */
+  /** Redacts a document of the dump: an object or an answer. */
   object(object: object): object {
     return this.#value(object, "") as object;
-  }
-
-  #look({ kind, metadata: { namespace, name, labels } = {} }: ApiObject): void {
-    if (kind === "Service" && namespace && name) this.#words.addService(namespace, name);
-    const hash = labels?.["pod-template-hash"];
-    if (hash !== undefined) this.#words.addTemplateHash(hash);
   }
 
   #value(value: unknown, key: string): unknown {
@@ -45,7 +48,6 @@ export class Redactor {
 
   /** A text may be a document itself. */
   #text(text: string, key: string): string {
-    if (CERTIFICATES.has(key)) return this.#rootsFor(text);
     if (PORTS.test(text) && isProtocolAnnotation(key)) return text;
     try {
       if (/^\s*[[{]/.test(text)) return JSON.stringify(this.#value(JSON.parse(text), ""));
@@ -54,30 +56,50 @@ export class Redactor {
     }
     return this.#words.in(text);
   }
-
-  /** Replaces certificates with roots of public authorities. One and its own authority get the same root. */
-  #rootsFor(base64: string): string {
-    const text = Buffer.from(base64, "base64").toString();
-    if (text === "") return "";
-    const all = [...firstOf(text), ...readableAuthorities(text)];
-    const roots = new Set(all.map((each) => rootCertificates[this.#numberOf(each) % rootCertificates.length]));
-    return Buffer.from(roots.size === 0 ? "broken" : [...roots].join("\n")).toString("base64");
-  }
-
-  #numberOf(certificate: Certificate): number {
-    const isRelated = ([each]: readonly [Certificate, number]) =>
-      each.id === certificate.id || isSignedBy(each, certificate) || isSignedBy(certificate, each);
-    const [, number] = [...this.#certificates].find(isRelated) ?? [certificate, this.#certificates.size];
-    this.#certificates.set(certificate, number);
-    return number;
-  }
 }
 
-/** The first certificate, which a server shows. Empty if the text has one that does not parse. */
-function firstOf(text: string): Certificate[] {
-  try {
-    return parseCertificates(text).slice(0, 1);
-  } catch {
-    return [];
+/** The words that a redacted dump keeps, in lower case: those of our schemas, of Kubernetes and of known software. */
+export function knownWords(sections: readonly Section[]): ReadonlySet<string> {
+  const schemas: Schema[] = [
+    ...SCHEMAS.values(),
+    ...[configSchemaWith(sections), statusSchema, publisherState, targetsSchema],
+    ...[headSchema, answerSchema],
+  ];
+  const texts = [
+    ...[
+      KNOWN_CODES,
+      ...Array.from(KIND_NAMES, ([type, name]) => `${type.replace(".", " ")} ${name}`),
+      ...READ_ANNOTATIONS,
+      ...PROTOCOL_ANNOTATIONS,
+      ...SOFTWARE_WORDS,
+    ],
+    ...[...BUILT_IN_SUFFIXES, ...EXTERNAL_DNS_PREFIXES, ...ANNOUNCED],
+    ...PROVIDERS.flatMap(({ annotations }) => annotations),
+    ...Object.values(keys).flatMap((key) => (typeof key === "string" ? [key] : [])),
+    ...Object.values(keys.USER_KEYS).flatMap(({ values = [] }) => values),
+    ...schemas.flatMap((schema) => [...wordsOf(schema)]),
+  ];
+  return new Set(texts.flatMap(wordsIn));
+}
+
+/** The parts of a valibot schema that are read. Which ones exist depends on its kind. */
+interface Parts {
+  readonly entries?: Readonly<Record<string, Schema>>;
+  readonly wrapped?: Schema;
+  readonly item?: Schema;
+  readonly value?: Schema;
+  readonly options?: readonly (Schema | string)[];
+  readonly pipe?: readonly object[];
+  readonly metadata?: { readonly words?: string };
+}
+
+/** The fields of a schema, the values that it lists, and its marks. */
+function* wordsOf(schema: object): Generator<string> {
+  const { entries = {}, wrapped, item, value, options = [], pipe = [], metadata } = schema as Parts;
+  yield* Object.keys(entries);
+  if (metadata?.words !== undefined) yield metadata.words;
+  for (const child of [wrapped, item, value, ...options, ...pipe, ...Object.values(entries)]) {
+    if (typeof child === "string") yield child;
+    else if (child !== undefined) yield* wordsOf(child);
   }
 }

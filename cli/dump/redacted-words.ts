@@ -53,7 +53,6 @@ export class RedactedWords {
   /** What `in` has replaced, by token. Most tokens occur often. */
   readonly #tokens = new Map<string, string>();
   readonly #addresses = new Map<string, string>();
-  readonly #templateHashes = new Set<string>();
   /** Top-level domains that are not used yet. */
   readonly #domains: string[];
 
@@ -79,11 +78,6 @@ export class RedactedWords {
   /** The name of a discovered target contains the name of its Service. Replaces both in the same way. */
   addService(namespace: string, name: string): void {
     this.#words.set(foundName(namespace, name), foundName(this.#label(namespace), this.#label(name)));
-  }
-
-  /** The name of a ReplicaSet is that of its Deployment with this hash. Replaces both in the same way. */
-  addTemplateHash(hash: string): void {
-    this.#templateHashes.add(hash);
   }
 
   #token(token: string): string {
@@ -116,16 +110,13 @@ export class RedactedWords {
     return folded === label ? word : word.toUpperCase();
   }
 
-  /** Replaces only the part that our code does not know, or a Deployment's name and the hash of its ReplicaSet. */
+  /** Replaces only the part that our code does not know. */
   #compound(label: string): string | undefined {
     if (label.length >= LONG.to) return undefined;
     const [, cluster, id = "", number] = ALB.exec(label) ?? [];
     if (cluster !== undefined) return cluster + this.#label(id) + number;
     const [prefix = "", rest = ""] = BEGINNINGS.exec(label)?.slice(1) ?? [];
-    if (rest !== "") return prefix + this.#label(rest);
-    const end = label.lastIndexOf("-");
-    const [name, hash] = [label.slice(0, end), label.slice(end + 1)];
-    return end > 0 && this.#templateHashes.has(hash) ? `${this.#label(name)}-${this.#label(hash)}` : undefined;
+    return rest === "" ? undefined : prefix + this.#label(rest);
   }
 
   #newWord(label: string): string {

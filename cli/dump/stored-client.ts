@@ -1,13 +1,12 @@
-import { once } from "node:events";
+import { silence } from "#doctor/gather-names.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { listAll } from "#lib/kube/list.ts";
 import type { Query } from "#lib/kube/paths.ts";
 import { KubeStatusError } from "#lib/kube/status.ts";
-import type { StreamOptions } from "#lib/kube/stream.ts";
-import { parseObjectPath, type StoredObjects } from "./stored-objects.ts";
+import { type ObjectPath, parseObjectPath, type StoredObjects } from "./stored-objects.ts";
 
-/** A stored answer of the API server that is not a stored object: a page, a refusal, an empty list, or discovery. */
+/** What the API server answered, besides the objects: a list was read, a refusal, a page, or a dry run. */
 export interface StoredAnswer {
   /** The HTTP status. 0 means that there was no answer. */
   readonly status: number;
@@ -23,44 +22,38 @@ export interface StoredAnswer {
 /** The data from which `storedClient` answers. */
 export interface StoredCluster {
   readonly objects: StoredObjects;
-  /** By `<method> <path>`. */
+  /** By `<method> <path>`. A list has one if it was read. */
   readonly answers: ReadonlyMap<string, StoredAnswer>;
+  /** Receives each path that was asked for, and that the file does not have. */
+  readonly lacking?: Set<string>;
 }
 
-/** Groups that every API server has. Their lists may be empty. In another group, a list without objects is a 404. */
-const BUILT_IN: ReadonlySet<string> = new Set([
-  "apps",
-  "batch",
-  "networking.k8s.io",
-  "discovery.k8s.io",
-  "coordination.k8s.io",
-  "admissionregistration.k8s.io",
-]);
+/** Ends the message about what the file does not have. */
+export const NOT_IN_FILE = "it is not in the file";
 
 /**
- * A client that answers from stored objects, as an API server with these objects would: lists, selectors,
- * discovery, and watches without events. It refuses to write. If there is a stored answer for a request, it returns
- * that answer. So a failed call fails again, with the same message.
+ * A client that answers from stored objects, as an API server with these objects would: lists, selectors, discovery,
+ * and watches without events. It refuses to write. A kind without an object and without an answer is not known. A
+ * failed call fails again, with the same message.
  */
 export function storedClient(cluster: StoredCluster): KubeClient {
   const get = async <T>(path: string, query?: Query) => answerTo(cluster, path, query) as T;
+  const stored = async (method: string, path: string) => {
+    const answer = cluster.answers.get(`${method} ${path}`);
+    if (answer === undefined) throw notInFile(cluster, method, path);
+    throwIfFailed(answer, `${method} ${path}`);
+    return answer;
+  };
   const refuse = async (path: string): Promise<never> => {
     throw new KubeStatusError(path, 405, { message: "a stored cluster cannot be changed" });
   };
   return {
     get,
     list: (path, query, options) => listAll({ get }, path, query, options),
-    async create<T>(path: string) {
-      const answer = cluster.answers.get(`POST ${path}`);
-      if (answer === undefined) throw missing(`POST ${path}`);
-      throwIfFailed(answer, `POST ${path}`);
-      return (answer.body ?? {}) as T;
-    },
+    create: async <T>(path: string) => ((await stored("POST", path)).body ?? {}) as T,
     async raw(path) {
-      const answer = cluster.answers.get(`GET ${path}`);
-      if (answer === undefined) throw missing(`GET ${path}`);
-      throwIfFailed(answer, `GET ${path}`);
-      return { status: answer.status, text: answer.text ?? "", contentType: answer.contentType ?? "" };
+      const { status, text = "", contentType = "" } = await stored("GET", path);
+      return { status, text, contentType };
     },
     stream: (_path, _query, options) => silence(options),
     apply: refuse,
@@ -72,44 +65,51 @@ export function storedClient(cluster: StoredCluster): KubeClient {
   };
 }
 
-/** A watch that never sends an event. */
-async function silence({ signal, onOpen }: StreamOptions): Promise<never> {
-  onOpen?.();
-  if (!signal.aborted) await once(signal, "abort");
-  throw signal.reason;
-}
-
-function answerTo({ objects, answers }: StoredCluster, path: string, query: Query = {}): object {
+function answerTo(cluster: StoredCluster, path: string, query: Query = {}): object {
+  const { objects, answers } = cluster;
   const answer = answers.get(`GET ${path}`);
   if (answer !== undefined) throwIfFailed(answer, `GET ${path}`);
+  if (path === "/version") return {};
   const parsed = parseObjectPath(path);
-  if (parsed?.name === undefined && parsed !== undefined) {
-    const items = [...objects.select(parsed, query)];
-    if (items.length > 0 || isBuiltIn(parsed.root)) return { metadata: { resourceVersion: "1" }, items };
+  if (parsed === undefined) return served(cluster, path);
+  if (parsed.name === undefined) {
+    const items = objects.select(parsed, query);
+    if (items.length === 0 && !isListed(cluster, parsed)) throw notInFile(cluster, "GET", path);
+    return { metadata: { resourceVersion: "1" }, items };
   }
-  const object = parsed?.name === undefined ? undefined : objects.get(parsed);
-  const found = object ?? answer?.body ?? served(objects, path);
-  if (found === undefined) throw missing(`GET ${path}`);
-  return found;
+  const object = objects.get(parsed);
+  if (object !== undefined) return object;
+  throw isListed(cluster, parsed) ? missing(path) : notInFile(cluster, "GET", path);
 }
 
-function isBuiltIn(root: string): boolean {
-  const [, , group = ""] = root.split("/");
-  return root === "/api/v1" || BUILT_IN.has(group);
+const NAMESPACES = { root: "/api/v1", resource: "namespaces", namespace: undefined };
+
+/** Whether every object of the kind is known. A namespace that does not exist has none. */
+function isListed({ objects, answers }: StoredCluster, { root, resource, namespace }: ObjectPath): boolean {
+  const isAbsent =
+    namespace !== undefined && objects.has(NAMESPACES) && objects.get({ ...NAMESPACES, name: namespace }) === undefined;
+  const inNamespace = `GET ${root}/namespaces/${namespace}/${resource}`;
+  return (
+    isAbsent || objects.has({ root, resource }) || answers.has(`GET ${root}/${resource}`) || answers.has(inNamespace)
+  );
 }
 
-/** Returns the discovery answer for a group without a stored answer: the kinds of the objects. */
-function served(objects: StoredObjects, path: string): object | undefined {
-  const [, group, version] = /^\/apis\/([^/]+)(?:\/([^/]+))?$/.exec(path) ?? [];
-  if (group === undefined) return undefined;
-  const roots = objects.served(group);
-  if (roots.size === 0) return undefined;
-  if (version === undefined)
-    return { versions: [...roots.keys()].map((root) => ({ version: root.split("/").at(-1) })) };
-  const resources = roots.get(path);
-  if (resources === undefined) return undefined;
+/** The discovery answer for a group, or for one of its versions: the kinds of the objects, and those that were read. */
+function served({ objects, answers, lacking }: StoredCluster, path: string): object {
   const verbs = ["list", "watch", "create"];
-  return { resources: [...resources].map(([name, kind]) => ({ name, kind, verbs })) };
+  const versions = new Set<string>();
+  const resources = new Map<string, string>();
+  // Every API server has Services.
+  const always = path === "/api/v1" ? ["/api/v1/services"] : [];
+  const lists = Array.from(answers.keys(), (key) => key.replace(/^GET /, ""));
+  for (const parsed of [...objects.paths(), ...lists, ...always].map(parseObjectPath)) {
+    if (parsed?.root.startsWith(`${path}/`)) versions.add(parsed.root.slice(path.length + 1));
+    if (parsed?.root === path) resources.set(parsed.resource, objects.select(parsed)[0]?.kind ?? parsed.resource);
+  }
+  if (versions.size > 0) return { versions: Array.from(versions, (version) => ({ version })) };
+  if (resources.size > 0) return { resources: Array.from(resources, ([name, kind]) => ({ name, kind, verbs })) };
+  lacking?.add(path);
+  throw missing(path);
 }
 
 function throwIfFailed({ status, message }: StoredAnswer, what: string): void {
@@ -118,6 +118,11 @@ function throwIfFailed({ status, message }: StoredAnswer, what: string): void {
   if (message !== undefined) throw new SwitchbackError("kube-status", message, { status });
 }
 
-function missing(what: string): KubeStatusError {
-  return new KubeStatusError(what, 404, { message: "not stored" });
+function notInFile({ lacking }: StoredCluster, method: string, path: string): SwitchbackError {
+  if (method === "GET") lacking?.add(path);
+  return new SwitchbackError("kube-unreachable", `${method} ${path}: ${NOT_IN_FILE}`);
+}
+
+function missing(path: string): KubeStatusError {
+  return new KubeStatusError(`GET ${path}`, 404, { message: "not stored" });
 }

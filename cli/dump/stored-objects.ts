@@ -31,66 +31,44 @@ export function pluralOf(kind: string): string {
   return /[^aeiou]y$/.test(name) ? `${name.slice(0, -1)}ies` : `${name}s`;
 }
 
-/** Objects of any kinds by their paths. Each is stored as JSON, which takes a tenth of the memory of parsed objects. */
+/** Objects of any kinds by their paths. */
 export class StoredObjects {
   /** By root and resource, then by `namespace/name`. */
-  readonly #collections = new Map<string, Map<string, string>>();
-  #length = 0;
+  readonly #collections = new Map<string, Map<string, ApiObject>>();
 
-  /** Number of characters of all objects. */
-  get length(): number {
-    return this.#length;
-  }
-
-  /** `json` is the object's JSON, if the caller already has it. */
-  put(root: string, resource: string, object: ApiObject, json = JSON.stringify(object)): void {
+  /** A handwritten object has no version, and a watch refuses objects without a version. */
+  put(root: string, resource: string, object: ApiObject): void {
     const { namespace = "", name = "" } = object.metadata ?? {};
     const collection = `${root}/${resource}`;
-    const objects = this.#collections.get(collection) ?? new Map<string, string>();
+    const objects = this.#collections.get(collection) ?? new Map<string, ApiObject>();
     this.#collections.set(collection, objects);
-    const key = `${namespace}/${name}`;
-    this.#length += json.length - (objects.get(key)?.length ?? 0);
-    objects.set(key, json);
+    objects.set(`${namespace}/${name}`, { ...object, metadata: { resourceVersion: "1", ...object.metadata } });
+  }
+
+  /** Whether there is any object of this kind. */
+  has({ root, resource }: Pick<ObjectPath, "root" | "resource">): boolean {
+    return this.#collections.has(`${root}/${resource}`);
   }
 
   get({ root, resource, namespace = "", name = "" }: ObjectPath): ApiObject | undefined {
-    const json = this.#collections.get(`${root}/${resource}`)?.get(`${namespace}/${name}`);
-    return json === undefined ? undefined : parsed(json);
+    return this.#collections.get(`${root}/${resource}`)?.get(`${namespace}/${name}`);
   }
 
-  /** Yields the objects of a collection that the query selects, in their order. */
-  *select({ root, resource, namespace }: ObjectPath, query: Query = {}): Generator<ApiObject, void> {
-    const fits = selectedBy(query);
-    for (const [key, json] of this.#collections.get(`${root}/${resource}`) ?? []) {
-      if (namespace !== undefined && !key.startsWith(`${namespace}/`)) continue;
-      const object = parsed(json);
-      if (fits(object)) yield object;
-    }
+  /** The objects of a collection that the query selects, in their order. */
+  select({ root, resource, namespace }: ObjectPath, query: Query = {}): ApiObject[] {
+    const objects = [...(this.#collections.get(`${root}/${resource}`)?.values() ?? [])];
+    const inNamespace = objects.filter(({ metadata }) => namespace === undefined || metadata?.namespace === namespace);
+    return inNamespace.filter(selectedBy(query));
   }
 
-  /** Yields each object as JSON. */
-  *all(): Iterable<string> {
+  *all(): Iterable<ApiObject> {
     for (const objects of this.#collections.values()) yield* objects.values();
   }
 
-  /** Returns the roots of a group, such as `/apis/gateway.networking.k8s.io/v1`, and their resources with the kind. */
-  served(group: string): Map<string, Map<string, string>> {
-    const roots = new Map<string, Map<string, string>>();
-    for (const [collection, objects] of this.#collections) {
-      const { root = "", resource = "" } = parseObjectPath(collection) ?? {};
-      const [first] = objects.values();
-      if (!root.startsWith(`/apis/${group}/`) || first === undefined) continue;
-      const { kind = resource } = JSON.parse(first) as ApiObject;
-      roots.set(root, (roots.get(root) ?? new Map()).set(resource, kind));
-    }
-    return roots;
+  /** The paths of the collections, such as `/apis/networking.k8s.io/v1/ingresses`. */
+  paths(): Iterable<string> {
+    return this.#collections.keys();
   }
-}
-
-/** Parses an object. A handwritten object has no version, and a watch refuses objects without a version. */
-function parsed(json: string): ApiObject {
-  const object: ApiObject = JSON.parse(json);
-  return { ...object, metadata: { resourceVersion: "1", ...object.metadata } };
 }
 
 /**

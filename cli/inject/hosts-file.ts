@@ -3,6 +3,7 @@ import { shortHash } from "#hostmap/hash.ts";
 import { show } from "#hostmap/hostnames.ts";
 import { isAddress, parseHosts, readHostsLine } from "#hostmap/hosts-text.ts";
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
+import { isWildcard } from "#hostmap/wildcards.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { TextFile } from "./files.ts";
@@ -68,8 +69,8 @@ function readEntries(raw: string): { entries: string[]; refused: Reason[] } {
 
 function refusalOf(hostname: string): Reason | undefined {
   const from = { kind: "", namespace: "", name: "" };
-  const { refused, wildcard } = POLICY({ hostname, target: "", from, created: "" });
-  return refused ?? (wildcard ? WILDCARD : undefined);
+  const { refused, name } = POLICY({ hostname, target: "", from, created: "" });
+  return refused ?? (isWildcard(name) ? WILDCARD : undefined);
 }
 
 function noNames(name: string, [first]: readonly LeftOut[]): string {

@@ -1,7 +1,6 @@
 import { show } from "#hostmap/hostnames.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
-import { nearest } from "#lib/errors/nearest.ts";
 import { groupOf } from "#lib/kube/paths.ts";
 
 /** A place in a document: keys of maps, and indices of lists. */
@@ -129,7 +128,7 @@ export function overlookedReason({ kind, apiVersion, value }: ManifestObject): R
     const setting = "kubernetes.podspec-hostaliases in the ConfigMap config-features";
     return { code: "host-aliases-refused", text: `Knative refuses hostAliases unless ${setting} allows them; ${flag}` };
   }
-  const known = `known kinds are ${nearest(kind, Object.keys(KINDS), "docs/inject.md")}`;
+  const known = `known kinds are ${Object.keys(KINDS).join(", ")}`;
   const what = `kind ${show(kind)} is not known to hold pods, but ${where || "it"} looks like a pod template; ${known}`;
   return { code: "kind-unknown", text: where === "" ? what : `${what}; ${flag}` };
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { CONFIG_NAME } from "#lib/documents/installed-config.ts";
-import { addConfig, addHolder, FRONT_IP, installed, NAMESPACE, ours } from "#test/fakes/installed.ts";
+import { addConfig, FRONT_IP, installed, NAMESPACE, ours } from "#test/fakes/installed.ts";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { mapObjects, OBJECTS, targetsObject } from "#test/published.ts";
 import { type Installation, readHolders, readInstallation } from "./installation.ts";
@@ -75,18 +75,16 @@ describe("the configuration", () => {
     });
   });
 
-  for (const status of [403, 409, 500]) {
-    for (const [what, fails] of [
-      ["configuration", CONFIG_NAME],
-      ["targets", OBJECTS.targets],
-      ["front Services", "services"],
-    ] as const) {
-      test(`a ${status} on the ${what} is passed on`, async () => {
-        const api = installed();
-        api.onCall = ({ path }) => (path.endsWith(fails) ? refusal(status, "Refused") : undefined);
-        await assert.rejects(read(api), { code: "kube-status", status });
-      });
-    }
+  for (const [what, fails] of [
+    ["configuration", CONFIG_NAME],
+    ["targets", OBJECTS.targets],
+    ["front Services", "services"],
+  ] as const) {
+    test(`a refusal of the ${what} is passed on`, async () => {
+      const api = installed();
+      api.onCall = ({ path }) => (path.endsWith(fails) ? refusal(403, "Refused") : undefined);
+      await assert.rejects(read(api), { code: "kube-status", status: 403 });
+    });
   }
 });
 
@@ -147,39 +145,91 @@ describe("the addresses that the uninstall frees", () => {
 });
 
 describe("the holders", () => {
+  const OURS = FRONT_IP;
   const INSTALL: Installation = {
-    addresses: new Map([[FRONT_IP, "switchback-nginx"]]),
+    addresses: new Map([
+      [OURS, "switchback-nginx"],
+      ["2001:db8::9", "switchback-nginx"],
+    ]),
     restartNamespaces: new Set(),
     lastSteps: [],
     sections: {},
   };
-  const names = async (api: MemoryServer, namespace?: string) =>
-    (await readHolders(api.client, INSTALL, namespace)).map(({ kind, name, pods }) => `${kind}/${name} ${pods.join()}`);
+  const pods = (namespace: string) => `/api/v1/namespaces/${namespace}/pods`;
+  const holding = (...ips: string[]) => ({ spec: { hostAliases: ips.map((ip) => ({ ip })) } });
+  const owned = (kind: string, name: string, apiVersion = "apps/v1", controller = true) => ({
+    ownerReferences: [{ apiVersion, kind, name, uid: "u", controller }],
+  });
+  const annotated = (annotations: object) => ({ metadata: { annotations } });
+  const resolving = (nameservers: string[], recorded?: string, dnsPolicy = "None") => ({
+    ...(recorded !== undefined && annotated({ "switchback.dev/resolvers": recorded })),
+    spec: { dnsPolicy, dnsConfig: { nameservers } },
+  });
 
-  function cluster(): MemoryServer {
+  /** What one pod holds: the addresses, or undefined. */
+  async function heldBy(pod: Record<string, unknown>) {
     const api = new MemoryServer();
-    addHolder(api, "shop", "web-2", ["ReplicaSet", "web-5d4f6"]);
-    addHolder(api, "blog", "db-0", ["StatefulSet", "db"]);
-    addHolder(api, "shop", "web-1", ["ReplicaSet", "web-5d4f6"]);
-    addHolder(api, "shop", "stranger", undefined, "192.0.2.1");
-    return api;
+    api.add(pods("shop"), "p", pod);
+    const [holder, ...more] = await readHolders(api.client, INSTALL);
+    assert.deepEqual(more, []);
+    return holder?.addresses;
   }
 
-  test("are read from the whole cluster, with one entry per workload", async () => {
-    const api = cluster();
-    assert.deepEqual(await names(api), ["StatefulSet/db db-0", "Deployment/web web-1,web-2"]);
-    assert.deepEqual(new Set(api.calls.map(({ path }) => path)), new Set(["/api/v1/pods"]));
-  });
+  for (const [what, pod, held] of [
+    ["our address in its hosts file, whoever wrote it", holding("192.0.2.1", OURS, OURS), [OURS]],
+    ["another's address", holding("192.0.2.1"), undefined],
+    ["the webhook's label only", { metadata: { labels: { "switchback.dev/injected": "true" } } }, undefined],
+    ["another's address that the webhook added", annotated({ "switchback.dev/owned": "192.0.2.1 x1 (ab)" }), []],
+    ["nothing that the webhook added", annotated({ "switchback.dev/owned": "none" }), undefined],
+    ["our address, but has ended", { ...holding(OURS), status: { phase: "Succeeded" } }, undefined],
+    ["our address, and is pending", { ...holding(OURS), status: { phase: "Pending" } }, [OURS]],
+    ["no spec", {}, undefined],
+    ["our address as a nameserver", resolving(["192.0.2.1", OURS]), [OURS]],
+    [
+      "the resolvers of pod DNS",
+      resolving(["192.0.2.7", "192.0.2.8"], "192.0.2.7 192.0.2.8"),
+      ["192.0.2.7", "192.0.2.8"],
+    ],
+    ["others' nameservers", resolving(["192.0.2.7"]), undefined],
+    ["other nameservers than the recorded ones", resolving(["192.0.2.7"], "192.0.2.9"), undefined],
+    ["recorded nameservers that it does not use", resolving(["192.0.2.7"], "192.0.2.7", "ClusterFirst"), undefined],
+  ] as const) {
+    test(`a pod with ${what}: ${JSON.stringify(held)}`, async () => assert.deepEqual(await heldBy(pod), held));
+  }
 
-  test("are read from one namespace if it is given", async () => {
-    assert.deepEqual(await names(cluster(), "shop"), ["Deployment/web web-1,web-2"]);
-  });
-
-  for (const status of [403, 500]) {
-    test(`are unknown if the list gets a ${status}`, async () => {
-      const api = cluster();
-      api.onCall = () => refusal(status, "Refused");
-      await assert.rejects(names(api), { code: "kube-status", status });
+  for (const [metadata, key] of [
+    [owned("StatefulSet", "db"), "StatefulSet/db true"],
+    [{ ...owned("ReplicaSet", "web-5d4f6"), labels: { "pod-template-hash": "5d4f6" } }, "Deployment/web true"],
+    [{ ...owned("ReplicaSet", "web-5d4f6"), labels: { "pod-template-hash": "77777" } }, "ReplicaSet/web-5d4f6 false"],
+    [owned("StatefulSet", "db", "apps.kruise.io/v1"), "StatefulSet/db false"],
+    [owned("Node", "n", "v1"), "Node/n false"],
+    [owned("Job", "j", "batch/v1", false), "Pod/p false"],
+    [{}, "Pod/p false"],
+  ] as const) {
+    test(`a pod with ${JSON.stringify(metadata)} is of ${key}: whether it can be restarted`, async () => {
+      const api = new MemoryServer();
+      api.add(pods("shop"), "p", { metadata, ...holding(OURS) });
+      const [found] = await readHolders(api.client, INSTALL);
+      assert.equal(`${found?.kind}/${found?.name} ${found?.restartable}`, key);
     });
   }
+
+  test("are merged by workload, sorted, in the cluster or in one namespace", async () => {
+    const api = new MemoryServer();
+    const db = { metadata: owned("StatefulSet", "db") };
+    api.add(pods("shop"), "db-1", { ...db, ...holding("2001:db8::9") });
+    api.add(pods("shop"), "db-0", { ...db, ...holding(OURS) });
+    api.add(pods("blog"), "db-0", { ...db, ...holding(OURS) });
+    const common = { kind: "StatefulSet", name: "db", restartable: true };
+    const shop = { ...common, namespace: "shop", pods: ["db-0", "db-1"], addresses: [OURS, "2001:db8::9"] };
+    const blog = { ...common, namespace: "blog", pods: ["db-0"], addresses: [OURS] };
+    assert.deepEqual(await readHolders(api.client, INSTALL), [blog, shop]);
+    assert.deepEqual(await readHolders(api.client, INSTALL, "shop"), [shop]);
+  });
+
+  test("are unknown if the list is refused", async () => {
+    const api = new MemoryServer();
+    api.onCall = () => refusal(403, "Refused");
+    await assert.rejects(readHolders(api.client, INSTALL), { code: "kube-status", status: 403 });
+  });
 });

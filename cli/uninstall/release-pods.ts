@@ -1,17 +1,15 @@
 import { WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
 import type { TakeOutOptions, UninstallPart } from "#extras/extension-points.ts";
 import type { Reason } from "#hostmap/types.ts";
-import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
+import { ifFound, SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import { pause } from "#lib/kube/time.ts";
 import { waitForRestart } from "#lib/workloads/restart.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
-import type { AddressHolder } from "./address-holders.ts";
-import { type Installation, readHolders, readInstallation } from "./installation.ts";
-import { planUninstall } from "./plan.ts";
-import { countPods, describePlan, refusal } from "./report.ts";
-import { restartHolder } from "./restart-holder.ts";
+import type { RawWorkload } from "#lib/workloads/workload-state.ts";
+import { restartWorkload } from "../restart-workload.ts";
+import { type AddressHolder, type Installation, readHolders, readInstallation } from "./installation.ts";
 
 export interface UninstallOptions {
   readonly client: KubeClient;
@@ -40,6 +38,8 @@ export interface UninstallOptions {
 const SETTLE_MS = 2_000;
 const POLL_MS = 2_000;
 const SAY_MS = 10_000;
+/** Maximum number of pods to name per workload; the others are only counted. */
+const MAX_NAMES = 5;
 
 /**
  * Prints what `releasePods` would do, and changes nothing. Throws `still-held` while pods hold Switchback's
@@ -48,13 +48,11 @@ const SAY_MS = 10_000;
 export async function checkUninstall({ client, namespace, say, parts = [] }: UninstallOptions): Promise<void> {
   const install = await readInstallation(client, namespace, parts);
   const holders = await readHolders(client, install);
-  for (const line of describePlan(planUninstall(holders, install), install, namespace)) say(line);
+  for (const line of describePlan(holders, install, namespace)) say(line);
   const held = holders.filter(({ addresses }) => addresses.length > 0);
   if (held.length === 0) return;
-  throw new SwitchbackError(
-    "still-held",
-    `${countPods(held)} of Switchback, and would connect to the next Service that gets one`,
-  );
+  const risk = "and would connect to the next Service that gets one";
+  throw new SwitchbackError("still-held", `${countPods(held)} of Switchback, ${risk}`);
 }
 
 /**
@@ -65,21 +63,12 @@ export async function checkUninstall({ client, namespace, say, parts = [] }: Uni
 export async function releasePods(options: UninstallOptions): Promise<void> {
   const { client, namespace, force, say, parts = [] } = options;
   const install = await readInstallation(client, namespace, parts);
-  await deleteWebhookConfiguration(client);
+  const group = "admissionregistration.k8s.io";
+  const kind = { group, version: "v1", resource: "mutatingwebhookconfigurations" };
+  await ifFound(client.delete(resourcePath({ ...kind, name: WEBHOOK_CONFIGURATION })));
   say(`the webhook configuration ${WEBHOOK_CONFIGURATION} is gone: new pods are no longer injected`);
   await pause(options.settleMs ?? SETTLE_MS);
-  const plan = planUninstall(await readHolders(client, install), install);
-  const reasons = new Map<string, Reason>(plan.stuck.map(({ holder, reason }) => [workloadKey(holder), reason]));
-  const restarted: AddressHolder[] = [];
-  for (const holder of plan.restart) {
-    const reason = await restartHolder(client, holder, new Date(options.now()).toISOString());
-    if (reason === undefined) restarted.push(holder);
-    else reasons.set(workloadKey(holder), reason);
-    say(`${workloadKey(holder)}: ${reason === undefined ? "restarted" : reason.text}`);
-  }
-  await waitForOldPods(options, install, restarted);
-  const held = (await readHolders(client, install)).filter(({ addresses }) => addresses.length > 0);
-  for (const line of refusal(held, reasons)) say(line);
+  const held = await restartHolders(options, install);
   if (held.length > 0 && !force) {
     const message = `${countPods(held)} of Switchback: nothing more is removed. Recreate them and uninstall again`;
     throw new SwitchbackError("still-held", message);
@@ -95,6 +84,81 @@ export async function releasePods(options: UninstallOptions): Promise<void> {
   );
 }
 
+/** Restarts the permitted workloads, and waits for their old pods. Returns and prints what still holds addresses. */
+async function restartHolders(options: UninstallOptions, install: Installation): Promise<AddressHolder[]> {
+  const { client, say } = options;
+  const reasons = new Map<string, Reason>();
+  const restarted: AddressHolder[] = [];
+  for (const holder of await readHolders(client, install)) {
+    const key = workloadKey(holder);
+    const against = whyNotRestarted(holder, install);
+    const reason = against ?? (await restartHolder(client, holder));
+    if (reason === undefined) restarted.push(holder);
+    else reasons.set(key, reason);
+    if (against === undefined) say(`${key}: ${reason?.text ?? "restarted"}`);
+  }
+  await waitForOldPods(options, install, restarted);
+  const held = (await readHolders(client, install)).filter(({ addresses }) => addresses.length > 0);
+  const old = "it was restarted, but its old pods are still there";
+  if (held.length > 0) say("still held:");
+  for (const holder of held) say(`  ${describe(holder)}: ${reasons.get(workloadKey(holder))?.text ?? old}`);
+  return held;
+}
+
+/**
+ * Why an uninstall does not restart a workload. If the workload holds addresses of Switchback, the uninstall then
+ * cannot finish until a person has recreated its pods. Undefined if it is restarted.
+ */
+function whyNotRestarted(
+  { kind, namespace, restartable }: AddressHolder,
+  { restartNamespaces }: Installation,
+): Reason | undefined {
+  if (kind === "Pod") return { code: "not-restartable", text: "nothing recreates it: delete it" };
+  if (!restartable) return { code: "not-restartable", text: `a ${kind} is not restarted: delete its pods` };
+  if (restartNamespaces.has(namespace)) return undefined;
+  return {
+    code: "restart-not-permitted",
+    text: `${namespace} is not in restart.namespaces or optIn.namespaces: restart it`,
+  };
+}
+
+/** Restarts a workload. Returns undefined if it is restarted or gone: its pods are deleted with it. Else why not. */
+async function restartHolder(client: KubeClient, holder: AddressHolder): Promise<Reason | undefined> {
+  const refuse = (_state: unknown, { spec }: RawWorkload): Reason | undefined => {
+    const { hostAliases, dnsConfig } = spec?.template?.spec ?? {};
+    const isHeld = (ip: string) => holder.addresses.includes(ip);
+    const text = (field: string) => `its own template has them: take the ${field} out of its manifest`;
+    if ((dnsConfig?.nameservers ?? []).some(isHeld)) return { code: "in-template", text: text("dnsConfig") };
+    const isBaked = (hostAliases ?? []).some(({ ip }) => isHeld(ip));
+    return isBaked ? { code: "in-template", text: text("hostAliases") } : undefined;
+  };
+  const reason = await restartWorkload(client, holder, { fieldManager: "switchback-uninstall", refuse });
+  return reason?.isGone ? undefined : reason;
+}
+
+/** Waits until the pods from before a restart are gone, or until the timeout. */
+async function waitForOldPods(
+  { client, timeoutMs, now, say }: UninstallOptions,
+  install: Installation,
+  restarted: readonly AddressHolder[],
+): Promise<void> {
+  let waiting = restarted;
+  let said = now();
+  const look = async () => {
+    const left = new Set<string>();
+    for (const namespace of new Set(waiting.map((holder) => holder.namespace)))
+      for (const holder of await readHolders(client, install, namespace)) left.add(workloadKey(holder));
+    waiting = waiting.filter((holder) => left.has(workloadKey(holder)));
+    return { missing: waiting.map(workloadKey).join(", ") || undefined };
+  };
+  const report = (missing: string) => {
+    if (now() - said < SAY_MS) return;
+    said = now();
+    say(`waiting for the old pods of ${missing}`);
+  };
+  await waitForRestart(look, { now, pollMs: POLL_MS, timeoutMs, report });
+}
+
 /** Takes the last steps of extras. Returns what still holds addresses; throws `still-held` for it without `force`. */
 async function takeLastSteps(install: Installation, options: TakeOutOptions, force: boolean): Promise<string[]> {
   const holding: string[] = [];
@@ -106,39 +170,38 @@ async function takeLastSteps(install: Installation, options: TakeOutOptions, for
   return holding;
 }
 
-async function deleteWebhookConfiguration(client: KubeClient): Promise<void> {
-  const resource = "mutatingwebhookconfigurations";
-  const group = "admissionregistration.k8s.io";
-  try {
-    await client.delete(resourcePath({ group, version: "v1", resource, name: WEBHOOK_CONFIGURATION }));
-  } catch (error) {
-    if (statusOf(error) !== 404) throw error;
-  }
+/** Describes what an uninstall would do, in order. */
+function describePlan(holders: readonly AddressHolder[], install: Installation, namespace: string): string[] {
+  const fronts = [...install.addresses].map(([address, service]) => `${address} (${service})`);
+  const found = holders.map((holder) => ({ holder, reason: whyNotRestarted(holder, install) }));
+  const restarted = found.filter(({ reason }) => reason === undefined).map(({ holder }) => `     ${describe(holder)}`);
+  const stuck = found.flatMap(({ holder, reason }) =>
+    reason === undefined || holder.addresses.length === 0 ? [] : `     ${describe(holder)}: ${reason.text}`,
+  );
+  const steps = install.lastSteps.map(({ plan }) => plan);
+  const last =
+    "Controller, webhook and proxy, the front Services, the map, the certificates and the Lease are deleted.";
+  return [
+    `Addresses that the uninstall frees: ${fronts.join(", ") || "none"}`,
+    `1. The webhook configuration ${WEBHOOK_CONFIGURATION} is deleted: new pods are no longer injected.`,
+    `2. These are restarted:${restarted.length === 0 ? " none" : ""}`,
+    ...restarted,
+    ...(stuck.length === 0 ? [] : ["   These hold addresses of Switchback, and you have to recreate them:"]),
+    ...stuck,
+    ...[...steps, last].map((step, index) => `${index + 3}. ${step}`),
+    `Left: the namespace ${namespace}.`,
+  ];
 }
 
-/**
- * Waits until the pods from before a restart are gone, or until the timeout. The caller then lists the remaining
- * pods.
- */
-async function waitForOldPods(
-  { client, timeoutMs, now, say }: UninstallOptions,
-  install: Installation,
-  restarted: readonly AddressHolder[],
-): Promise<void> {
-  let waiting = restarted;
-  let said = now();
-  const look = async () => {
-    const left: AddressHolder[] = [];
-    for (const namespace of new Set(waiting.map((holder) => holder.namespace)))
-      left.push(...(await readHolders(client, install, namespace)));
-    const keys = new Set(left.map(workloadKey));
-    waiting = waiting.filter((holder) => keys.has(workloadKey(holder)));
-    return { missing: waiting.map(workloadKey).join(", ") || undefined };
-  };
-  const report = (missing: string) => {
-    if (now() - said < SAY_MS) return;
-    said = now();
-    say(`waiting for the old pods of ${missing}`);
-  };
-  await waitForRestart(look, { now, pollMs: POLL_MS, timeoutMs, report });
+/** Counts pods, such as `3 pods hold addresses`. */
+function countPods(held: readonly AddressHolder[]): string {
+  const pods = held.reduce((sum, holder) => sum + holder.pods.length, 0);
+  return pods === 1 ? "1 pod holds addresses" : `${pods} pods hold addresses`;
+}
+
+function describe(holder: AddressHolder): string {
+  const { pods } = holder;
+  if (holder.kind === "Pod") return workloadKey(holder);
+  const more = pods.length > MAX_NAMES ? `, and ${pods.length - MAX_NAMES} more` : "";
+  return `${workloadKey(holder)} (${pods.slice(0, MAX_NAMES).join(", ")}${more})`;
 }

@@ -60,9 +60,8 @@ const ADVICE: Readonly<Record<string, Advice>> = {
       "it at the public address, tell the cluster administrator",
   },
   "ip-mode-proxy": HARMLESS,
-  "ip-family-not-served": HARMLESS,
   "load-balancer-hostname": HARMLESS,
-  "not-a-load-balancer": HARMLESS,
+  "not-short-circuited": HARMLESS,
 };
 
 /** Codes without an entry are described in docs/codes.md. */

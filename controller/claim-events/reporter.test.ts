@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it, test } from "node:test";
 import { claimEventsRig, NO_TARGET, OLD } from "#test/fakes/claim-events-rig.ts";
 
 type Rig = ReturnType<typeof claimEventsRig>;
@@ -52,64 +52,6 @@ describe("an object whose names are not mapped", () => {
     );
   });
 
-  it("gets no Event for short-lived, chosen or unchanged refusals", async () => {
-    const rig = await leading();
-    rig.set("shop/new", { "a.example.com": NO_TARGET });
-    rig.set("shop/ignored", { "b.example.com": { code: "ignored", text: "" } });
-    rig.set("shop/stays", { "d.example.com": NO_TARGET });
-    rig.run();
-    await rig.pass(5);
-    rig.set("shop/new", { "a.example.com": "nginx" });
-    rig.run();
-    await rig.pass(20, () => {
-      rig.set("shop/stays", { "d.example.com": NO_TARGET });
-      rig.run();
-    });
-    assert.deepEqual(reasons(rig), ["stays NoTarget"]);
-  });
-
-  it("gets another Event for a new reason, and none for another name while the API server has the Event", async () => {
-    const rig = await leading();
-    const change = async (names: Parameters<Rig["set"]>[1]) => {
-      rig.set("shop/web", names);
-      rig.run();
-      await rig.pass(20);
-      return notes(rig).map((note) => note.slice(0, note.indexOf(")") + 1));
-    };
-    const first = "shop/web: a.example.com is not mapped (no-target)";
-    assert.deepEqual(await change({ "a.example.com": NO_TARGET }), [first]);
-    const second = "shop/web: a.example.com is not mapped (no-address)";
-    assert.deepEqual(await change({ "a.example.com": { code: "no-address", text: "" } }), [first, second]);
-    const both = { "a.example.com": NO_TARGET, "b.example.com": NO_TARGET };
-    assert.deepEqual(await change(both), [first, second]);
-    rig.kept.clear();
-    const third = "shop/web: a.example.com, b.example.com are not mapped (no-target)";
-    assert.deepEqual(await change({ ...both, "c.example.com": "nginx" }), [first, second, third]);
-  });
-
-  it("gets an Event for a conflict with another object, without any name of the other tenant", async () => {
-    const rig = await leading();
-    rig.set("shop/web", { "a.example.com": "nginx" }, "2002-01-01T00:00:00Z");
-    rig.run();
-    await rig.pass(20);
-    rig.set("secret-tenant/secret-object", { "a.example.com": "secret-target" }, OLD);
-    rig.run();
-    await rig.pass(20);
-    assert.deepEqual(reasons(rig), ["web Conflict"]);
-    assert.doesNotMatch(JSON.stringify(rig.sent), /secret/);
-  });
-
-  it("gets an Event of type Normal if pods reach the name without a mapping", async () => {
-    const rig = await leading();
-    rig.set("shop/web", { "a.example.com": { code: "load-balancer-hostname", text: "" } });
-    rig.run();
-    await rig.pass(20);
-    assert.deepEqual(
-      rig.sent.map(({ type, reason }) => [type, reason]),
-      [["Normal", "LoadBalancerHostname"]],
-    );
-  });
-
   it("gets an Event for a mapped name that loses a port, but not for other warnings", async () => {
     const rig = await leading();
     rig.set("shop/web", { "a.example.com": "nginx" }, OLD, { code: "port-lost", text: "secret" });
@@ -155,15 +97,39 @@ describe("a new leader", () => {
     }
     assert.deepEqual(reasons(rig), ["young NoTarget"]);
   });
+});
 
-  it("writes nothing after its term has ended", async () => {
-    const rig = claimEventsRig();
-    const { stop } = rig.lead();
-    rig.set("shop/web", { "a.example.com": NO_TARGET });
+const MINUTE = 60;
+
+test("an Ingress that flaps each second for ten minutes gets one Event", async () => {
+  const rig = claimEventsRig();
+  rig.lead();
+  await rig.pass(10 * MINUTE, (second) => {
+    const isBad = second % 3 < 2;
+    rig.set("shop/same", { "a.example.com": isBad ? NO_TARGET : "nginx" });
     rig.run();
-    await rig.pass(5);
-    stop();
-    await rig.pass(30);
-    assert.deepEqual([rig.sent, rig.clock.pending], [[], 0]);
   });
+  assert.deepEqual(
+    rig.sent.map(({ regarding }) => regarding.name),
+    ["same"],
+  );
+  assert.ok(rig.api.lookups <= 60, String(rig.api.lookups));
+});
+
+test("10,000 bad Ingresses of a namespace delay no other namespace, and get no Event once deleted", async () => {
+  const rig = claimEventsRig();
+  rig.lead();
+  await rig.pass(61);
+  for (let index = 0; index < 10_000; index++) rig.set(`noisy/web-${index}`, { [`n${index}.example.com`]: NO_TARGET });
+  rig.set("quiet/web", { "quiet.example.com": NO_TARGET });
+  rig.run();
+  await rig.pass(20);
+  assert.ok(rig.sent.some(({ namespace }) => namespace === "quiet"));
+  await rig.pass(MINUTE);
+  const noisy = rig.sent.filter(({ namespace }) => namespace === "noisy").length;
+  assert.ok(noisy >= 35 && noisy <= 45, String(noisy));
+  for (let index = 0; index < 10_000; index++) rig.set(`noisy/web-${index}`, {});
+  rig.run();
+  await rig.pass(MINUTE);
+  assert.equal(rig.sent.filter(({ namespace }) => namespace === "noisy").length, noisy);
 });

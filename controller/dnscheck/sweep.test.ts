@@ -32,19 +32,6 @@ function warned(dns: Pick<NameDecisions, "warningOf">, names: readonly string[])
   return names.filter((name) => dns.warningOf(name) !== undefined);
 }
 
-test("each name is looked up once in a sweep; a deleted one no more, and one without addresses never", async (t) => {
-  const { set, sync, pass, asked } = pipelineRig(t, { addresses: addresses() });
-  set("a", "edge", ["a.example.com", "*.wild.example.com"]);
-  set("b", "outside", ["b.example.com"]);
-  await sync();
-  assert.deepEqual(asked.splice(0).sort(), ["a.example.com", "switchback-dns-check.wild.example.com"]);
-  await pass(SWEEP_MS);
-  assert.equal(asked.splice(0).length, 2);
-  set("a", "edge", []);
-  await pass(2 * SWEEP_MS);
-  assert.deepEqual(asked, []);
-});
-
 test("at most 8 look-ups run at once, two of one namespace, and at most 160 begin in a second", async (t) => {
   const { set, sync, pass, asked, state } = pipelineRig(t, { addresses: addresses() });
   await sync();
@@ -76,36 +63,6 @@ test("600 slow names of a tenant delay a neighbour's new name by no more than it
   assert.deepEqual(results("web"), ["dns-elsewhere?"]);
 });
 
-test("after a large answer, the names of that namespace wait, and the names of others do not", async (t) => {
-  const { set, sync, pass, records, asked, results } = pipelineRig(t, { addresses: addresses() });
-  await sync();
-  const large = Array.from({ length: 4_000 }, (_, index) => `198.51.${100 + (index >> 8)}.${index & 255}`);
-  for (const name of namesOf("wide", 40)) records.set(name, large);
-  set("wide", "edge", namesOf("wide", 40), of("tenant"));
-  await pass(100);
-  assert.equal(asked.length, 2, "as many as there are look-ups of a namespace at a time");
-  records.set("shop.example.com", [LB]);
-  set("web");
-  await pass(100);
-  assert.deepEqual(results("web"), ["edge!"]);
-  await pass(10_000);
-  const wide = new Set(asked.filter((name) => name.startsWith("wide"))).size;
-  assert.equal(wide, 40, "the others have their turns later");
-});
-
-test("a name that fails keeps its decision and waits alone for the next sweep", async (t) => {
-  const { set, sync, pass, records, asked, results } = pipelineRig(t, { addresses: addresses() });
-  records.set("a.example.com", [LB]).set("b.example.com", [LB]);
-  set("a", "edge", ["a.example.com", "b.example.com"]);
-  await sync();
-  records.set("a.example.com", new Error("ETIMEOUT"));
-  asked.length = 0;
-  await pass(5 * SWEEP_MS);
-  assert.deepEqual(results("a"), ["edge!", "edge!"]);
-  const count = (name: string) => asked.filter((one) => one === name).length;
-  assert.deepEqual([count("a.example.com"), count("b.example.com")], [5, 5]);
-});
-
 test("everything pauses while DNS does not answer for the cluster; new names are mapped after 2 s", async (t) => {
   const before = { [CLUSTER]: new Error("ETIMEOUT") };
   const setting = { addresses: addresses(), clusterDomain: "cluster.local", before };
@@ -126,21 +83,6 @@ test("everything pauses while DNS does not answer for the cluster; new names are
   records.set(CLUSTER, ["10.96.0.1"]).set("b.example.com", [CDN]);
   await pass(SWEEP_MS);
   assert.deepEqual(results("b"), ["dns-elsewhere?"]);
-});
-
-test("names of the start wait for their turn while DNS answers, and 2 s if it does not", async (t) => {
-  const { set, sync, pass, asked, results, records, state } = pipelineRig(t, { addresses: addresses() });
-  const names = namesOf("n", 800);
-  for (const name of names) records.set(name, [CDN]);
-  for (const [index, name] of names.entries()) set(name, "edge", [name], of(`n${index % 50}`));
-  await sync();
-  await pass(2_900);
-  const waiting = () => names.filter((name) => results(name)[0] === "dns-not-verified?").length;
-  assert.ok(asked.length > 200 && asked.length < 500, `${asked.length}`);
-  assert.ok(waiting() >= 800 - asked.length && waiting() <= 810 - asked.length, `${waiting()}`);
-  state.slow = true;
-  await pass(2_500);
-  assert.equal(waiting(), 0);
 });
 
 test("the addresses of other tools are ours, too", async (t) => {
@@ -198,16 +140,6 @@ test("a new name waits at most 2 s for its first answer; a late answer still cou
   state.slow = false;
   await pass(100);
   assert.deepEqual(results("a"), ["internal!"]);
-});
-
-test("a missing record of a wildcard is no evidence", async (t) => {
-  const { set, sync, records, dns, results } = pipelineRig(t, { mode: "warn", addresses: addresses() });
-  records.set("here.example.com", [LB]).set("cdn.example.com", [CDN]);
-  const names = ["here.example.com", "cdn.example.com", "none.example.com", "*.none.example.com"];
-  set("a", "edge", names);
-  await sync();
-  assert.deepEqual(results("a"), ["edge", "edge", "edge", "edge"]);
-  assert.deepEqual(warned(dns, names), ["cdn.example.com", "none.example.com"]);
 });
 
 for (const mode of ["auto", "warn", "enforce"] as const) {

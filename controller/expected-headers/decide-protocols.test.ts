@@ -3,13 +3,7 @@ import { test } from "node:test";
 import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
 import type { FoundTarget } from "../targets/service-view.ts";
-import {
-  type AskableTarget,
-  askedPorts,
-  contradictionOf,
-  decideProtocols,
-  type HeaderFacts,
-} from "./decide-protocols.ts";
+import { type AskableTarget, contradictionOf, decideProtocols, type HeaderFacts } from "./decide-protocols.ts";
 
 type Stated = NonNullable<FoundTarget["ports"][number]["stated"]>;
 type Port = readonly [port: number, stated: Stated | "never asked", protocol?: Protocol | "auto"];
@@ -152,14 +146,6 @@ test("the reason does not reveal the answer, because a Service may lead anywhere
   assert.equal(new Set(texts).size, 1);
 });
 
-test("a port with our annotation is asked too, for contradictions, but not a port with a configured protocol", () => {
-  const ports = askedPorts(target([80, "annotation"], [443, "never asked"], [8080, "nobody"]), new Set([8080]));
-  assert.deepEqual(
-    ports.map(({ port }) => port),
-    [80],
-  );
-});
-
 /** The text of what contradicts the answer of port 443. `others` are answers of other proxies. */
 function contradiction(port: Port, answer: HeaderAnswer, ...others: readonly HeaderAnswer[]): string | undefined {
   const [each] = target(port).ports;
@@ -185,21 +171,3 @@ for (const [stated, protocol, contradicted] of [
     assert.deepEqual(by, contradicted);
   });
 }
-
-test("the text names the annotation and its value, the answers, and the proxies that differ", () => {
-  assert.equal(
-    contradiction([443, "annotation", "none"], "demands-either"),
-    'Service infra/edge, port 443: its annotation switchback.dev/proxy-protocol is "VALUE", but it demands v1 or v2',
-  );
-  assert.equal(
-    contradiction([443, "nobody"], "refuses-header", "demands-v1", "unknown"),
-    "Service infra/edge, port 443: it refuses a header (seen from 10.0.0.7), and it demands v1 (seen from 10.0.0.6)",
-  );
-});
-
-test("a port that another Service lends is not judged, because that Service may belong to another tenant", () => {
-  const lent = target([443, "annotation", "v1"]);
-  const ports = lent.ports.map((port) => ({ ...port, upstreamIPs: ["198.51.100.10"] }));
-  const seen = new Map([["refuses-header" as const, ["10.0.0.7"]]]);
-  assert.equal(contradictionOf({ ...lent, ports }, 443, "refuses-header", seen), undefined);
-});

@@ -8,10 +8,10 @@ const SECOND = 1_000;
 /** The answers of port 443 of target `a`, as proxies report them. */
 function rig(published?: HeaderAnswer) {
   const answers = new HeaderAnswers();
-  const learn = (answer: HeaderAnswer | undefined, leads = true) => {
+  const learn = (answer: HeaderAnswer | undefined) => {
     const asked = { port: 443, speaks: "tls", name: "a.example.com", upstreamPort: 443 } as const;
     const ask = [{ ...asked, ...(answer && { answer }) }];
-    answers.learn([{ name: "a", upstream: "a", ports: [], clusterIPs: [], ask }], leads);
+    answers.learn([{ name: "a", upstream: "a", ports: [], clusterIPs: [], ask }]);
   };
   learn(published);
   let count = 0;
@@ -28,15 +28,6 @@ function rig(published?: HeaderAnswer) {
     },
   };
 }
-
-test("the first clear answer counts at once, but only for a published port", () => {
-  const port = rig();
-  assert.deepEqual([port.saw(0, "unknown"), port.decided, port.answers.isWaiting], [false, undefined, true]);
-  assert.deepEqual([port.saw(1, "optional"), port.decided, port.answers.isWaiting], [true, "optional", false]);
-  const report = { target: "b", port: 443, answer: "optional", count: 1 } as const;
-  assert.equal(port.answers.take(new Map([["one", [report, { ...report, target: "a", port: 80 }]]]), 0), false);
-  assert.deepEqual([port.answers.answerOf("b", 443), port.answers.answerOf("a", 80)], [undefined, undefined]);
-});
 
 const REFUSES = "refuses-header";
 const ANSWERS: Readonly<Record<string, HeaderAnswer>> = { R: REFUSES, O: "optional", D: "demands-v1", U: "unknown" };
@@ -64,40 +55,6 @@ for (const [what, counts, series] of SERIES) {
     assert.deepEqual([port.decided, port.answers.isWaiting], counts ? [REFUSES, false] : ["optional", true]);
   });
 }
-
-test("a page that is read again has no new answers", () => {
-  const { answers, decided } = rig("optional");
-  const page = [{ target: "a", port: 443, answer: REFUSES, count: 7 } as const];
-  for (const second of [0, 12, 24, 36, 48]) answers.take(new Map([["one", page]]), second * SECOND);
-  assert.equal(decided, "optional");
-});
-
-test("an answer changes in 30 s twice within an hour, then in a minute, then in two", () => {
-  const port = rig("optional");
-  let second = 0;
-  const secondsUntil = (answer: HeaderAnswer) => {
-    const from = second;
-    while (!port.saw(second, answer) && second < from + 1_000) second += 10;
-    return second - from;
-  };
-  assert.deepEqual(
-    [REFUSES, "optional", REFUSES, "optional"].map((each) => secondsUntil(each as HeaderAnswer)),
-    [30, 30, 60, 120],
-  );
-  second += 3_600;
-  assert.equal(secondsUntil(REFUSES), 30);
-});
-
-test("a leader starts with the published answer and then decides itself; other replicas use the published one", () => {
-  const port = rig("demands-v2");
-  assert.deepEqual([port.decided, port.saw(0, REFUSES), port.decided], ["demands-v2", false, "demands-v2"]);
-  const fresh = rig();
-  fresh.saw(0, "optional");
-  fresh.learn(undefined);
-  assert.equal(fresh.decided, "optional", "a decision that is not published yet");
-  fresh.learn("demands-v1", false);
-  assert.equal(fresh.decided, "demands-v1");
-});
 
 test("an answer stays when all proxies are gone; what they reported goes", () => {
   const { answers, decided } = rig("optional");

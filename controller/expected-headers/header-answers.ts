@@ -34,11 +34,10 @@ export class HeaderAnswers {
   }
 
   /**
-   * Takes over the published questions. A leader starts with the published answers, and then decides itself. Other
-   * replicas use the published ones.
+   * Takes over the published questions. A leader starts with the published answers, and then decides itself.
    */
-  learn(targets: readonly PublishedTarget[], leads: boolean): void {
-    const before = leads ? this.#ports : new Map<string, AskedPort>();
+  learn(targets: readonly PublishedTarget[]): void {
+    const before = this.#ports;
     const asked = targets.flatMap(({ name, ask = [] }) => ask.map((each) => [portKey(name, each.port), each] as const));
     this.#ports = new Map(
       asked.map(([key, { answer }]) => {

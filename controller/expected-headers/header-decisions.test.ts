@@ -30,7 +30,7 @@ function asked(listed: readonly PublishedTarget[], given: Given = {}) {
     catalog: { ...catalog, follow() {}, mapsAlways: () => false },
     preferred: "v1",
   });
-  headers.learn(published, true);
+  headers.learn(published);
   return headers.withAskedPorts(listed, { inUse: new Set(byName.keys()), exampleOf, clusterDomain: "cluster.local" });
 }
 
@@ -59,11 +59,6 @@ test("each target gets its ports to ask, whether it is relayed or not yet; other
   assert.deepEqual(asked([other]), [other, ADDED]);
   const { ports, clusterIPs } = RELAYED;
   assert.deepEqual(asked([RELAYED, other]), [{ ...ADDED, ports, clusterIPs }, other]);
-});
-
-test("the answers that decide are published", () => {
-  const ask = [ASK[0], { ...ASK[1], answer: "optional" }] as const;
-  assert.deepEqual(asked([], { published: [{ ...ADDED, ask }] })[0]?.ask, ask);
 });
 
 test("a target keeps its server name while it has it, then takes another; without any name it is not asked", () => {

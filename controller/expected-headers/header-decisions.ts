@@ -109,10 +109,10 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
   }
 
   /** Takes over what is published. See `HeaderAnswers`. */
-  learn(published: readonly PublishedTarget[], leads: boolean): void {
+  learn(published: readonly PublishedTarget[]): void {
     if (published === this.#learnt) return;
     this.#learnt = published;
-    this.answers.learn(published, leads);
+    this.answers.learn(published);
     const relayed = published.filter(({ ports }) => ports.length > 0);
     this.#published = new Map(
       relayed.map(({ name, ports }) => [name, new Map(ports.map(({ port, protocol }) => [port, protocol]))]),

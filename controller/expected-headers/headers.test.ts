@@ -1,15 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { foundName } from "#controller/targets/service-view.ts";
-import { parseConfig } from "#lib/config/parse.ts";
-import { silentLogger } from "#lib/telemetry/log.ts";
 import { configMaps, controllerRig, lines, NAME, putIngress } from "#test/fakes/controller-rig.ts";
 import { headerRig } from "#test/fakes/header-rig.ts";
 import { until } from "#test/fakes/kube-api.ts";
 import type { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { targetsIn } from "#test/published.ts";
-import { TargetDiscovery } from "../targets/discovery.ts";
-import { HeaderDecisions } from "./header-decisions.ts";
 
 // The controller with one proxy, whose answers the test sets: for a discovered target, and for a configured one.
 
@@ -150,18 +146,6 @@ test("the Service's annotation decides; with map: always, a refused header leads
   await until(() => lines(rig).includes(`198.51.100.80 ${NAME}`), "the name to lead to the Service itself");
 });
 
-test("an annotation that contradicts the answer causes a warning", async (t) => {
-  const prepare = withBalancer({ "switchback.dev/proxy-protocol": "none" });
-  const rig = await headerRig(t, { ...found, prepare });
-  await rig.untilAsked(1);
-  rig.answer(FOUND, "demands-v1", 443);
-  await rig.untilShown("demands-v1");
-  const { targets, warnings } = await rig.status();
-  const [warning] = warnings.filter(({ code }) => code === "header-contradicted");
-  assert.ok(warning);
-  assert.deepEqual(targets.find(({ name }) => name === FOUND)?.ports[0]?.asked?.warnings, [warning]);
-});
-
 test("a target with an explicit protocol, or with detect: false, is not asked", async (t) => {
   const ports = AUTO.map(({ port }) => ({ port, protocol: "v1" }));
   const [target] = CONFIGURED.targets;
@@ -171,31 +155,4 @@ test("a target with an explicit protocol, or with detect: false, is not asked", 
     await until(() => lines(rig).includes(NAME), "the name to be mapped");
     assert.deepEqual([rig.questions(), rig.published()], [[], { [NAMED]: "80 v1, 443 v1" }]);
   }
-});
-
-test("a host outside the cluster is asked by its name, even without discovery", async (t) => {
-  const outside = { name: "edge", upstream: { host: "edge.example.net" }, classes: ["nginx"], ports: AUTO };
-  const config = { targets: [outside], discovery: { enabled: false } };
-  const rig = await headerRig(t, { upstream: false, config, prepare: (kube) => putIngress(kube, [NAME]) });
-  await rig.untilAsked(2);
-  assert.deepEqual(
-    rig.questions().map(({ upstream: host, upstreamIPs, namespace }) => [host, upstreamIPs, namespace]),
-    [1, 2].map(() => ["edge.example.net", undefined, ""]),
-  );
-  await rig.untilReason("header-unknown");
-  rig.answer("edge", "demands-v1", 80, 443);
-  await until(() => lines(rig).includes(NAME), "the name to be mapped");
-});
-
-test("the protocols in use decide as soon as they are read, before any answer", () => {
-  const catalog = new TargetDiscovery({ config: parseConfig(CONFIGURED), log: silentLogger });
-  const headers = new HeaderDecisions({ catalog, preferred: "v1" });
-  const seen: (string | undefined)[] = [];
-  headers.follow(() => seen.push(headers.against(NAMED)?.reason.code));
-  assert.equal(headers.against(NAMED)?.reason.code, "header-unknown");
-  const ports = [{ port: 443, listenPort: 15_000, upstreamPort: 443, protocol: "v1" }] as const;
-  const published = [{ name: NAMED, upstream: "edge", ports, clusterIPs: [] }];
-  headers.learn(published, false);
-  headers.learn(published, false);
-  assert.deepEqual(seen, [undefined], "reported once");
 });

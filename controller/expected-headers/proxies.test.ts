@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { PublishedAsk } from "#lib/documents/targets-format.ts";
 import { answerOf } from "#proxy/detection/ask.ts";
-import type { Header, Outcome } from "#proxy/detection/outcome.ts";
+import type { Header, Outcome } from "#proxy/detection/dial.ts";
 import { askerRig, question } from "#test/fakes/asker-rig.ts";
 import { FakeClock } from "#test/fakes/clock.ts";
 import { HeaderAnswers } from "./header-answers.ts";
@@ -57,7 +57,7 @@ async function run({ seed = 1, proxies, backend, seconds, targets = 1 }: Setting
       ask: async () => {
         rounds.push(now());
         const seen = { none: outcome("none"), v1: outcome("v1"), v2: outcome("v2") };
-        return { answer: answerOf(seen), seen, reachable: Object.values(seen).some(({ kind }) => kind !== "closed") };
+        return { answer: answerOf(seen), seen };
       },
       dial: async (_question, _address, header) => {
         rechecks.push(now());
@@ -77,7 +77,7 @@ async function run({ seed = 1, proxies, backend, seconds, targets = 1 }: Setting
       ...{ name, upstream: "", ports: [], clusterIPs: [] },
       ask: [questions[index] as PublishedAsk],
     }));
-    answers.learn(published, true);
+    answers.learn(published);
     for (const rig of rigs) rig.setQuestions(questions);
   };
   const changes: { readonly answer: string; readonly second: number }[] = [];

@@ -50,6 +50,7 @@ describe("the status", () => {
           stale: 1,
           notInjected: 2,
           mode: "none",
+          modeFrom: "pod",
           standing: "stuck",
           code: "not-restartable",
           text: "why",

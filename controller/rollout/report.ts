@@ -48,6 +48,7 @@ function workloadStatus({ owner, pods, stale, onChange, decision }: Workload) {
     /** Pods that the webhook did not inject, or that lost its annotations. */
     notInjected: pods.filter(({ revision }) => revision === undefined).length,
     mode: onChange.mode,
+    modeFrom: onChange.from as string,
     /** RFC 3339. */
     lastRestart: last > 0 ? new Date(last).toISOString() : undefined,
     warnings: onChange.problems,

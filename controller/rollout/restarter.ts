@@ -1,6 +1,6 @@
 // What can make two restarts of one workload within a minute?
-// - Names of the workload change again, and `minIntervalSeconds` (30 s, or what somebody sets) has passed since the last
-//   restart: names of another namespace, or, for the first time that day, of the same one. This is meant.
+// - Names of the workload change again, and `minIntervalSeconds` (30 s, or what somebody sets) has passed since the
+//   last restart: names of another namespace, or, for the first time that day, of the same one. This is meant.
 // - Somebody restarts the workload by hand, or its owner changes the template. We cannot prevent it.
 // - A new leader whose clock is ahead by more than the interval takes the last restart for an older one. It still needs
 //   new names, or pods that prove nothing (see `proves`).
@@ -9,18 +9,17 @@
 // not change the record of restarts, which is on the workload and in the leader's memory. Pods from before a restart
 // ask for nothing: stale pods are read again before a restart, and those that are gone or end do not count.
 
-import { CONFIGURATION_PATH } from "#certs/objects.ts";
 import { compareNames } from "#hostmap/hostnames.ts";
 import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
-import { TARGETS_NAME } from "#lib/documents/targets-format.ts";
 import { describeError, ifFound, statusOf } from "#lib/errors/errors.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { pause } from "#lib/kube/time.ts";
 import type { Owner } from "#lib/workloads/owners.ts";
 import type { RawPod } from "#lib/workloads/pods.ts";
 import { restartWorkload, waitForRestart } from "#lib/workloads/restart.ts";
-import { type WorkloadKind, workloadPath } from "#lib/workloads/workload-kinds.ts";
+import { workloadPath } from "#lib/workloads/workload-kinds.ts";
 import { type RawWorkload, type WorkloadState, workloadState } from "#lib/workloads/workload-state.ts";
+import { webhookProblem } from "./webhook-problem.ts";
 import { checkNeed, checkState, type Difference, differenceOf, restarting } from "./may-restart.ts";
 import { reportRestart, reportStuck } from "./report.ts";
 import { encodeRecord, type Restart, restartRecords, stamp } from "./restart-record.ts";
@@ -104,24 +103,23 @@ export class Restarter {
    */
   async #look(workload: Workload): Promise<Decision | undefined> {
     const { config, now } = this.#deps;
-    const { owner } = workload;
-    const state = await this.#read(owner);
+    const state = await this.#read(workload.owner);
     if ("code" in state) return state;
     workload.read = { onChange: state.onChange, at: now() };
     this.pods.evaluate(workload);
     if (!workload.isQueued) return workload.decision;
     const restarts = this.#records.of(state);
-    const { published } = this.pods.map ?? {};
+    const published = this.pods.map?.published;
     const subject = { workload, rules: config.restart, now: now(), state, restarts, published };
     const decision = checkState(subject);
     const last = restarts.at(-1);
-    if (decision?.code === "restarting" && last !== undefined) return await this.#follow(owner, state.uid, last);
+    if (decision?.code === "restarting" && last) return await this.#follow(workload.owner, state.uid, last);
     if (decision !== undefined) return decision;
     const difference = await this.#compare(workload);
     if (difference === undefined) return waiting("not-available", "its pods could not be read");
     const by = checkNeed(subject, difference);
     if (!Array.isArray(by)) return by;
-    const problem = await this.#webhookProblem();
+    const problem = await webhookProblem(this.#deps.client, this.#deps.config.namespace, this.#signal);
     if (problem !== undefined) return waiting("webhook-unreachable", problem);
     // Its namespace may have opted out meanwhile.
     await this.pods.refresh();
@@ -132,11 +130,10 @@ export class Restarter {
   async #restart(workload: Workload, state: WorkloadState, restarts: readonly Restart[], by: readonly string[]) {
     const { client, counters, events, log, now } = this.#deps;
     const { owner, to } = workload;
-    const { uid } = state;
     const restart = this.#records.next(restarts, by);
     // If the answer gets lost, the restart counts.
-    this.#records.set(uid, [...restarts, restart]);
-    const outcome = await restartWorkload(client, { ...owner, kind: owner.kind as WorkloadKind }, state, {
+    this.#records.set(state.uid, [...restarts, restart]);
+    const outcome = await restartWorkload(client, owner, state, {
       stamp: stamp(restart.at),
       record: encodeRecord([...restarts, restart]),
       fieldManager: "switchback-restart",
@@ -145,10 +142,10 @@ export class Restarter {
     if (outcome.result === "restarted") {
       counters.restarted();
       log.info({ workload: owner.key, by }, "restarted because its pods did not have the current names");
-      reportRestart(owner, uid, events);
-      return await this.#follow(owner, uid, restart, to);
+      reportRestart(owner, state.uid, events);
+      return await this.#follow(owner, state.uid, restart, to);
     }
-    this.#records.set(uid, restarts);
+    this.#records.set(state.uid, restarts);
     if (outcome.result !== "forbidden")
       return { ...ITS_TURN, text: "another client changed it at the same moment", until: now() + POLL_MS };
     const text = `the API server refused it: ${describeError(outcome.error)}`;
@@ -220,29 +217,12 @@ export class Restarter {
     return map && select && differenceOf(pod, select(pod.metadata?.annotations?.[HOSTS_KEY]), map);
   }
 
-  /**
-   * Why a new pod would not be injected. For a dry run, which changes nothing, the API server calls the webhook by the
-   * chart's entry `reachable.switchback.dev`, on its own route (kube-proxy, a firewall) and with its own copy of
-   * caBundle: entries for pods fail open. Without the configuration, for example during an uninstall, it calls nothing.
-   */
-  async #webhookProblem(): Promise<string | undefined> {
-    const { client, config } = this.#deps;
-    try {
-      await client.get(CONFIGURATION_PATH, {}, { signal: this.#signal });
-      await client.mergePatch(corePath("configmaps", config.namespace, TARGETS_NAME), {}, { dryRun: true });
-      return undefined;
-    } catch (error) {
-      this.#signal.throwIfAborted();
-      return `the API server cannot call the webhook: ${describeError(error)}`;
-    }
-  }
-
   /** The state of a workload, or the decision if it cannot be read. An error of one workload delays no other. */
   async #read({ namespace, kind, name }: Owner): Promise<WorkloadState | Decision> {
     try {
-      const path = workloadPath(namespace, kind as WorkloadKind, name);
+      const path = workloadPath(namespace, kind, name);
       const raw = await this.#deps.client.get<RawWorkload>(path, {}, { signal: this.#signal });
-      return workloadState(kind as WorkloadKind, raw);
+      return workloadState(kind, raw);
     } catch (error) {
       const status = statusOf(error);
       if (status === 404) return GONE;

@@ -198,6 +198,7 @@ describe("a pod is stale", () => {
       [undefined, "in-step"],
       ["restart", "its-turn"],
       ["none", "on-change-none"],
+      ["restart", "its-turn"],
     ] as const) {
       workload.read = { onChange, at: 0 };
       pods.evaluate(workload);

@@ -119,15 +119,19 @@ export class StalePods {
 
   /** Evaluates one workload. `pods`: its opted-in pods; default: those of the last time. */
   evaluate(workload: Workload, pods = workload.pods): void {
+    const { config, now } = this.#deps;
     const { owner, read } = workload;
     const namespace = this.#namespaces.objects().get(owner.namespace)?.onChange;
-    const levels = { workload: read?.onChange, namespace, fallback: this.#deps.config.pods.onChange };
+    const levels = { workload: read?.onChange, namespace, fallback: config.pods.onChange };
     const onChangeOf = (pod: PodFacts | undefined) => effectiveOnChange({ pod: pod?.onChange, ...levels });
     const wanted = new Set<string>();
     Object.assign(workload, { pods, isLiveByDefault: false, unfollowed: undefined });
     const stale = pods.filter((pod) => this.#isStale(pod, onChangeOf(pod), workload, wanted));
-    workload.onChange = onChangeOf(stale[0] ?? pods[0]);
-    this.#note(workload, stale, [...wanted].sort().join("+"));
+    const to = [...wanted].sort().join("+");
+    const isNew = workload.stale.length === 0;
+    if (isNew) workload.staleSince = now();
+    if (isNew || to !== workload.to) Object.assign(workload, { since: now(), decision: ITS_TURN });
+    Object.assign(workload, { stale, to, onChange: onChangeOf(stale[0] ?? pods[0]) });
     const fixed = this.#isUnread(workload) ? undefined : checkFacts(workload);
     if (fixed !== undefined || !workload.isQueued) workload.decision = fixed ?? ITS_TURN;
     workload.isQueued = fixed === undefined;
@@ -166,13 +170,6 @@ export class StalePods {
   #isUnread({ owner, listed, isLiveByDefault, read }: Workload): boolean {
     if (!listed || !isLiveByDefault || owner.unrestartable !== undefined) return false;
     return read === undefined || this.#deps.now() > read.at + READ_MS;
-  }
-
-  #note(workload: Workload, stale: readonly PodFacts[], to: string): void {
-    const isNew = workload.stale.length === 0;
-    if (isNew) workload.staleSince = this.#deps.now();
-    if (isNew || to !== workload.to) Object.assign(workload, { since: this.#deps.now(), decision: ITS_TURN });
-    Object.assign(workload, { stale, to });
   }
 
   readonly #changed = (): void => {

@@ -71,9 +71,9 @@ export type ObserveAgents = (
 
 export interface RestarterDeps {
   readonly client: KubeClient;
+  readonly config: Pick<Config, "namespace" | "restart" | "pods" | "optIn" | "inject">;
   /** The published map. */
   readonly maps: MapReader;
-  readonly config: Pick<Config, "namespace" | "restart" | "pods" | "optIn" | "inject">;
   /** Undefined: no agent edits the hosts files of running pods. */
   readonly observeAgents?: ObserveAgents | undefined;
   readonly events: Pick<EventRecorder, "record">;

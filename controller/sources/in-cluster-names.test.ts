@@ -6,30 +6,48 @@ import { silentLogger } from "#lib/telemetry/log.ts";
 import { claimOf } from "#test/arbitraries.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
-import { InClusterNames } from "./in-cluster-names.ts";
+import { InClusterNames, type ServiceKeys } from "./in-cluster-names.ts";
 import { Namespaces } from "./namespaces.ts";
 
 // A pod's search list turns `api.payments` into the Service `api` of the namespace `payments`. The pod's hosts file
 // is read before DNS, so a mapped name would hide the Service.
 
 const NAMESPACES = "/api/v1/namespaces";
-const SERVICES = "/api/v1/services";
 const RULES = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 100 };
 
-async function cluster(t: TestContext, { namespaces = ["payments", "vault", "dev"], mayListServices = true } = {}) {
+/** The Services of a cluster, by key. */
+class Services extends Set<string> implements ServiceKeys {
+  #onDeleted = () => {};
+
+  hasService(key: string): boolean {
+    return this.has(key);
+  }
+
+  followDeleted(onDeleted: () => void): void {
+    this.#onDeleted = onDeleted;
+  }
+
+  remove(key: string): void {
+    this.delete(key);
+    this.#onDeleted();
+  }
+}
+
+async function cluster(t: TestContext, { namespaces = ["payments", "vault", "dev"] } = {}) {
   const pass = stopTime(t);
   const api = new MemoryKube();
+  const services = new Services(["dev/shop"]);
   const add = (namespace: string) => api.set(NAMESPACES, { metadata: { name: namespace } });
   for (const namespace of namespaces) add(namespace);
-  const addService = (namespace: string, name: string) => api.set(SERVICES, { metadata: { namespace, name } });
-  addService("dev", "shop");
   const namespaceList = new Namespaces({ client: api.client, log: silentLogger });
-  const [client, log] = [api.client, silentLogger];
-  const onFreed = () => plan.reevaluateServiceNames();
-  const names = new InClusterNames({ client, namespaces: namespaceList, log, mayListServices, onFreed });
+  const names = new InClusterNames({ namespaces: namespaceList, services });
   const plan = new Plan(createClaimPolicy(RULES, "cluster.local"), 100, (name) => names.reasonOf(name));
+  names.follow(() => plan.reevaluateServiceNames());
   t.after(() => Promise.all([names.stop(), namespaceList.stop()]));
-  namespaceList.start(() => {});
+  const state = { synced: 0 };
+  namespaceList.start(() => {
+    state.synced += 1;
+  });
   await settled();
   const claim = async (object: string, ...hosts: string[]) => {
     plan.set(
@@ -49,11 +67,12 @@ async function cluster(t: TestContext, { namespaces = ["payments", "vault", "dev
         decision.mapped ? (warning?.code ?? "mapped") : decision.reason.code,
       ]),
     );
-  return { api, add, addService, names, plan, claim, mapped, reasons, pass };
+  return { api, add, services, plan, claim, mapped, reasons, state, pass };
 }
 
 test("a name below a namespace is refused, whether such a Service exists or not", async (t) => {
-  const { claim, mapped, reasons } = await cluster(t);
+  const { claim, mapped, reasons, state } = await cluster(t);
+  assert.equal(state.synced, 1);
   await claim("tenant/web", "api.payments", "vault.vault", "VAULT-0.vault.vault", "*.api.payments", "www.example.com");
   assert.deepEqual(mapped(), ["www.example.com"]);
   assert.equal(reasons()["api.payments"], "in-cluster-name");
@@ -61,8 +80,7 @@ test("a name below a namespace is refused, whether such a Service exists or not"
 });
 
 test("below a public top-level domain, only names of existing Services are refused", async (t) => {
-  const { claim, mapped, reasons, names } = await cluster(t);
-  assert.deepEqual(names.state(), []);
+  const { claim, mapped, reasons } = await cluster(t);
   await claim("tenant/web", "shop.dev", "www.shop.dev", "blog.dev", "www.blog.dev");
   assert.deepEqual(mapped(), ["blog.dev", "www.blog.dev"]);
   assert.deepEqual(reasons(), {
@@ -73,28 +91,11 @@ test("below a public top-level domain, only names of existing Services are refus
   });
 });
 
-test("Services are listed only once a name needs them, and never without the right to do so", async (t) => {
-  const { claim, mapped, names } = await cluster(t, { mayListServices: false });
-  await claim("tenant/web", "shop.dev", "api.payments");
-  assert.deepEqual([mapped(), names.state()], [["shop.dev"], []]);
-});
-
-test("a name that may be a Service waits while the Services cannot be listed", async (t) => {
-  const { api, claim, mapped, reasons, pass, plan } = await cluster(t);
-  api.refuse(SERVICES, 503);
-  await claim("tenant/web", "blog.dev", "www.example.com");
-  assert.deepEqual([mapped(), reasons()["blog.dev"]], [["www.example.com"], "sources-not-read"]);
-  api.refuse(SERVICES, undefined);
-  await pass(30_000, 100);
-  plan.takeChanges();
-  assert.deepEqual(mapped(), ["blog.dev", "www.example.com"]);
-});
-
 test("a later namespace or Service removes no name, even if the object changes, but is reported", async (t) => {
-  const { add, addService, claim, mapped, reasons } = await cluster(t, { namespaces: ["dev"] });
+  const { add, services, claim, mapped, reasons } = await cluster(t, { namespaces: ["dev"] });
   await claim("tenant/web", "api.payments", "blog.dev");
   add("payments");
-  addService("dev", "blog");
+  services.add("dev/blog");
   await claim("tenant/web", "api.payments", "blog.dev", "db.payments");
   assert.deepEqual(mapped(), ["api.payments", "blog.dev"]);
   assert.deepEqual(reasons(), {
@@ -108,11 +109,11 @@ test("a later namespace or Service removes no name, even if the object changes, 
 });
 
 test("a name becomes free when the namespace or the Service is deleted", async (t) => {
-  const { api, claim, mapped, pass, plan } = await cluster(t);
+  const { api, services, claim, mapped, pass, plan } = await cluster(t);
   await claim("tenant/web", "api.payments", "shop.dev");
   assert.deepEqual(mapped(), []);
   api.unset(NAMESPACES, "payments");
-  api.unset(SERVICES, "dev/shop");
+  services.remove("dev/shop");
   await settled();
   await pass(20);
   plan.takeChanges();

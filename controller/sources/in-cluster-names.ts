@@ -2,23 +2,19 @@ import { show } from "#hostmap/hostnames.ts";
 import { type ServiceName, serviceNameOf } from "#hostmap/service-names.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { isPublicTld } from "#lib/config/public-tlds.ts";
-import type { KubeClient } from "#lib/kube/client.ts";
-import { corePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
-import { type Informer, watchObjects } from "#lib/kube/watch.ts";
-import type { Logger } from "#lib/telemetry/log.ts";
-import { informerState } from "./followed-kind.ts";
 import type { Namespaces } from "./namespaces.ts";
-import type { SourceState } from "./types.ts";
+
+/** The Services of the cluster. They have been listed before any claim is decided. */
+export interface ServiceKeys {
+  hasService(key: string): boolean;
+  followDeleted(onDeleted: () => void): void;
+}
 
 interface InClusterNamesDeps {
-  readonly client: Pick<KubeClient, "get" | "stream">;
   readonly namespaces: Pick<Namespaces, "of" | "follow">;
-  readonly log: Logger;
-  /** Whether the controller may list Services, which it may only with discovery. If not, only namespaces count. */
-  readonly mayListServices: boolean;
-  /** Called when refused names may be free: a namespace or Service was deleted, or the Services are known. */
-  readonly onFreed: () => void;
+  /** Without discovery, no Service is read, so that only namespaces count. */
+  readonly services: ServiceKeys;
 }
 
 /** Code of the reason for a name that is, or would be, the name of a Service. */
@@ -29,26 +25,30 @@ const SETTLE_MS = 20;
 /**
  * Knows which names resolve to Services of this cluster in a pod. These are the names of existing Services, and all
  * names below a namespace that is not a public top-level domain. If the namespace is a public top-level domain, such
- * as `dev`, then `shop.dev` is an ordinary name unless `dev` has a Service `shop`. Keeps only names and namespaces.
- * Lists the Services when the first name needs them.
+ * as `dev`, then `shop.dev` is an ordinary name unless `dev` has a Service `shop`.
  */
 export class InClusterNames {
   readonly #deps: InClusterNamesDeps;
   readonly #freed: Reconciler;
-  #services: Informer<true> | undefined;
-  #stopped = false;
+  #onFreed: () => void = () => {};
 
   constructor(deps: InClusterNamesDeps) {
     this.#deps = deps;
     this.#freed = new Reconciler({
       reconcile: () => {
-        deps.onFreed();
+        this.#onFreed();
         return undefined;
       },
     });
     deps.namespaces.follow((_name, _before, after) => {
       if (after === undefined) this.#freed.enqueue(SETTLE_MS);
     });
+    deps.services.followDeleted(() => this.#freed.enqueue(SETTLE_MS));
+  }
+
+  /** `onFreed` is called when refused names may be free: a namespace or Service was deleted. */
+  follow(onFreed: () => void): void {
+    this.#onFreed = onFreed;
   }
 
   /** Why a name (in lower case) is, or may be, a name of a Service of this cluster; undefined: it is not. */
@@ -62,37 +62,12 @@ export class InClusterNames {
     return { code: IN_CLUSTER_NAME, text };
   }
 
-  state(): SourceState[] {
-    return this.#services === undefined ? [] : [informerState("service names", this.#services)];
-  }
-
   async stop(): Promise<void> {
-    this.#stopped = true;
-    await Promise.all([this.#freed.stop(), this.#services?.stop()]);
+    await this.#freed.stop();
   }
 
   #reasonOfService(hostname: string, { namespace, name }: ServiceName): Reason | undefined {
-    if (!this.#deps.mayListServices || this.#stopped) return undefined;
-    this.#services ??= this.#watchServices();
-    if (!this.#services.state.synced) {
-      const text = `${show(hostname)} waits until it is known whether the namespace ${namespace} has a Service ${name}`;
-      return { code: "sources-not-read", text };
-    }
-    if (!this.#services.objects().has(`${namespace}/${name}`)) return undefined;
+    if (!this.#deps.services.hasService(`${namespace}/${name}`)) return undefined;
     return { code: IN_CLUSTER_NAME, text: `${show(hostname)} is the Service ${name} of the namespace ${namespace}` };
-  }
-
-  #watchServices(): Informer<true> {
-    return watchObjects<true>({
-      client: this.#deps.client,
-      path: corePath("services"),
-      metadataOnly: true,
-      project: () => true,
-      onChange: ({ after }) => {
-        if (after === undefined) this.#freed.enqueue(SETTLE_MS);
-      },
-      onSynced: () => this.#freed.enqueue(),
-      log: this.#deps.log,
-    });
   }
 }

@@ -68,15 +68,14 @@ test("all fields of a claim", () => {
   ]);
 });
 
-test("classes decide about all Ingresses: the first default by name, its controller and its release", async (t) => {
+test("classes decide about all Ingresses: the first default by name, and its controller", async (t) => {
   const pass = stopTime(t, 50);
   const api = new MemoryKube();
   const INGRESSES = "/apis/networking.k8s.io/v1/ingresses";
   const CLASSES = "/apis/networking.k8s.io/v1/ingressclasses";
   const setClass = (name: string, isDefault: boolean, controller?: string) => {
     const annotations = { "ingressclass.kubernetes.io/is-default-class": String(isDefault) };
-    const metadata = { name, annotations, labels: { "app.kubernetes.io/instance": `of-${name}` } };
-    api.set(CLASSES, { metadata, spec: { controller } });
+    api.set(CLASSES, { metadata: { name, annotations }, spec: { controller } });
   };
   const source = ingressSource({ client: api.client, config: { discoverySeconds: 15 }, budget: ample(), log });
   t.after(() => source.stop());
@@ -97,7 +96,7 @@ test("classes decide about all Ingresses: the first default by name, its control
   const summary = (views: readonly View[]) => {
     const [first] = views;
     const hints = first !== undefined && "addresses" in first.hints ? first.hints : undefined;
-    return [views.length, hints?.className, hints?.controller, hints?.instance];
+    return [views.length, hints?.className, hints?.controller];
   };
   source.start(
     (object, views) => reported.set(object, summary(views)),
@@ -106,15 +105,15 @@ test("classes decide about all Ingresses: the first default by name, its control
   await settled();
   const [web, own] = ["Ingress shop/web", "Ingress shop/own"];
   assert.deepEqual(await reports(), {
-    [web]: [3, "z", undefined, "of-z"],
-    [own]: [5, "nginx", undefined, undefined],
+    [web]: [3, "z", undefined],
+    [own]: [5, "nginx", undefined],
   });
   setClass("b", true);
-  assert.deepEqual(await reports(), { [web]: [3, "b", undefined, "of-b"] });
+  assert.deepEqual(await reports(), { [web]: [3, "b", undefined] });
   setClass("nginx", false, "nginx.org/ingress-controller");
-  assert.deepEqual(await reports(), { [own]: [3, "nginx", "nginx.org/ingress-controller", "of-nginx"] });
+  assert.deepEqual(await reports(), { [own]: [3, "nginx", "nginx.org/ingress-controller"] });
   api.unset(CLASSES, "b");
-  assert.deepEqual(await reports(), { [web]: [3, "z", undefined, "of-z"] });
+  assert.deepEqual(await reports(), { [web]: [3, "z", undefined] });
   assert.deepEqual(
     source.state().map(({ name, synced }) => [name, synced]),
     [

@@ -6,7 +6,7 @@ import { copied, ignoredBy, listOf, mapOf, originOf, type Raw, textOf, textsOf, 
 import type { RoutingHints, Source, View } from "./types.ts";
 
 /** The API group of Ingresses and IngressClasses. */
-export const INGRESS_GROUP = "networking.k8s.io";
+const INGRESS_GROUP = "networking.k8s.io";
 
 /** The predecessor of `spec.ingressClassName`; the field wins if both are set (Kubernetes 1.18 release notes). */
 const OLD_CLASS_ANNOTATION = "kubernetes.io/ingress.class";
@@ -48,11 +48,10 @@ export function claimsOfIngress(
   classes?: ReadonlyMap<string, ClassView>,
 ): View[] {
   const className = view.className ?? defaultClass;
-  const { controller, instance } = classes?.get(className ?? "") ?? {};
+  const { controller } = classes?.get(className ?? "") ?? {};
   const hints: RoutingHints = {
     className,
     ...(controller !== undefined && { controller }),
-    ...(instance !== undefined && { instance }),
     addresses: view.addresses,
     admitted: view.addresses.length > 0,
   };
@@ -68,16 +67,13 @@ export function claimsOfIngress(
 
 /** Marks an IngressClass as the cluster's default. */
 const DEFAULT_CLASS_ANNOTATION = "ingressclass.kubernetes.io/is-default-class";
-/** The release of a chart, on all its objects (https://helm.sh/docs/chart_best_practices/labels/). */
-export const INSTANCE_LABEL = "app.kubernetes.io/instance";
 
 function viewClass(raw: Raw) {
-  const { annotations, labels } = mapOf(raw.metadata);
+  const { annotations } = mapOf(raw.metadata);
   return {
     ...originOf("IngressClass", raw),
     isDefault: mapOf(annotations)[DEFAULT_CLASS_ANNOTATION] === "true",
     controller: textOf(mapOf(raw.spec).controller),
-    instance: textOf(mapOf(labels)[INSTANCE_LABEL]),
   };
 }
 

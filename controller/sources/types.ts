@@ -12,8 +12,6 @@ export interface RoutingHints {
   readonly isGatewayClass?: true;
   /** The controller that serves the object, according to its IngressClass or GatewayClass, or to its kind. */
   readonly controller?: string;
-  /** The release that the object's IngressClass belongs to, according to the label of the class. */
-  readonly instance?: string;
   /** IP addresses and host names of its load balancer status, as written there. */
   readonly addresses: readonly string[];
   /**

@@ -3,10 +3,8 @@ import { test } from "node:test";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import { parseConfig } from "#lib/config/parse.ts";
-import { silentLogger } from "#lib/telemetry/log.ts";
-import { MemoryKube } from "#test/fakes/memory-kube.ts";
+import { targetsOf } from "#test/fakes/target-table.ts";
 import { fc } from "#test/property.ts";
-import { TargetDiscovery } from "./discovery.ts";
 import { findTarget } from "./find-target.ts";
 import { foundName } from "./service-view.ts";
 
@@ -17,7 +15,6 @@ const IPS = ["203.0.113.1", "203.0.113.2", "203.0.113.3"];
 const LABELS = { nginx: { "app.kubernetes.io/name": "ingress-nginx" }, traefik: { app: "traefik" }, none: {} };
 const CONTROLLERS = { nginx: "k8s.io/ingress-nginx", traefik: "traefik.io/ingress-controller" } as const;
 const WEB = [80, 443];
-const CONFIG = parseConfig({});
 
 const arbitraryService = fc.record({
   namespace: fc.constantFrom("edge", "tenant"),
@@ -73,13 +70,14 @@ function rawOf(service: Service, index: number) {
   };
 }
 
-test("property: no name is mapped without evidence, and its ports lead where kube-proxy may lead them", async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(arbitraryService, { maxLength: 5 }), arbitraryObject, async (services, object) => {
-      const discovery = await discoveryOf(services);
+test("property: no name is mapped without evidence, and its ports lead where kube-proxy may lead them", () => {
+  fc.assert(
+    fc.property(fc.array(arbitraryService, { maxLength: 5 }), arbitraryObject, (services, object) => {
+      const { table } = targetsOf({}, services.map(rawOf));
       const { addresses, controller } = object;
       const named = controller === undefined ? {} : { controller: CONTROLLERS[controller] };
-      const target = discovery.resolve({ className: "any", addresses, admitted: true, ...named });
+      const hints = { className: "any", addresses, admitted: true, ...named };
+      const { target } = findTarget(hints, { held: undefined }, table);
       if (typeof target === "string") {
         const index = services.findIndex(({ namespace }, place) => foundName(namespace, `s${place}`) === target);
         const service = services[index];
@@ -87,7 +85,7 @@ test("property: no name is mapped without evidence, and its ports lead where kub
         const own = service.always ? written(service) : vips(service);
         const byAddress = addresses.some((address) => own.includes(address));
         const alike = services.filter((one) => one.software === controller);
-        // No status leads to a Service in the first pass, so labels decide nothing about one that is always mapped.
+        // Neither addresses nor DNS would speak against a Service that is always mapped, so labels decide nothing.
         const byController = service.software === controller && !service.always && vips(service).length > 0;
         assert.ok(byAddress || (byController && addresses.length === 0), "its address, or its controller, is evidence");
         if (byAddress)
@@ -100,9 +98,8 @@ test("property: no name is mapped without evidence, and its ports lead where kub
           const isLater = (one: Service) => !isExposed(one) && one.age >= service.age;
           assert.ok(others.every(isLater), "tenants can copy labels");
         }
-        checkPorts(services, index, discovery.found(target)?.ports ?? []);
+        checkPorts(services, index, table.found(target)?.ports ?? []);
       }
-      await discovery.stop();
     }),
     { numRuns: 300 },
   );
@@ -141,60 +138,43 @@ const arbitraryStates = fc.array(
   { minLength: 1, maxLength: 8 },
 );
 
-test("property: without evidence, a name stays only if it was mapped to the same target before", async () => {
+test("property: without evidence, a name stays only if it was mapped to the same target before", () => {
   let kept = 0;
-  await fc.assert(
-    fc.asyncProperty(arbitraryStates, async (states) => {
+  fc.assert(
+    fc.property(arbitraryStates, (states) => {
       const plan = new Plan(createClaimPolicy(parseConfig({}).policy, undefined), 10);
       let current: readonly Service[] = [];
-      let discovery = await discoveryOf(current);
       const before = () => plan.planned.get("a.example.com")?.target;
       const from = { kind: "Ingress", namespace: "a", name: "web" };
       const created = "2026-01-01T00:00:00Z";
       for (const { services, object } of states) {
         const had = before();
-        await discovery.stop();
         current = services ?? current;
-        discovery = await discoveryOf(current);
+        const { table } = targetsOf({}, current.map(rawOf));
         const { addresses, controller } = object;
         const named = controller === undefined ? {} : { controller: CONTROLLERS[controller] };
         const hints = { className: "any", addresses, admitted: true, ...named };
-        const found = findTarget(hints, had, { resolver: discovery, config: CONFIG });
+        const found = findTarget(hints, { held: had }, table);
         plan.set("a/web", [{ hostname: "a.example.com", from, created, ...found }]);
         plan.takeChanges();
-        const fresh = discovery.resolve(hints);
+        const { target: fresh } = findTarget(hints, { held: undefined }, table);
         const has = before();
         if (!found.undecided || has === undefined) {
           // If several Services are possible, the one that already serves the object stays.
-          const possible = [fresh, discovery.resolve(hints, had)].map((one) =>
-            typeof one === "string" ? one : undefined,
-          );
+          const possible = [fresh, found.target].map((one) => (typeof one === "string" ? one : undefined));
           assert.ok(possible.includes(has), "there is evidence");
           continue;
         }
         kept += 1;
         assert.equal(has, had, "it had this target");
         assert.ok(typeof fresh !== "string", "there is no evidence");
-        assert.ok(discovery.found(has) !== undefined, "its target is there");
-        const own = discovery.addressesOf(has);
+        assert.ok(table.found(has) !== undefined, "its target is there");
+        const own = table.addressesOf(has);
         const isElsewhere = own.length > 0 && addresses.length > 0 && !addresses.some((one) => own.includes(one));
         assert.ok(!isElsewhere || fresh.code === "several-services", "no address speaks against it");
       }
-      await discovery.stop();
     }),
     { numRuns: 300 },
   );
   assert.ok(kept > 0, "some names were kept");
 });
-
-async function discoveryOf(services: readonly Service[]): Promise<TargetDiscovery> {
-  const api = new MemoryKube();
-  for (const [index, service] of services.entries()) api.set("/api/v1/services", rawOf(service, index));
-  const discovery = new TargetDiscovery({
-    client: api.client,
-    config: parseConfig({ targets: [] }),
-    log: silentLogger,
-  });
-  await new Promise<void>((synced) => discovery.start(() => {}, synced));
-  return discovery;
-}

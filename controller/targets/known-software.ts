@@ -260,32 +260,23 @@ export const PER_GATEWAY: ReadonlySet<string> = new Set(
 /** Labels that charts and operators set to the name of the software behind a Service. */
 const LABELS: readonly string[] = ["app.kubernetes.io/name", "app", "k8s-app", "istio"];
 
-interface ServiceLabels {
-  readonly labels: Readonly<Record<string, string>>;
-  readonly selector: Readonly<Record<string, string>>;
+interface NamedService {
+  readonly labels?: Readonly<Record<string, string>> | undefined;
+  readonly selector?: Readonly<Record<string, string>> | null | undefined;
+  /** Default: its name does not count. */
+  readonly name?: string;
 }
 
-/** Infers the ingress controller behind a Service from its labels and selector; undefined if unknown. */
-export function softwareByLabels({ labels, selector }: ServiceLabels, more: readonly string[] = []) {
-  const valuesOf = (label: string) => [labels[label] ?? [], selector[label] ?? []].flat();
+/** Infers the ingress controller behind a Service from its labels, its selector and its name; undefined if unknown. */
+export function softwareOf({ labels, selector, name }: NamedService): IngressSoftware | undefined {
+  const valuesOf = (label: string) => [labels?.[label] ?? [], selector?.[label] ?? []].flat();
   const matches = (values: readonly string[], pattern: RegExp) => values.some((value) => pattern.test(value));
-  const names = [...LABELS.flatMap(valuesOf), ...more];
-  const found: IngressSoftware | undefined = KNOWN_SOFTWARE.find(
+  const names = [...LABELS.flatMap(valuesOf), name ?? []].flat();
+  return KNOWN_SOFTWARE.find(
     (known) =>
       (known.names !== undefined && matches(names, known.names)) ||
       Object.entries(known.labels ?? {}).some(([label, pattern]) => matches(valuesOf(label), pattern)),
   );
-  return found;
-}
-
-/** Like `softwareByLabels`, but also uses the name of the Service. */
-export function softwareOf(service: ServiceLabels & { readonly name: string }): IngressSoftware | undefined {
-  return softwareByLabels(service, [service.name]);
-}
-
-/** The title of the software whose Service has this name. Charts append `-controller` to the name of the release. */
-export function softwareByName(name: string): string | undefined {
-  return softwareByLabels({ labels: {}, selector: {} }, [name, name.replace(/-controller$/, "")])?.title;
 }
 
 /** All patterns of names and values. */
@@ -295,7 +286,7 @@ const NAME_OR_VALUE = new RegExp(
     .join("|"),
 );
 
-/** Whether a known ingress controller has this name, as for `softwareByName`, or this value of a label. */
+/** Whether a Service of a known ingress controller has this name, or a label has this value. */
 export function isSoftwareName(word: string): boolean {
   return NAME_OR_VALUE.test(word) || NAME_OR_VALUE.test(word.replace(/-controller$/, ""));
 }
@@ -325,28 +316,26 @@ export interface NamedController {
  * Titles of the known software that an object names; two projects may serve one class. `outside`: the object leads to
  * no Service of the cluster. Undefined: the object names no known software.
  */
-export function softwareNamed(by: NamedController): ReadonlySet<string> | "outside" | undefined {
-  return softwareWith(by, ({ controllers }) => controllers);
+export function softwareNamed({
+  className = "",
+  isGatewayClass,
+  controller,
+}: NamedController): ReadonlySet<string> | "outside" | undefined {
+  if (controller !== undefined)
+    return OUTSIDE.controllers.has(controller) ? "outside" : titlesOf(({ controllers }) => controllers, controller);
+  if (isGatewayClass || className === "") return undefined;
+  return OUTSIDE.classes.has(className) ? "outside" : titlesOf((known) => [known.className ?? []].flat(), className);
 }
 
 /** Like `softwareNamed`, but by a controller of an installation's own name. */
-export function softwareOfInstallation(by: NamedController): ReadonlySet<string> | undefined {
-  const named = by.controller === undefined ? undefined : softwareWith(by, ({ ownControllers }) => ownControllers);
-  return named === "outside" ? undefined : named;
+export function softwareOfInstallation({ controller = "" }: NamedController): ReadonlySet<string> | undefined {
+  return titlesOf(({ ownControllers }) => ownControllers, controller);
 }
 
-function softwareWith(
-  { className, isGatewayClass, controller }: NamedController,
-  controllersOf: (known: KnownSoftware) => readonly string[] | undefined,
-): ReadonlySet<string> | "outside" | undefined {
-  if (controller === undefined && isGatewayClass) return undefined;
-  const isOutside =
-    controller === undefined ? OUTSIDE.classes.has(className ?? "") : OUTSIDE.controllers.has(controller);
-  if (isOutside) return "outside";
-  const named = KNOWN_SOFTWARE.filter((known) =>
-    controller === undefined
-      ? className !== undefined && known.className === className
-      : controllersOf(known)?.some((name) => isController(name, controller)) === true,
-  );
+function titlesOf(
+  namesOf: (known: KnownSoftware) => readonly string[] | undefined,
+  name: string,
+): ReadonlySet<string> | undefined {
+  const named = KNOWN_SOFTWARE.filter((known) => namesOf(known)?.some((one) => isController(one, name)) === true);
   return named.length === 0 ? undefined : new Set(named.map(({ title }) => title));
 }

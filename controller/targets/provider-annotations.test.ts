@@ -178,26 +178,17 @@ test("our annotation overrides every provider's, and its value must match exactl
   });
 });
 
-test("contradicting annotations of providers yield a reason; other combinations do not", () => {
+test("contradicting annotations of providers state nothing; other combinations do", () => {
   const hetzner = "load-balancer.hetzner.cloud/uses-proxyprotocol";
   const ovh = `${BETA}ovh-loadbalancer-proxy-protocol`;
   const of = (annotations: Record<string, string>, port = 443) => protocolOf(annotations, port, FALLBACK);
-  assert.deepEqual(of({ [ovh]: "v2", [hetzner]: "true" }), {
-    code: "annotation-invalid",
-    text:
-      `for port 443, ${hetzner} says v1, and ${ovh} says v2; ` +
-      "remove one, or decide by switchback.dev/proxy-protocol",
-  });
+  assert.equal(of({ [ovh]: "v2", [hetzner]: "true" }), FALLBACK);
   assert.equal(of({ [ovh]: "v2", [hetzner]: "maybe" }), "v2");
   assert.equal(of({ [ovh]: "v1", [hetzner]: "true" }), "v1");
-  assert.equal(of({ [ovh]: "v2", [hetzner]: "true", "switchback.dev/proxy-protocol": "v2" }), "v2");
   const scaleway = {
     [`${BETA}scw-loadbalancer-proxy-protocol-v1`]: "80,443",
     [`${BETA}scw-loadbalancer-proxy-protocol-v2`]: "443,8443",
   };
-  const codes = [80, 443, 8443, 9443].map((port) => of(scaleway, port));
-  assert.deepEqual(
-    codes.map((found) => (typeof found === "string" ? found : found.code)),
-    ["v1", "annotation-invalid", "v2", FALLBACK],
-  );
+  const found = [80, 443, 8443, 9443].map((port) => of(scaleway, port));
+  assert.deepEqual(found, ["v1", FALLBACK, "v2", FALLBACK]);
 });

@@ -146,8 +146,8 @@ function says(key: string, value: string): string {
 
 /**
  * The protocol that the annotations of a Service state for a port; undefined: none does. The switchback.dev
- * annotation comes first, then those of known providers. If its value is invalid, or if annotations of providers
- * contradict each other, the result is a reason instead of a guess.
+ * annotation comes first. If its value is invalid, the result is a reason instead of a guess. Then those of known
+ * providers count, unless they contradict each other.
  */
 export function statedProtocol(annotations: Annotations | undefined = {}, port: number): Stated | Reason | undefined {
   const explicit = annotations[PROXY_PROTOCOL_KEY];
@@ -158,15 +158,9 @@ export function statedProtocol(annotations: Annotations | undefined = {}, port: 
     const text = `${PROXY_PROTOCOL_KEY} is ${show(String(explicit))}; accepted are ${PROTOCOLS.join(", ")}`;
     return { code: "annotation-invalid", text };
   }
-  const statements = PROVIDERS.flatMap((provider) => statementOf(provider, port, annotations) ?? []);
-  const [first] = statements;
-  const other = statements.find(({ protocol }) => protocol !== first?.protocol);
-  if (first === undefined) return undefined;
-  if (other === undefined) {
-    return { protocol: first.protocol, by: "provider", says: says(first.key, annotations[first.key] ?? "") };
-  }
-  const both = `for port ${port}, ${first.key} says ${first.protocol}, and ${other.key} says ${other.protocol}`;
-  return { code: "annotation-invalid", text: `${both}; remove one, or decide by ${PROXY_PROTOCOL_KEY}` };
+  const [first, ...others] = PROVIDERS.flatMap((provider) => statementOf(provider, port, annotations) ?? []);
+  if (first === undefined || others.some(({ protocol }) => protocol !== first.protocol)) return undefined;
+  return { protocol: first.protocol, by: "provider", says: says(first.key, annotations[first.key] ?? "") };
 }
 
 /** The statement of a provider's annotations about a port; undefined: they set nothing. */

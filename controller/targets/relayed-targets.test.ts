@@ -124,11 +124,6 @@ test("above the limit, existing targets stay and others wait", () => {
   assert.deepEqual([names(targets), [...refused.keys()]], [["a", "m"], ["z"]]);
 });
 
-test("a discovered target with the name of a configured one waits, because the config wins", () => {
-  const { targets, refused } = plan({ configured: [target("a")], found: [found("a", { ports: [{ port: 1 }] })] });
-  assert.deepEqual([targets.length, targets[0]?.ports.length, [...refused.keys()]], [1, 2, ["a"]]);
-});
-
 test("an unused target loses a listen port if the config assigns it to another target", () => {
   const { targets: before } = plan({ found: [found("a")] });
   const [first, second] = before[0]?.ports ?? [];

@@ -1,15 +1,15 @@
 import type { Reason } from "#hostmap/types.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
-import { isRelayed, type Listener, listenersOf, portKey, relayedProtocol } from "#lib/documents/listeners.ts";
+import { isRelayed, listenersOf, portKey, relayedProtocol } from "#lib/documents/listeners.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { TargetCatalog } from "./resolver.ts";
 import type { FoundTarget } from "./service-view.ts";
-import { admitTargets, namespaceOfFound, type TargetLimits } from "./target-quota.ts";
+import { admitTargets, type TargetLimits } from "./target-quota.ts";
 
 export interface RelayedInput {
   /** The active configured targets. */
   readonly configured: readonly TargetConfig[];
-  /** Discovered targets that have names. */
+  /** Discovered targets that have names. No configured target has one of theirs. */
   readonly found: readonly FoundTarget[];
   /** The current definitions of discovered targets, with or without names. */
   readonly catalog: Pick<TargetCatalog, "discovers" | "found">;
@@ -43,9 +43,7 @@ export interface RelayedTargets {
 export function relayedTargets(input: RelayedInput): RelayedTargets {
   const { configured, found, remembered, limits, now, keepMs } = input;
   const unusedMs = (since: string) => now - Date.parse(since);
-  const reserved = new Set(configured.map(({ name }) => name));
-  const [taken, free] = partition(found, ({ name }) => reserved.has(name));
-  const { admitted, refused } = admitTargets(free, remembered, limits);
+  const { admitted, refused } = admitTargets(found, remembered, limits);
   const wanted = [...configured, ...admitted].filter(isRelayed);
   const names = new Set(wanted.map(({ name }) => name));
   const unused = remembered
@@ -64,14 +62,10 @@ export function relayedTargets(input: RelayedInput): RelayedTargets {
   const waits = kept.map(({ unusedSince }) => keepMs - unusedMs(unusedSince));
   return {
     targets: targets.sort((a, b) => (a.name < b.name ? -1 : 1)),
-    refused: new Map([...refused, ...taken.map(({ name }) => [name, nameTaken(name)] as const)]),
+    refused,
     dropped: dropped.map(({ name }) => name),
     nextDropMs: waits.length === 0 ? undefined : Math.min(...waits),
   };
-}
-
-function nameTaken(name: string): Reason {
-  return { code: "target-name-taken", text: `a configured target has the name ${name}` };
 }
 
 /**
@@ -79,20 +73,16 @@ function nameTaken(name: string): Reason {
  * Service is not observed, so the last known addresses stay.
  */
 function observed(target: PublishedTarget, { catalog, configured }: RelayedInput): PublishedTarget {
-  const own = configured.find(({ name }) => name === target.name);
-  if (own !== undefined) return { ...target, ports: target.ports.map((entry) => withProtocol(entry, own)) };
-  if (!catalog.discovers || namespaceOfFound(target) === undefined) return target;
-  const found = catalog.found(target.name);
+  const isFound = catalog.discovers && target.upstreamIPs !== undefined;
+  const found = isFound ? catalog.found(target.name) : undefined;
+  const definition = configured.find(({ name }) => name === target.name) ?? found;
   const ports = target.ports.map((entry) => {
+    const { protocol = entry.protocol } = definition?.ports.find(({ port }) => port === entry.port) ?? {};
     const { upstreamIPs = [] } = found?.ports.find(({ port }) => port === entry.port) ?? {};
-    return { ...withProtocol(entry, found), ...(entry.upstreamIPs && { upstreamIPs }) };
+    const lent = isFound && entry.upstreamIPs !== undefined ? { upstreamIPs } : {};
+    return { ...entry, protocol: relayedProtocol(protocol), ...lent };
   });
-  return { ...target, ports, upstreamIPs: found?.upstreamIPs ?? [] };
-}
-
-function withProtocol(entry: PublishedTarget["ports"][number], now: TargetConfig | undefined) {
-  const { protocol = entry.protocol } = now?.ports.find(({ port }) => port === entry.port) ?? {};
-  return { ...entry, protocol: relayedProtocol(protocol) };
+  return { ...target, ports, ...(isFound && { upstreamIPs: found?.upstreamIPs ?? [] }) };
 }
 
 function listened(
@@ -106,7 +96,10 @@ function listened(
     ),
   );
   // Kept targets keep their ports, because the allocation treats them as targets with fixed ports.
-  const fixed = kept.map((target) => fixedTarget(target.name, target.ports));
+  const fixed = kept.map((target) => ({
+    ...{ name: target.name, upstream: { host: target.upstream }, classes: [], clusterIPs: [] },
+    ports: target.ports.map((port) => ({ ...port, protocol: "v1" as const })),
+  }));
   const listeners = listenersOf([...wanted, ...fixed], clusterDomain, ports);
   const byTarget = Map.groupBy(listeners, ({ target }) => target);
   return wanted.flatMap((target) => {
@@ -122,16 +115,6 @@ function listened(
       clusterIPs: clusterIPs.length > 0 ? clusterIPs : (addresses.get(name) ?? []),
     };
   });
-}
-
-function fixedTarget(name: string, ports: ReadonlyArray<Pick<Listener, "port" | "listenPort">>): TargetConfig {
-  return {
-    name,
-    upstream: { host: "localhost" },
-    classes: [],
-    clusterIPs: [],
-    ports: ports.map(({ port, listenPort }) => ({ port, listenPort, protocol: "v1" })),
-  };
 }
 
 function partition<T>(list: readonly T[], test: (item: T) => boolean): [T[], T[]] {

@@ -25,7 +25,6 @@ test("the view has the normalized addresses, the TCP ports and the ClusterIPs", 
     inside: false,
     gateway: undefined,
     gatewayClass: undefined,
-    instance: undefined,
     addresses: ["203.0.113.9", "2001:db8::9"],
     assigned: ["203.0.113.9", "2001:db8::9"],
     leftAlone: [],
@@ -39,23 +38,6 @@ test("the view has the normalized addresses, the TCP ports and the ClusterIPs", 
     selector: {},
     software: undefined,
   });
-});
-
-test("agentgateway gets version 2 unless a setting overrides it", () => {
-  const protocols = (metadata: RawService["metadata"], fallback: "v1" | "v2" | "none" = "v1") => {
-    const { ports } = viewService({ ...RAW, metadata: { ...RAW.metadata, ...metadata } }, fallback);
-    return "code" in ports ? ports.code : ports.map(({ protocol }) => protocol).join(" ");
-  };
-  const byManager = { labels: { "app.kubernetes.io/managed-by": "agentgateway" } };
-  const byClass = { labels: { "gateway.networking.k8s.io/gateway-class-name": "agentgateway" } };
-  assert.deepEqual(
-    [byManager, byClass].map((metadata) => protocols(metadata)),
-    ["v2 v2", "v2 v2"],
-  );
-  assert.equal(protocols({ labels: { app: "agentgateway" } }), "v1 v1");
-  assert.equal(protocols(byClass, "none"), "none none");
-  const annotations = { "switchback.dev/proxy-protocol": "v1" };
-  assert.equal(protocols({ ...byClass, annotations }), "v1 v1");
 });
 
 test("each entry of the status counts separately, and externalIPs are always short-circuited", () => {
@@ -86,13 +68,6 @@ test("each entry of the status counts separately, and externalIPs are always sho
   assert.deepEqual(view([proxy], one), [["203.0.113.9"], ["2001:db8::1"], []]);
 });
 
-test("an externalIP is no address that the load balancer assigned", () => {
-  const ingress = [{ ip: "203.0.113.9" }, { ip: "203.0.113.8", ipMode: "Proxy" }];
-  const spec = { ...RAW.spec, externalIPs: ["203.0.113.7"] };
-  const { addresses, assigned } = viewService({ ...RAW, spec, status: { loadBalancer: { ingress } } }, "v1");
-  assert.deepEqual([addresses, assigned], [["203.0.113.9", "203.0.113.7"], ["203.0.113.9"]]);
-});
-
 test("kube-proxy leaves alone the Services of another proxy, headless ones and external names", () => {
   const externalIPs = ["203.0.113.7"];
   const labels = { "service.kubernetes.io/service-proxy-name": "" };
@@ -115,18 +90,11 @@ test("kube-proxy handles externalIPs of any type, except for headless Services",
   assert.ok(!exposed({ type: "ClusterIP", clusterIPs: ["None"], externalIPs: ["203.0.113.7"] }));
 });
 
-test("the annotation decides when names are mapped, else the configuration; an invalid value yields a reason", () => {
-  const view = (value: string | undefined, map?: "auto" | "always") => {
-    const annotations = value === undefined ? {} : { "switchback.dev/map": value };
-    const viewed = viewService({ ...RAW, metadata: { ...RAW.metadata, annotations } }, "v1", map);
-    return [viewed.map, "code" in viewed.ports ? `${viewed.ports.code}: ${viewed.ports.text}` : "valid"];
-  };
-  assert.deepEqual(view(undefined), ["auto", "valid"]);
-  assert.deepEqual(view(undefined, "always"), ["always", "valid"]);
-  assert.deepEqual(view("always"), ["always", "valid"]);
-  assert.deepEqual(view("auto", "always"), ["auto", "valid"]);
-  const text = 'annotation-invalid: switchback.dev/map is "Always\\u001b"; accepted are auto, always';
-  assert.deepEqual(view("Always\u001b", "always"), ["always", text]);
+test("an invalid value of an annotation yields a reason with the value, sanitized", () => {
+  const annotations = { "switchback.dev/map": "Always\u001b" };
+  const { map, ports } = viewService({ ...RAW, metadata: { ...RAW.metadata, annotations } }, "v1", "always");
+  const text = 'switchback.dev/map is "Always\\u001b"; accepted are auto, always';
+  assert.deepEqual([map, ports], ["always", { code: "annotation-invalid", text }]);
 });
 
 test("addresses are normalized; other text is unchanged", () => {
@@ -144,13 +112,6 @@ test("a Service without a TCP port, or with an invalid annotation, yields a reas
   assert.equal(code({ ...RAW, metadata: { ...RAW.metadata, annotations } }), "annotation-invalid");
 });
 
-test("names are readable, and similar names are distinguished", () => {
-  assert.match(foundName("ingress-nginx", "ingress-nginx-controller"), /^ingress-nginx-controller-[0-9a-f]{12}$/);
-  assert.match(foundName("edge", "lb"), /^edge-lb-[0-9a-f]{12}$/);
-  assert.notEqual(foundName("a-b", "c"), foundName("a", "b-c"));
-  assert.notEqual(foundName("n".repeat(63), "a"), foundName("n".repeat(63), "b"));
-});
-
 test("property: for any Service name, the target name is valid for a configured target", () => {
   const label = fc.stringMatching(/^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/);
   fc.assert(
@@ -161,30 +122,6 @@ test("property: for any Service name, the target name is valid for a configured 
     }),
     { numRuns: 300 },
   );
-});
-
-test("an empty Service has no addresses, ports or name", () => {
-  assert.deepEqual(viewService({}, "v1"), {
-    namespace: "",
-    name: "",
-    created: "",
-    target: foundName("", ""),
-    exposed: false,
-    foreign: false,
-    inside: true,
-    gateway: undefined,
-    gatewayClass: undefined,
-    instance: undefined,
-    addresses: [],
-    assigned: [],
-    leftAlone: [],
-    hostnames: [],
-    map: "auto",
-    clusterIPs: [],
-    ports: [],
-    selector: {},
-    software: undefined,
-  });
 });
 
 test("ClusterIPs come from the list, else from the single field; a headless Service has none", () => {
@@ -227,7 +164,10 @@ test("all fields of a target; its ClusterIPs are the addresses of names only if 
   assert.deepEqual("code" in target || target.clusterIPs, []);
 });
 
-test("a target name begins with its namespace only once, is truncated, and has only valid characters", () => {
+test("a target name is readable, truncated and valid, begins with its namespace only once, and is not ambiguous", () => {
+  assert.match(foundName("ingress-nginx", "ingress-nginx-controller"), /^ingress-nginx-controller-[0-9a-f]{12}$/);
+  assert.notEqual(foundName("a-b", "c"), foundName("a", "b-c"));
+  assert.notEqual(foundName("n".repeat(63), "a"), foundName("n".repeat(63), "b"));
   assert.match(foundName("edge", "edge-lb"), /^edge-lb-[0-9a-f]{12}$/);
   assert.match(foundName("edge", "a.b"), /^edge-a-b-[0-9a-f]{12}$/);
   assert.match(foundName("n".repeat(40), "x"), /^n{39}-[0-9a-f]{12}$/);

@@ -5,8 +5,7 @@ import { MAP_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
-import { INSTANCE_LABEL } from "../sources/ingress-hosts.ts";
-import { softwareByLabels } from "./known-software.ts";
+import { softwareOf } from "./known-software.ts";
 import { type Protocol, type Stated, type StatedBy, statedProtocol } from "./proxy-protocol-annotations.ts";
 
 /** When the names of a Service are mapped: `auto`, if kube-proxy short-circuits its load balancer, or `always`. */
@@ -43,8 +42,6 @@ export interface ServiceView {
   readonly gateway: string | undefined;
   /** The GatewayClass whose Gateways it serves, all of them, according to its labels. */
   readonly gatewayClass: string | undefined;
-  /** The release that it belongs to, according to its labels. */
-  readonly instance: string | undefined;
   /** IP addresses that kube-proxy short-circuits: its `externalIPs`, and those of its load balancer. */
   readonly addresses: readonly string[];
   /** Those of its load balancer. Anybody who may write its `externalIPs` chooses the others. */
@@ -64,9 +61,10 @@ export interface ServiceView {
   readonly software: string | undefined;
 }
 
-/** The name of the GatewayClass, on objects that an implementation makes for a Gateway (GEP-1762). */
-const GATEWAY_CLASS_LABEL = "gateway.networking.k8s.io/gateway-class-name";
-/** The name of the Gateway on such objects. Envoy Gateway and Contour use their own keys. */
+/**
+ * The name of the Gateway, on objects that an implementation makes for it (GEP-1762). Envoy Gateway and Contour use
+ * their own keys.
+ */
 const GATEWAY_LABELS = [
   "gateway.networking.k8s.io/gateway-name",
   "gateway.envoyproxy.io/owning-gateway-name",
@@ -159,8 +157,7 @@ function addressesOfService(raw: RawService): Addresses {
 
 /**
  * Projects a Service. `fallback` applies if no annotation sets the protocol, and `map` if none sets when to map. With
- * the fallback `auto`, ingress controllers are asked. If a controller accepts v1 only when it is configured to, its
- * ports get v2 instead.
+ * the fallback `auto`, ingress controllers are asked.
  */
 export function viewService(raw: RawService, fallback: Protocol | "auto", map: MapWhen = "auto"): ServiceView {
   const { metadata, spec } = raw;
@@ -176,13 +173,12 @@ export function viewService(raw: RawService, fallback: Protocol | "auto", map: M
     inside: !isExposed(raw) && (spec?.type ?? "ClusterIP") === "ClusterIP",
     gateway: gatewayOfService(raw),
     gatewayClass: metadata?.labels?.[MERGED_LABEL],
-    instance: metadata?.labels?.[INSTANCE_LABEL],
     ...addressesOfService(raw),
     map: isValid ? mapped : map,
     clusterIPs: literalIPs(spec),
     ports: isValid ? portsOf(raw, fallback) : mapped,
     selector: spec?.selector ?? {},
-    software: softwareOfService(raw),
+    software: softwareOf({ labels: metadata?.labels, selector: spec?.selector })?.title,
   };
 }
 
@@ -202,21 +198,11 @@ export function portOf({ ports }: ServiceView, number: number) {
   return "code" in ports ? undefined : ports.find(({ port }) => port === number);
 }
 
-/** Title of the ingress controller that the labels and the selector of a Service identify. */
-function softwareOfService({ metadata, spec }: RawService): string | undefined {
-  return softwareByLabels({ labels: metadata?.labels ?? {}, selector: spec?.selector ?? {} })?.title;
-}
-
 /** `namespace/name` of the Gateway that a Service was made for. */
 function gatewayOfService({ metadata }: RawService): string | undefined {
   const labels = metadata?.labels ?? {};
   const name = GATEWAY_LABELS.map((label) => labels[label]).find((value) => value !== undefined);
   return name === undefined ? undefined : `${labels[GATEWAY_NAMESPACE_LABEL] ?? metadata?.namespace ?? ""}/${name}`;
-}
-
-/** Whether labels identify it as the Service of an ingress controller or a Gateway. */
-export function isLabelled(raw: RawService): boolean {
-  return softwareOfService(raw) !== undefined || gatewayOfService(raw) !== undefined;
 }
 
 function mapWhen(annotation: string | undefined, fallback: MapWhen): MapWhen | Reason {
@@ -248,8 +234,7 @@ export function literalIPs(spec: RawService["spec"]): readonly string[] {
 function portsOf({ metadata, spec }: RawService, fallback: Protocol | "auto"): ServiceView["ports"] {
   const ports: ServicePort[] = [];
   const isAsked = fallback === "auto";
-  const assumed = isAsked ? "v1" : fallback;
-  const usual = assumed === "v1" && takesOnlyV2(metadata?.labels) ? "v2" : assumed;
+  const usual = isAsked ? "v1" : fallback;
   for (const { port, protocol: transport } of spec?.ports ?? []) {
     if (port === undefined || (transport ?? "TCP") !== "TCP") continue;
     const stated = statedProtocol(metadata?.annotations, port);
@@ -265,15 +250,6 @@ function portsOf({ metadata, spec }: RawService, fallback: Protocol | "auto"): S
 
 function sayingOf(stated: Stated | undefined): Pick<ServicePort, "stated" | "says"> {
   return stated === undefined ? { stated: "nobody" } : { stated: stated.by, says: stated.says };
-}
-
-/**
- * agentgateway makes one Service per Gateway. Its `proxyProtocol` accepts version 2 unless the policy names another.
- */
-function takesOnlyV2(labels: Readonly<Record<string, string>> | undefined): boolean {
-  return (
-    labels?.["app.kubernetes.io/managed-by"] === "agentgateway" || labels?.[GATEWAY_CLASS_LABEL] === "agentgateway"
-  );
 }
 
 /** Normalizes an address: `2001:DB8:0::1` and `2001:db8::1` are the same (RFC 5952). Other text is unchanged. */

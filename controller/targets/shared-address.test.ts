@@ -1,236 +1,325 @@
 import assert from "node:assert/strict";
-import { type TestContext, test } from "node:test";
-import { parseConfig } from "#lib/config/parse.ts";
-import type { ApiObject } from "#lib/kube/types.ts";
-import { silentLogger } from "#lib/telemetry/log.ts";
-import { MemoryKube } from "#test/fakes/memory-kube.ts";
-import { settled, stopTime } from "#test/fakes/stopped-time.ts";
+import { test } from "node:test";
+import { nameOf, type ServiceParts, service, targetsOf } from "#test/fakes/target-table.ts";
 import type { RoutingHints } from "../sources/types.ts";
-import { AddressTable } from "./address-table.ts";
-import { TargetDiscovery } from "./discovery.ts";
-import { matchService } from "./match-service.ts";
-import { foundName, type RawService, viewService } from "./service-view.ts";
+import { findTarget } from "./find-target.ts";
+import type { RawService, ServiceView } from "./service-view.ts";
 
-// k3s' ServiceLB gives every LoadBalancer Service the addresses of the nodes that run its `svclb-` pods, so all of
-// them share addresses. The objects here are as ServiceLB writes them: k3s-io/k3s, pkg/cloudprovider/servicelb.go,
-// `getStatus` and `podIPs`.
+// Which Service has the address of an object. Services may share addresses: k3s' ServiceLB gives every LoadBalancer
+// Service the addresses of the nodes (k3s-io/k3s, pkg/cloudprovider/servicelb.go, `getStatus` and `podIPs`), and
+// MetalLB shares one between Services with the same key and different ports
+// (https://metallb.io/usage/#ip-address-sharing).
 
-const BALANCERS = "/api/v1/services";
-/** Changes of Services are evaluated together after this time. */
-const SETTLE_MS = 20;
+const ALWAYS = { "switchback.dev/map": "always" };
+const OLD = "2025-01-01T00:00:00Z";
+const LATE = "2026-02-01T00:00:00Z";
 const NODES = ["192.168.1.11", "192.168.1.12", "192.168.1.13"];
 
-interface Balancer {
-  readonly created: string;
-  readonly ports: readonly number[];
-  /** The nodes where a port was free, or (`externalTrafficPolicy: Local`) where one of its pods runs. */
-  readonly nodes?: readonly string[];
-}
-
-/** A LoadBalancer Service in k3s. */
-function serviceLb(key: string, { created, ports, nodes = NODES }: Balancer): ApiObject {
-  const [namespace, name] = key.split("/");
-  const finalizers = ["service.kubernetes.io/load-balancer-cleanup"];
-  return {
-    metadata: { namespace, name, creationTimestamp: created, finalizers },
-    spec: {
-      type: "LoadBalancer",
-      allocateLoadBalancerNodePorts: true,
-      clusterIP: "10.43.7.9",
-      clusterIPs: ["10.43.7.9"],
-      externalTrafficPolicy: "Cluster",
-      ipFamilies: ["IPv4"],
-      ipFamilyPolicy: "PreferDualStack",
-      ports: ports.map((port) => ({
-        name: `p${port}`,
-        port,
-        nodePort: 30_000 + (port % 2_000),
-        protocol: "TCP",
-        targetPort: port,
-      })),
-    },
-    status: { loadBalancer: { ingress: nodes.map((ip) => ({ ip, ipMode: "VIP" })) } },
-  } as unknown as ApiObject;
-}
-
-const TRAEFIK = "kube-system/traefik";
-const TRAEFIK_LB = serviceLb(TRAEFIK, { created: "2026-03-01T08:00:00Z", ports: [80, 443] });
-
-/** Traefik copies the status of its Service into each Ingress. */
-const INGRESS: RoutingHints = { className: "traefik", addresses: NODES, admitted: true };
-
-async function cluster(t: TestContext, config: object, ...services: readonly ApiObject[]) {
-  stopTime(t);
-  const api = new MemoryKube();
-  for (const service of services) api.set(BALANCERS, service);
-  const discovery = new TargetDiscovery({
-    client: api.client,
-    config: parseConfig({ targets: [], ...config }),
-    log: silentLogger,
-  });
-  t.after(() => discovery.stop());
-  /** The targets of the published names with `INGRESS`, which are resolved again after each change. */
-  const published: string[] = [];
-  discovery.start(
-    () => {
-      for (const held of published) discovery.resolve(INGRESS, held);
-    },
-    () => {},
-  );
-  await settled();
-  const resolve = (hints = INGRESS, incumbent?: string) => {
-    const target = discovery.resolve(hints, incumbent);
-    return typeof target === "string" ? target : target.code;
-  };
-  const add = async (service: ApiObject) => {
-    api.set(BALANCERS, service);
-    await settled();
-  };
-  return { discovery, resolve, add, published };
-}
-
-const nameOf = (key: string) => {
-  const [namespace = "", name = ""] = key.split("/");
-  return foundName(namespace, name);
+const A = service("edge/a", { ips: ["203.0.113.1", "2001:db8::1"] });
+/** Service `a`, with only one address family. */
+const onlyIPv4 = (more: ServiceParts = {}) =>
+  service("edge/a", { ips: ["203.0.113.1", "2001:db8::1"], clusterIPs: ["10.96.0.7"], ...more });
+const BOTH: ServiceParts = { ips: ["203.0.113.1", "2001:db8::1"], clusterIPs: ["10.96.0.7", "fd00::7"] };
+const B = service("edge/b", { ips: ["203.0.113.2"] });
+const AT_A = { ips: ["203.0.113.1"] };
+const host = (key: string, more: ServiceParts = {}) => service(key, { hostnames: ["lb.Example.net"], ...more });
+const always = (key: string, more: ServiceParts = {}) => host(key, { annotations: ALWAYS, ...more });
+const UDP: RawService = {
+  ...service("edge/quic", AT_A),
+  spec: { type: "LoadBalancer", ports: [{ port: 443, protocol: "UDP" }] },
+};
+const TRAEFIK = service("kube-system/traefik", { ips: NODES });
+const TENANTS = [
+  service("tenant/db", { ips: NODES, ports: [5_432], created: OLD }),
+  service("tenant/web", { ips: NODES.slice(1, 2), ports: [8_443], created: OLD }),
+];
+const [TRAEFIK_NAME, A_NAME] = [nameOf("kube-system/traefik"), nameOf("edge/a")];
+const LB = nameOf("edge/lb");
+const NGINX = {
+  targets: [{ name: "nginx", upstream: { service: { namespace: "edge", name: "a" } }, classes: ["nginx"] }],
 };
 
-test("a tenant's older Service on another port of the nodes takes no name from the ingress controller", async (t) => {
-  const { resolve, add } = await cluster(t, {}, TRAEFIK_LB);
-  assert.equal(resolve(), nameOf(TRAEFIK));
-  await add(serviceLb("tenant/db", { created: "2026-02-01T08:00:00Z", ports: [5_432] }));
-  await add(serviceLb("tenant/web", { created: "2026-02-01T08:00:00Z", ports: [8_443], nodes: NODES.slice(1, 2) }));
-  assert.equal(resolve(), nameOf(TRAEFIK));
-  const gateway = { className: "other", addresses: NODES, ports: [8_443], admitted: true };
-  assert.equal(resolve(gateway), nameOf("tenant/web"), "an object on its port is served by it");
-  assert.equal(
-    resolve(gateway, nameOf(TRAEFIK)),
-    nameOf(TRAEFIK),
-    "unless the other one serves it: Traefik's Gateways",
-  );
+interface Case {
+  readonly services: readonly RawService[];
+  readonly at: readonly string[];
+  readonly ports?: readonly number[];
+  readonly held?: string;
+  readonly settings?: object;
+  readonly is: string;
+}
+const CASES: Readonly<Record<string, Case>> = {
+  "the Service with the address": { services: [A, B], at: ["203.0.113.1"], is: A_NAME },
+  "one of its addresses, in another spelling": {
+    services: [service("edge/a", BOTH)],
+    at: ["2001:DB8:0::1"],
+    is: A_NAME,
+  },
+  "all addresses of one Service": {
+    services: [service("edge/a", BOTH)],
+    at: ["203.0.113.1", "2001:db8::1"],
+    is: A_NAME,
+  },
+  "an address that no Service has": { services: [A, B], at: ["198.51.100.1"], is: "no-service" },
+  "no address yet": { services: [A], at: [], is: "no-address" },
+  "addresses of two Services": { services: [A, B], at: ["203.0.113.1", "203.0.113.2"], is: "several-services" },
+  "a later Service at one of two addresses": {
+    services: [service("edge/a", BOTH), service("edge/c", AT_A)],
+    at: ["203.0.113.1", "2001:db8::1"],
+    is: A_NAME,
+  },
+  "two Services of one age, by name": { services: [service("edge/c", AT_A), A], at: ["203.0.113.1"], is: A_NAME },
+  "the older of two Services": {
+    services: [A, service("tenant/old", { ...AT_A, created: OLD })],
+    at: ["203.0.113.1"],
+    is: nameOf("tenant/old"),
+  },
+  "the younger of two, which the name has": {
+    services: [A, service("tenant/old", { ...AT_A, created: OLD })],
+    at: ["203.0.113.1"],
+    held: A_NAME,
+    is: A_NAME,
+  },
+  "an older one with the address in its externalIPs": {
+    services: [A, service("tenant/old", { external: ["203.0.113.1"], created: OLD })],
+    at: ["203.0.113.1"],
+    is: A_NAME,
+  },
+  "an externalIP of any type of Service": {
+    services: [service("edge/a", { type: "NodePort", external: ["203.0.113.7"] })],
+    at: ["203.0.113.7"],
+    is: A_NAME,
+  },
+  "an address shared with a Service for UDP": { services: [A, UDP], at: ["203.0.113.1"], is: A_NAME },
+  "no port of the object": {
+    services: [service("edge/a", { ...AT_A, ports: [8443] })],
+    at: ["203.0.113.1"],
+    is: "service-without-port",
+  },
+  "the port of a listener": {
+    services: [service("edge/a", { ...AT_A, ports: [8443] })],
+    at: ["203.0.113.1"],
+    ports: [8443],
+    is: A_NAME,
+  },
+  "ipMode Proxy": {
+    services: [service("edge/a", { ...AT_A, ipMode: "Proxy" })],
+    at: ["203.0.113.1"],
+    is: "ip-mode-proxy",
+  },
+  "ipMode Proxy, mapped always": {
+    services: [service("edge/a", { ...AT_A, ipMode: "Proxy", annotations: ALWAYS })],
+    at: ["203.0.113.1"],
+    is: A_NAME,
+  },
+  "a family that the Service has not": { services: [onlyIPv4()], at: ["2001:db8::1"], is: "not-short-circuited" },
+  "a family that the Service has not, mapped always": {
+    services: [onlyIPv4({ annotations: ALWAYS })],
+    at: ["2001:db8::1"],
+    is: A_NAME,
+  },
+  "both families, of which the Service has one": {
+    services: [onlyIPv4()],
+    at: ["2001:db8::1", "203.0.113.1"],
+    is: A_NAME,
+  },
+  "a Service of a target for other classes": {
+    services: [service("edge/a", { ips: NODES, created: OLD }), TRAEFIK],
+    at: NODES,
+    settings: NGINX,
+    is: TRAEFIK_NAME,
+  },
+  "older Services of tenants on other ports": { services: [TRAEFIK, ...TENANTS], at: NODES, is: TRAEFIK_NAME },
+  "a Gateway on the port of a tenant's Service": {
+    services: [TRAEFIK, ...TENANTS],
+    at: NODES,
+    ports: [8_443],
+    is: nameOf("tenant/web"),
+  },
+  "the same, whose names Traefik's Service has": {
+    services: [TRAEFIK, ...TENANTS],
+    at: NODES,
+    ports: [8_443],
+    held: TRAEFIK_NAME,
+    is: TRAEFIK_NAME,
+  },
+  "MetalLB: a younger Service with the port": {
+    services: [service("git/ssh", { ...AT_A, ports: [22], created: OLD }), A],
+    at: ["203.0.113.1"],
+    is: A_NAME,
+  },
+  "a host name": { services: [host("edge/lb")], at: ["LB.example.net"], is: "load-balancer-hostname" },
+  "a host name, mapped always": { services: [always("edge/lb")], at: ["LB.example.net"], is: LB },
+  "another host name": { services: [always("edge/lb")], at: ["x.example.net"], is: "no-service" },
+  "a host name beside an address": { services: [A], at: ["lb.example.net", "203.0.113.1"], is: A_NAME },
+  "a host name beside an address of no Service": {
+    services: [always("edge/lb")],
+    at: ["lb.example.net", "198.51.100.1"],
+    is: "no-service",
+  },
+  "host names of two": {
+    services: [always("edge/lb"), service("edge/x", { hostnames: ["x.net"], annotations: ALWAYS })],
+    at: ["lb.example.net", "x.net"],
+    is: "several-services",
+  },
+  "a host name of two of a namespace": {
+    services: [always("edge/lb"), always("edge/a", { created: LATE })],
+    at: ["lb.example.net"],
+    is: LB,
+  },
+  "a host name of two, of which one needs no mapping": {
+    services: [host("edge/lb"), always("tenant/late", { created: LATE })],
+    at: ["lb.example.net"],
+    is: "load-balancer-hostname",
+  },
+  "a host name of two namespaces": {
+    services: [always("edge/lb"), always("tenant/late", { created: LATE })],
+    at: ["lb.example.net"],
+    is: "several-services",
+  },
+  "a host name of two namespaces, one of which the name has": {
+    services: [always("edge/lb"), always("tenant/old", { created: OLD })],
+    at: ["lb.example.net"],
+    held: LB,
+    is: LB,
+  },
+  "discovery.map always": {
+    services: [host("edge/lb")],
+    at: ["lb.example.net"],
+    settings: { discovery: { map: "always" } },
+    is: LB,
+  },
+  "discovery.map always, but the Service says auto": {
+    services: [host("edge/lb", { annotations: { "switchback.dev/map": "auto" } })],
+    at: ["lb.example.net"],
+    settings: { discovery: { map: "always" } },
+    is: "load-balancer-hostname",
+  },
+};
+for (const [what, { services, at, ports, held, settings = {}, is }] of Object.entries(CASES)) {
+  test(`${what}: ${is}`, () => {
+    const { find } = targetsOf(settings, services);
+    assert.equal(find({ className: "any", addresses: at, ...(ports && { ports }) }, held), is);
+  });
+}
+
+test("an object that names its Service needs no address", () => {
+  const services = [A, host("edge/h"), service("edge/none"), service("edge/always", { annotations: ALWAYS })];
+  const { find } = targetsOf({}, services);
+  const named = (name: string) => find({ service: { namespace: "edge", name } });
+  assert.deepEqual(["a", "other", "h", "none", "always"].map(named), [
+    A_NAME,
+    "no-service",
+    "load-balancer-hostname",
+    "no-address",
+    nameOf("edge/always"),
+  ]);
 });
 
-test("of two Services with the port, the current one stays, also after a restart; else the oldest wins", async (t) => {
-  const older = serviceLb("tenant/older", { created: "2026-02-01T08:00:00Z", ports: [443] });
-  // A new controller knows only which target each name has.
-  const { resolve } = await cluster(t, {}, TRAEFIK_LB, older);
-  assert.equal(resolve(INGRESS, nameOf(TRAEFIK)), nameOf(TRAEFIK));
-  assert.equal(resolve(), nameOf("tenant/older"));
+test("addresses follow their Service, and are removed with it", () => {
+  const { find, set, remove } = targetsOf({}, [A, always("edge/lb")]);
+  const at = (address: string) => find({ addresses: [address] });
+  set(service("edge/a", { ips: ["203.0.113.7"] }));
+  assert.deepEqual([at("203.0.113.1"), at("203.0.113.7")], ["no-service", A_NAME]);
+  remove("edge/a");
+  remove("edge/lb");
+  assert.deepEqual([at("203.0.113.7"), at("lb.example.net")], ["no-service", "no-service"]);
 });
 
-test("a Service that other names at the address have wins against an older one", async (t) => {
-  const { resolve, add, published } = await cluster(t, {}, TRAEFIK_LB);
-  published.push(nameOf(TRAEFIK));
-  await add(serviceLb("tenant/older", { created: "2026-02-01T08:00:00Z", ports: [443] }));
-  t.mock.timers.tick(SETTLE_MS);
-  await settled();
-  assert.equal(resolve(), nameOf(TRAEFIK));
+test("a reason names the addresses, the ports and the Services", () => {
+  const { explain } = targetsOf({}, [A, B, service("edge/p", { ips: ["203.0.113.3"], ports: [8443] })]);
+  const at = (...addresses: string[]) => explain({ addresses });
+  assert.match(at("198.51.100.1", "a.net"), /^no-service: no Service has the address 198\.51\.100\.1 of its status/);
+  assert.match(at("203.0.113.2", "203.0.113.1"), /^several-services: several Services \(edge\/a, edge\/b\) have its/);
+  assert.match(at("203.0.113.3"), /^service-without-port: edge\/p: no Service .* ports 80, 443$/);
 });
 
-test("a Service whose configured target lists classes serves only these classes", async (t) => {
-  const upstream = { service: { namespace: "edge", name: "nginx" } };
-  const nginx = serviceLb("edge/nginx", { created: "2026-02-01T08:00:00Z", ports: [443] });
-  const config = { targets: [{ name: "nginx", upstream, classes: ["nginx"] }] };
-  const { resolve } = await cluster(t, config, TRAEFIK_LB, nginx);
-  assert.equal(resolve(), nameOf(TRAEFIK));
-  assert.equal(resolve({ ...INGRESS, className: "nginx" }), "nginx");
+test("DNS leads to a Service by an address of its load balancer, whatever externalIPs a tenant writes", () => {
+  const external = { type: "NodePort", external: ["203.0.113.1", "198.51.100.1"], created: OLD };
+  const { table } = targetsOf({}, [service("tenant/lb", external), A]);
+  assert.deepEqual([table.targetAt("203.0.113.1"), table.targetAt("198.51.100.1")], [A_NAME, undefined]);
+  assert.deepEqual(table.addressesOf(nameOf("tenant/lb")), ["203.0.113.1", "198.51.100.1"]);
 });
 
-// One cluster with many tenants. All Services have the addresses of all nodes, and each node port belongs to one
-// Service.
-test("with 5,000 Services of tenants on the nodes, names and ports go to the one with the object's port", async (t) => {
+test("with 5,000 Services of tenants on the nodes, names and ports go to the one with the object's port", () => {
   const tenants = Array.from({ length: 5_000 }, (_, index) =>
-    serviceLb(`tenant-${index % 500}/app-${index}`, { created: "2026-02-01T08:00:00Z", ports: [10_000 + index] }),
+    service(`tenant-${index % 500}/app-${index}`, { ips: NODES, ports: [10_000 + index], created: OLD }),
   );
-  const plain = serviceLb("edge/plain", { created: "2026-04-01T08:00:00Z", ports: [80] });
-  const secure = serviceLb("edge/secure", { created: "2026-03-01T08:00:00Z", ports: [443] });
-  const { discovery, resolve, add } = await cluster(t, {}, ...tenants, plain, secure);
-  assert.equal(resolve(), nameOf("edge/secure"));
-  const portsOf = (key: string) => (discovery.found(nameOf(key))?.ports ?? []).map(({ port }) => port).sort();
-  assert.deepEqual(portsOf("edge/secure"), [443, 80], "80 of the other one, and none of the tenants'");
-  const gateway: RoutingHints = { className: "other", addresses: NODES, ports: [10_007], admitted: true };
-  assert.equal(resolve(gateway), nameOf("tenant-7/app-7"), "an object on its port is served by it");
-  await add(serviceLb("edge/secure", { created: "2026-03-01T08:00:00Z", ports: [8_443] }));
-  await add(serviceLb("edge/plain", { created: "2026-04-01T08:00:00Z", ports: [8_080] }));
-  assert.equal(resolve(), "service-without-port");
+  const split = [
+    service("edge/plain", { ips: NODES, ports: [80], created: LATE }),
+    service("edge/secure", { ips: NODES, ports: [443] }),
+  ];
+  const { find, portsOf } = targetsOf({}, [...tenants, ...split]);
+  assert.equal(find({ className: "traefik", addresses: NODES }), nameOf("edge/secure"));
+  assert.deepEqual(portsOf("edge/secure"), ["443", "80 10.96.0.7"], "80 of the other one, and none of the tenants'");
+  assert.equal(find({ addresses: NODES, ports: [10_007] }), nameOf("tenant-7/app-7"));
 });
 
 /** How many fields of Services are read to find one Service among `count` that share all addresses. */
-function readsOf(count: number, portOf: (index: number) => number): number {
+function readsOf(count: number): number {
   let reads = 0;
-  const table = new AddressTable();
+  const { table, find } = targetsOf({}, []);
   for (let index = 0; index < count; index += 1) {
-    const raw = serviceLb(`tenant/app-${index}`, { created: "2026-02-01T08:00:00Z", ports: [portOf(index)] });
-    const counting = new Proxy(viewService(raw as RawService, "v1"), {
-      get: (view, field) => {
+    const view = table.view(service(`tenant/app-${index}`, { ips: NODES }));
+    const counting = new Proxy(view as ServiceView, {
+      get: (target, field) => {
         reads += 1;
-        return Reflect.get(view, field);
+        return Reflect.get(target, field);
       },
     });
     table.set(`tenant/app-${index}`, counting);
   }
   reads = 0;
-  const none = () => false;
-  const found = matchService(INGRESS, table, {
-    isOfAnotherClass: none,
-    isHeld: none,
-    isServing: none,
-    isInUse: none,
-    isConfigured: none,
-  });
-  assert.ok("name" in found);
+  assert.match(find({ addresses: NODES }), /^tenant-app-/);
   return reads;
 }
 
 test("Services that share an address are read once each, not compared by pairs", () => {
-  const onTheSame = (count: number) => readsOf(count, () => 443);
-  assert.ok(onTheSame(5_000) <= 2 * onTheSame(2_500) + 100, `${onTheSame(2_500)} and ${onTheSame(5_000)} reads`);
+  assert.ok(readsOf(5_000) <= 2 * readsOf(2_500) + 100, `${readsOf(2_500)} and ${readsOf(5_000)} reads`);
 });
 
-// MetalLB (https://metallb.io/usage/#ip-address-sharing) shares an address between Services with the same key and
-// different ports, and writes one address.
-test("with MetalLB's shared address, each name goes to the Service on its port, even to a younger one", async (t) => {
-  const shared = (key: string, created: string, ports: readonly number[]): ApiObject => {
-    const service = serviceLb(key, { created, ports, nodes: ["192.168.1.240"] });
-    const annotations = { "metallb.io/allow-shared-ip": "edge", "metallb.io/ip-allocated-from-pool": "first" };
-    return { ...service, metadata: { ...service.metadata, annotations } };
-  };
-  const ingress = shared("ingress-nginx/controller", "2026-03-01T08:00:00Z", [80, 443]);
-  const git = shared("git/ssh", "2026-02-01T08:00:00Z", [22]);
-  const api = shared("kafka/gateway", "2026-01-01T08:00:00Z", [9_443]);
-  const { resolve } = await cluster(t, {}, git, api, ingress);
-  const hints = { ...INGRESS, className: "nginx", addresses: ["192.168.1.240"] };
-  assert.equal(resolve(hints), nameOf("ingress-nginx/controller"));
-  assert.equal(resolve({ ...hints, ports: [9_443] }), nameOf("kafka/gateway"));
+// A mapped name has only the ports of its target. Pods lose anything else that answers at its public address.
+
+const HTTP = service("edge/lb", { ...AT_A, ports: [80] });
+const tls = (key: string, parts: ServiceParts = {}) =>
+  service(key, { ...AT_A, ports: [443], clusterIPs: ["10.96.0.8"], ...parts });
+
+test("a port that the Service lacks is borrowed from the Service that has it at the same address", () => {
+  const { find, portsOf, set, remove } = targetsOf({}, [HTTP, tls("edge/tls", { created: LATE })]);
+  assert.equal(find({ addresses: ["203.0.113.1"] }), LB);
+  assert.deepEqual(portsOf("edge/lb"), ["443 10.96.0.8", "80"]);
+  // A later Service changes nothing, whatever its annotations say.
+  set(tls("a-tenant/late", { created: "2026-03-01T00:00:00Z", annotations: ALWAYS, clusterIPs: ["10.96.0.9"] }));
+  assert.deepEqual(portsOf("edge/lb"), ["443 10.96.0.8", "80"]);
+  remove("edge/tls");
+  assert.deepEqual(portsOf("edge/lb"), ["443 10.96.0.9", "80"]);
 });
 
-/** A LoadBalancer Service in a cloud, with a shared host name. */
-function cloudLb(key: string, created: string, more: { readonly ip?: string; readonly annotations?: object } = {}) {
-  const { metadata, spec } = serviceLb(key, { created, ports: [80, 443] }) as unknown as {
-    metadata: object;
-    spec: object;
-  };
-  const ingress = [{ hostname: "shared.lb.example.com" }, ...(more.ip === undefined ? [] : [{ ip: more.ip }])];
-  const annotations = more.annotations ?? {};
-  return {
-    metadata: { ...metadata, annotations },
-    spec,
-    status: { loadBalancer: { ingress } },
-  } as unknown as ApiObject;
+/** The configured target `web`. */
+const web = (more: object = {}) => ({
+  targets: [{ name: "web", upstream: { service: { namespace: "edge", name: "lb" } }, classes: ["nginx"], ...more }],
+});
+const DIRECT = web({ ports: [{ port: 443, protocol: "none" }] });
+const REDIRECT = { ips: AT_A.ips, ports: [80] };
+for (const [what, services, ports, settings, lost] of [
+  ["a Service without port 80", [tls("edge/lb")], undefined, {}, "80"],
+  [
+    "port 80 at a load balancer that kube-proxy passes by",
+    [tls("edge/lb"), service("edge/x", { ...REDIRECT, ipMode: "Proxy" })],
+    undefined,
+    {},
+    "80",
+  ],
+  ["port 80 of another Service", [tls("edge/lb"), service("edge/x", REDIRECT)], undefined, {}, undefined],
+  ["a Gateway with a listener on 443", [tls("edge/lb")], [443], {}, undefined],
+  ["a Gateway with listeners on both, and another", [HTTP], [80, 443, 8443], {}, "443"],
+  ["a configured target with one port", [service("edge/lb")], undefined, web({ ports: [{ port: 443 }] }), "80"],
+  ["a target without a relay", [service("edge/lb")], undefined, DIRECT, undefined],
+] as const) {
+  test(`${what}: names lose ${lost === undefined ? "no port" : `port ${lost}`}, with a warning`, () => {
+    const { table } = targetsOf(settings, services);
+    const hints: RoutingHints = { className: "nginx", addresses: AT_A.ips, admitted: true, ...(ports && { ports }) };
+    const { warning, target } = findTarget(hints, { held: undefined }, table);
+    assert.equal(typeof target, "string");
+    assert.equal(warning && /port-lost.* has no port (\d+):/.exec(`${warning.code} ${warning.text}`)?.[1], lost);
+  });
 }
-
-const SHARED: RoutingHints = { className: "theirs", addresses: ["shared.lb.example.com"], admitted: true };
-const EVIL = cloudLb("tenant/evil", "2026-05-01T08:00:00Z", {
-  ip: "192.0.2.9",
-  annotations: { "switchback.dev/map": "always" },
-});
-
-test("a Service with the same host name takes no names, also after a restart", async (t) => {
-  const { resolve, add } = await cluster(t, {}, cloudLb("edge/lb", "2026-03-01T08:00:00Z"), EVIL);
-  assert.equal(resolve(), "no-service");
-  const own = { ...SHARED, addresses: ["192.0.2.9"] };
-  assert.equal(resolve(own), nameOf("tenant/evil"), "an object with its own address is its own");
-  assert.equal(resolve(SHARED), "load-balancer-hostname");
-  await add(cloudLb("edge/lb", "2026-03-01T08:00:00Z", { annotations: { "switchback.dev/map": "always" } }));
-  assert.equal(resolve(SHARED), "several-services");
-  assert.equal(resolve(SHARED, nameOf("edge/lb")), nameOf("edge/lb"), "a name that it has stays");
-});

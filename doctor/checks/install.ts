@@ -1,11 +1,11 @@
-import type { ClusterFacts, InstallFacts } from "../facts.ts";
+import type { ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { isInstalled } from "../is-installed.ts";
 import { checkComponents } from "./deployments.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("install");
 
-/** Whether Switchback is installed, its Deployments are ready, and a map is published. */
+/** Whether Switchback is installed, and its Deployments are ready. */
 export function checkInstall(facts: ClusterFacts): Finding[] {
   const { namespace, install, admission } = facts;
   const entries = admission.configuration.known ? (admission.configuration.value ?? []) : [];
@@ -28,15 +28,7 @@ export function checkInstall(facts: ClusterFacts): Finding[] {
     ...(deployments.known
       ? checkComponents(deployments.value, (name) => `Deployment ${namespace}/${name}`)
       : [unknown("Deployments", deployments.reason.code, deployments.reason.text)]),
-    ...checkMap(install.map),
   ];
-}
-
-function checkMap(map: InstallFacts["map"]): Finding[] {
-  if (!map.known) return [unknown("map", map.reason.code, map.reason.text)];
-  if (map.value === undefined)
-    return [broken("map", "map-missing", "there is no published map", "check that a controller leads, and its log")];
-  return "code" in map.value ? [unknown("map", map.value.code, map.value.text)] : [];
 }
 
 function noConfig(namespace: string): Finding {

@@ -5,6 +5,7 @@ import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { findLoadBalancers, type LoadBalancer } from "../load-balancers.ts";
 import type { ProbeLookup, ProbeOutcome } from "../probe/result.ts";
+import { annotateCommand } from "../providers.ts";
 import { isMappedAlways } from "../ways-out.ts";
 
 const { ok, warning } = findingsOf("names");
@@ -48,50 +49,45 @@ interface NamesContext {
 }
 
 function checkNamesOf(loadBalancer: LoadBalancer, { lookups, inside, isAlways }: NamesContext): Finding[] {
-  const subject = `names at Service ${objectKey(loadBalancer.service)}`;
-  const resolved = loadBalancer.names.flatMap((name) => lookups.get(name) ?? []);
+  const { service, names, addresses: all } = loadBalancer;
+  const subject = `names at Service ${objectKey(service)}`;
+  const resolved = names.flatMap((name) => lookups.get(name) ?? []);
   // Another check reports a load balancer without an address.
-  if (resolved.length === 0 || loadBalancer.addresses.length === 0) return [];
-  const own = new Set(
-    loadBalancer.addresses.flatMap((address) => [address, ...(lookups.get(address)?.addresses ?? [])]),
-  );
-  const unresolved = resolved.flatMap(({ name, failure }) => (failure === undefined ? [] : [`${name} (${failure})`]));
-  const away = resolved.filter(
-    ({ failure, addresses }) => failure === undefined && !addresses.some((ip) => own.has(ip)),
-  );
-  // A record that leads to another Service of this cluster is right: DNS decides which of the two gets the name.
-  const outside = away.filter(({ addresses }) => !addresses.some((address) => inside.has(address)));
-  const unreachable = outside.filter(({ outcome }) => outcome !== undefined && !ANSWERS.includes(outcome.kind));
-  const elsewhere = outside.filter((lookup) => !unreachable.includes(lookup)).map(shown);
-  const good = resolved.length - unresolved.length - away.length;
-  const rest = loadBalancer.names.length - resolved.length;
+  if (resolved.length === 0 || all.length === 0) return [];
+  const own = new Set(all.flatMap((address) => [address, ...(lookups.get(address)?.addresses ?? [])]));
+  const whereOf = ({ failure, addresses, outcome }: ProbeLookup) => {
+    if (failure !== undefined) return "nowhere";
+    if (addresses.some((address) => own.has(address))) return "here";
+    // A record that leads to another Service of this cluster is right: DNS decides which of the two gets the name.
+    if (addresses.some((address) => inside.has(address))) return "inside";
+    return outcome === undefined || ANSWERS.includes(outcome.kind) ? "elsewhere" : "unreachable";
+  };
+  const { nowhere = [], here = [], unreachable = [], elsewhere = [] } = Object.groupBy(resolved, whereOf);
   const findings: Finding[] = [];
-  if (unresolved.length > 0) {
-    const evidence = `the cluster's DNS has no address: ${list(unresolved)}`;
+  if (nowhere.length > 0) {
+    const evidence = `the cluster's DNS has no address: ${list(nowhere, ({ name, failure }) => `${name} (${failure})`)}`;
     findings.push(
       warning(subject, "name-unresolved", evidence, "create the DNS records; pods that did not opt in depend on them"),
     );
   }
+  const not = `not resolving to ${all.join(", ")}`;
   if (unreachable.length > 0 && !isAlways) {
-    const { namespace, name } = loadBalancer.service;
-    const evidence =
-      `not resolving to ${loadBalancer.addresses.join(", ")}, and pods get no answer at their addresses: ` +
-      list(unreachable.map(shown));
+    const evidence = `${not}, and pods get no answer at their addresses: ${list(unreachable, shown)}`;
     const cure =
       "if that address is your router's, and it does not forward connections from inside, run " +
-      `\`kubectl -n ${namespace} annotate service ${name} ${MAP_KEY}=always\``;
+      `\`${annotateCommand(service, `${MAP_KEY}=always`)}\``;
     findings.push(warning(subject, "name-unreachable", evidence, cure));
   }
   if (elsewhere.length > 0 && !isAlways) {
-    const evidence = `not resolving to ${loadBalancer.addresses.join(", ")}: ${list(elsewhere)}`;
     const cure =
       "correct the DNS records; if they should resolve elsewhere (a CDN), " +
       'exclude the Ingress with the annotation `switchback.dev/ignore: "true"`';
-    findings.push(warning(subject, "name-elsewhere", evidence, cure));
+    findings.push(warning(subject, "name-elsewhere", `${not}: ${list(elsewhere, shown)}`, cure));
   }
-  if (good > 0) {
+  if (here.length > 0) {
+    const rest = names.length - resolved.length;
     const left = rest > 0 ? ` (${rest} more were not probed)` : "";
-    findings.push(ok(subject, "names-lead-to-it", `${good} name(s) resolve to it${left}`));
+    findings.push(ok(subject, "names-lead-to-it", `${here.length} name(s) resolve to it${left}`));
   }
   return findings;
 }
@@ -100,6 +96,6 @@ function shown({ name, addresses }: ProbeLookup): string {
   return `${name} (${addresses.join(" ")})`;
 }
 
-function list(lookups: readonly string[]): string {
-  return listSome(lookups, MAX_LISTED, String);
+function list(lookups: readonly ProbeLookup[], textOf: (lookup: ProbeLookup) => string): string {
+  return listSome(lookups, MAX_LISTED, textOf);
 }

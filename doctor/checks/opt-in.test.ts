@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { admission, entries, install, namespaces, pods, subjectsOf } from "#test/fakes/doctor-changes.ts";
+import { install, namespaces, pods, subjectsOf } from "#test/fakes/doctor-changes.ts";
 import { CONFIG, FORBIDDEN, NAMESPACE, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
 import { known } from "../fact.ts";
 import type { ClusterFacts } from "../facts.ts";
 
-const listing = (name: string) => install({ config: known({ ...CONFIG, optIn: { namespaces: [name] } }) });
+const listing = (...listed: string[]) => install({ config: known({ ...CONFIG, optIn: { namespaces: listed } }) });
 
 /** A change to the facts of a healthy installation, and all findings of the check after it. */
 const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: string[]][] = [
@@ -43,65 +43,23 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     ["broken namespace-excluded | namespace switchback-system"],
   ],
   [
-    "a namespace that one entry excludes",
-    {
-      ...namespaces(["a", "enabled"], ["b", "enabled"]),
-      ...entries(["namespace", { excludedNamespaces: ["a"] }], ["pod", { excludedNamespaces: ["b"] }]),
-    },
-    ["broken namespace-excluded | namespace a", "broken namespace-excluded | namespace b"],
-  ],
-  [
     "a namespace that opted in by name, and one whose label wins",
-    {
-      ...namespaces(["shop", "enabled"], ["listed", undefined], ["other", "disabled"]),
-      ...entries(["namespace"], ["listed", { listedNamespaces: ["listed", "other"] }], ["pod"]),
-    },
-    ["ok opted-in | namespaces"],
-  ],
-  [
-    "a namespace that opted in by name, where the live configuration cannot be read",
-    { ...namespaces(["listed", undefined]), ...admission({ configuration: FORBIDDEN }), ...listing("listed") },
+    { ...namespaces(["listed", undefined], ["other", "disabled"]), ...listing("listed", "other") },
     ["ok opted-in | namespaces"],
   ],
   [
     "a listed namespace that does not exist",
-    { ...namespaces(["shop", "enabled"]), ...entries(["listed", { listedNamespaces: ["cert-manger"] }]) },
+    { ...namespaces(["shop", "enabled"]), ...listing("cert-manger") },
     ["warning namespace-missing | namespace cert-manger"],
   ],
   [
     "a listed namespace that somebody excluded",
-    {
-      ...namespaces(["listed", undefined]),
-      ...entries(["listed", { listedNamespaces: ["listed"], excludedNamespaces: ["listed"] }]),
-    },
-    ["broken namespace-excluded | namespace listed"],
-  ],
-  [
-    "the live configuration counts, not the values",
-    { ...namespaces(["kube-system", "enabled"]), ...entries(["namespace", { excludedNamespaces: [] }]) },
-    ["ok opted-in | namespaces"],
-  ],
-  [
-    "the values count where the live configuration cannot be read",
-    { ...namespaces(["kube-system", "enabled"]), ...admission({ configuration: FORBIDDEN }) },
+    { ...namespaces(["kube-system", undefined]), ...listing("kube-system") },
     ["broken namespace-excluded | namespace kube-system"],
   ],
   [
-    "neither can be read",
-    {
-      ...namespaces(["kube-system", "enabled"]),
-      ...admission({ configuration: FORBIDDEN }),
-      ...install({ config: FORBIDDEN }),
-    },
-    ["ok opted-in | namespaces"],
-  ],
-  [
-    "there is no configuration at all",
-    {
-      ...namespaces(["kube-system", "enabled"]),
-      ...admission({ configuration: known(undefined) }),
-      ...install({ config: known(undefined) }),
-    },
+    "the configuration cannot be read",
+    { ...namespaces(["kube-system", "enabled"]), ...install({ config: FORBIDDEN }) },
     ["ok opted-in | namespaces"],
   ],
 ];

@@ -1,19 +1,23 @@
 import { show } from "#hostmap/hostnames.ts";
 import { INJECT_KEY, USER_KEYS } from "#hostmap/metadata-keys.ts";
 import { isNamespaceOptedIn, type OptInRules } from "#hostmap/opt-in.ts";
+import { optInRules } from "#lib/config/opt-in.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { isInstalled } from "../is-installed.ts";
-import { optInRulesOf } from "../opt-in-rules.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("opt-in");
 
+/** The namespaces that opt in by name, and those that never opt in, as the configuration lists them. */
+export function rulesOf({ install, namespace }: Pick<ClusterFacts, "install" | "namespace">): OptInRules {
+  const config = install.config.known ? install.config.value : undefined;
+  return config === undefined ? { excluded: new Set([namespace]), listed: NONE } : optInRules({ ...config, namespace });
+}
+
 /** Whether the API server sends the pods of opted-in namespaces to the webhook. */
 export function checkOptIn(facts: ClusterFacts): Finding[] {
-  if (isInstalled(facts) === false) return [];
   if (!facts.namespaces.known)
     return [unknown("namespaces", facts.namespaces.reason.code, facts.namespaces.reason.text)];
-  const rules = optInRulesOf(facts);
+  const rules = rulesOf(facts);
   const named = [...facts.namespaces.value].map(([name, { inject }]) => ({ name, inject }));
   const findings = [
     ...named.flatMap(({ name, inject }) => checkNamespace(name, inject, rules)),
@@ -40,7 +44,7 @@ function checkNamespace(name: string, label: string | undefined, { excluded, lis
   }
   const wantsIn = isNamespaceOptedIn(name, label, { excluded: NONE, listed });
   if (!wantsIn || !excluded.has(name)) return [];
-  const evidence = "it opted in, but the webhook configuration excludes it: its pods are not injected";
+  const evidence = "it opted in, but the configuration excludes it: its pods are not injected";
   const cure =
     "remove it from `admission.excludedNamespaces`, or " +
     (label === "enabled" ? "remove its label" : "remove it from `config.optIn.namespaces`");

@@ -114,54 +114,52 @@ describe("with a probe, the cause is named:", () => {
 });
 
 /** What the probe saw at a load balancer that a target covers. */
-const MAPPED: readonly [what: string, change: Partial<ClusterFacts>, ...codes: string[]][] = [
-  ["a header is taken", {}, "ok header-accepted", "ok relay-answers"],
+const MAPPED: readonly [what: string, change: Partial<ClusterFacts>, code: string][] = [
+  ["the front answers", {}, "ok relay-answers"],
   [
-    "a header is taken from the proxies alone",
-    probe({ none: ANSWERED, v1: MISREAD, v2: MISREAD, front: ANSWERED }),
-    "ok header-accepted",
+    "the front answers, though nothing else does",
+    probe({ none: REFUSED, v1: REFUSED, v2: REFUSED }),
     "ok relay-answers",
   ],
-  [
-    "a header is refused",
-    probe({ none: ANSWERED, v1: MISREAD, v2: MISREAD, front: MISREAD }),
-    "broken header-refused",
-    "broken relay-refused",
-  ],
+  ["a header is refused", probe({ none: ANSWERED, v1: MISREAD, v2: MISREAD, front: MISREAD }), "broken relay-refused"],
   [
     "a header is refused from all but listed addresses",
     probe({ none: ANSWERED, v1: MISREAD, v2: MISREAD, balancerV1: ANSWERED, front: MISREAD }),
     "broken header-by-address",
-    "broken relay-refused",
   ],
-  ["another version", probe({ v1: CLOSED, front: CLOSED }), "broken header-version-wrong", "broken relay-refused"],
+  ["another version is taken", probe({ v1: CLOSED, front: CLOSED }), "broken relay-refused"],
+  ["nothing is answered", probe({ v1: CLOSED, v2: CLOSED, front: CLOSED }), "broken relay-refused"],
   [
-    "nothing is answered",
-    probe({ v1: CLOSED, v2: CLOSED, front: CLOSED }),
-    "broken backend-mute",
-    "broken relay-refused",
-  ],
-  [
-    "nothing listens",
-    probe({ none: REFUSED, v1: REFUSED, v2: REFUSED }),
+    "nothing listens behind the proxies",
+    probe({ none: REFUSED, v1: REFUSED, v2: REFUSED, front: CLOSED }),
     "broken backend-unreachable",
-    "ok relay-answers",
   ],
-  ["the proxies are not trusted", probe({ front: CLOSED }), "ok header-accepted", "broken relay-refused"],
-  ["no proxy behind the front", probe({ front: REFUSED }), "ok header-accepted", "broken relay-unreachable"],
-  ["the front takes no connection", probe({ front: TIMEOUT }), "ok header-accepted", "broken relay-unreachable"],
+  ["the proxies are not trusted", probe({ front: CLOSED }), "broken relay-refused"],
+  ["no proxy is behind the front", probe({ front: REFUSED }), "broken relay-unreachable"],
+  ["the front takes no connection", probe({ front: TIMEOUT }), "broken relay-unreachable"],
   ["all is slow", probe({ v1: SILENT, v2: SILENT, front: SILENT }), "unknown stance-unclear"],
-  ["a header is demanded, and none is sent", direct(), "broken header-demanded"],
-  ["no header is sent or demanded", { ...direct(), ...probe({ none: ANSWERED }) }, "ok header-not-needed"],
+  ["a header is demanded, and none is sent", direct(), "broken pods-cut-off"],
+  ["no header is sent or demanded", { ...direct(), ...probe({ none: ANSWERED }) }, "ok pods-reach-it"],
   [
     "nothing is answered without a header",
     { ...direct(), ...probe({ v1: CLOSED, v2: CLOSED }) },
-    "broken backend-mute",
+    "unknown stance-unclear",
   ],
 ];
 
 describe("with a probe, of a load balancer that a target covers:", () => {
-  for (const [what, change, ...codes] of MAPPED) test(what, () => assert.deepEqual(reach(change), codes));
+  for (const [what, change, code] of MAPPED) test(what, () => assert.deepEqual(reach(change), [code]));
+
+  test("a relay that is refused names the cure: trust the proxies, or send what is taken", () => {
+    const curesOf = (ways: Ways) =>
+      examine({ ...HEALTHY, ...probe(ways) }).find(({ code }) => code === "relay-refused")?.cures ?? [];
+    assert.match(curesOf({ front: CLOSED })[0] ?? "", /trust PROXY headers from the proxy pods' addresses/);
+    assert.match(curesOf({ v1: CLOSED, front: CLOSED }).join(), /^set `protocol: v2`/);
+    assert.match(
+      curesOf({ none: ANSWERED, v1: MISREAD, v2: MISREAD, front: MISREAD }).at(-1) ?? "",
+      /^or, if its load balancer adds no header, set `protocol: none`/,
+    );
+  });
 });
 
 describe("the cures", () => {

@@ -2,19 +2,15 @@ import { type ClusterFacts, type NamesFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { isInstalled } from "../is-installed.ts";
 import {
-  dependsOnAddress,
-  describePorts,
   filteredBy,
   findLoadBalancers,
-  isDropped,
   isProxied,
   type LoadBalancer,
-  type ProbedPort,
-  probedPorts,
+  portsOf,
   shortCircuited,
 } from "../load-balancers.ts";
 import { PROBE_SECONDS } from "../probe/pod.ts";
-import { answered } from "../probe/proxy-protocol-support.ts";
+import { answered, dependsOnAddress, describePorts, isDropped, type ProbedPort } from "../probe/probed-ports.ts";
 import { isMapped } from "../targets.ts";
 import { mappingCure, waysOut } from "../ways-out.ts";
 import { CHECK_BACKEND, checkMapped, headerByAddress } from "./mapped.ts";
@@ -75,15 +71,15 @@ function checkUnmapped(loadBalancer: LoadBalancer, facts: ClusterFacts): Finding
     if (service.type !== "LoadBalancer") return [];
     return unknown(subject, "need-pending", "its load balancer has no address yet", "check the Service's Events");
   }
-  const ports = probedPorts(loadBalancer, facts);
+  const ports = portsOf(loadBalancer, facts);
   if (ports.length > 0) return checkPorts(loadBalancer, ports, facts);
   const bypassed = shortCircuited(loadBalancer);
   if (bypassed.length === 0) return ok(subject, "not-short-circuited", whyNot(loadBalancer));
   const isExternal = service.entries.every(({ external }) => external);
   const field = isExternal ? "externalIPs" : "status without ipMode Proxy";
   const evidence = `pods bypass the load balancer of ${bypassed.join(", ")} (${field})`;
-  const answers = target?.answers ?? [];
-  if (answers.length > 0 && answers.every((answer) => answer === "optional" || answer === "refuses-header"))
+  const { ask = [] } = target ?? {};
+  if (ask.length > 0 && ask.every(({ answer }) => answer === "optional" || answer === "refuses-header"))
     return ok(subject, "pods-reach-it", `${evidence}; it answered the proxies without a header, so pods reach it`);
   const ranges = filteredBy(loadBalancer);
   const filter = ranges.length === 0 ? "" : `, or if loadBalancerSourceRanges (${ranges.join(", ")}) leave them out`;
@@ -171,11 +167,11 @@ function checkPorts(loadBalancer: LoadBalancer, ports: readonly ProbedPort[], fa
 }
 
 function codeOf(port: ProbedPort, ports: readonly ProbedPort[], loadBalancer: LoadBalancer): Code {
-  const { support, direct } = port;
-  if (support.kind === "unreachable") return "backend-unreachable";
-  if (direct !== undefined && answered(direct)) return "pods-reach-it";
+  const { kind, direct } = port;
+  if (kind === "unreachable") return "backend-unreachable";
+  if (answered(direct)) return "pods-reach-it";
   if (filteredBy(loadBalancer).length > 0 && isDropped(ports)) return "source-ranges";
-  if (support.kind === "demands") return direct && isProxied(loadBalancer) ? "ip-mode-ignored" : "pods-cut-off";
+  if (kind === "demands") return direct && isProxied(loadBalancer) ? "ip-mode-ignored" : "pods-cut-off";
   if (dependsOnAddress(port)) return "header-by-address";
-  return direct && (support.kind === "accepts" || support.kind === "refuses") ? "no-way-to-balancer" : "stance-unclear";
+  return direct && (kind === "accepts" || kind === "refuses") ? "no-way-to-balancer" : "stance-unclear";
 }

@@ -1,7 +1,7 @@
 import type { Reason } from "#hostmap/types.ts";
 import { isStuck } from "#lib/workloads/workload-words.ts";
-import type { StatusFacts, WorkloadInfo } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
+import type { StatusFacts } from "../install-documents.ts";
 
 const { warning, broken } = findingsOf("controller");
 
@@ -42,48 +42,30 @@ export function checkStatus(status: StatusFacts): Finding[] {
     findings.push(warning(subject, "removal-held", evidence, "check the sources: the names leave at that time"));
   }
   findings.push(...warnings.map(({ code, text }) => warning(subject, code, text, ...curesOf(code))));
-  const refused = names.filter(isRefused).flatMap(({ reason }) => reason ?? []);
-  if (refused.length > 0)
-    findings.push(
-      warning(
-        subject,
-        "names-refused",
-        `${refused.length} claim(s) are refused: ${countByCode(refused)}`,
-        "`switchback status --refused` has each reason",
-      ),
-    );
+  const refused = names.filter(isRefused).length;
+  if (refused > 0) {
+    const cure = "`switchback status --refused` has each reason";
+    findings.push(warning(subject, "names-refused", `${refused} claim(s) are refused`, cure));
+  }
   const problems = sources.flatMap((source) => source.problems ?? []);
-  if (problems.length > 0) {
-    const located = problems.map(({ place, code, text }) => ({ code, text: `${place}: ${text}` }));
-    const evidence = `${problems.length} object(s) are refused in whole or in part: ${countByCode(located)}`;
+  const [first] = problems;
+  if (first !== undefined) {
+    const evidence = `${problems.length} object(s) are refused in whole or in part, such as ${first.place}: ${first.text}`;
     findings.push(warning(subject, "source-problems", evidence, "see docs/codes.md for what to do about each code"));
   }
-  findings.push(...checkWorkloads(running?.workloads ?? []));
-  return findings;
+  // Workloads that stay stale until a person acts.
+  const stuck = (running?.workloads ?? []).filter(isStuck).map(({ namespace, kind, name, stale, code, text }) => {
+    const evidence = `${stale} pod(s) lack the current names and are not restarted: ${code}: ${text}`;
+    const cure = "run `switchback restart NAMESPACE/WORKLOAD`; docs/codes.md has each reason";
+    return warning(`${kind} ${namespace}/${name}`, "workload-stuck", evidence, cure);
+  });
+  return [...findings, ...stuck];
 }
 
 function curesOf(code: string): string[] {
-  if (code === "header-contradicted") {
-    return [
-      "if the ingress controller should expect the detected header, correct the annotation",
-      "otherwise correct its setting, or make it trust all proxies (docs/trust/README.md)",
-    ];
-  }
-  return ["`switchback status` has the details"];
-}
-
-/** Each code with its count and its first text. */
-function countByCode(reasons: readonly Reason[]): string {
-  const counts = Map.groupBy(reasons, ({ code }) => code);
-  return [...counts].map(([code, all]) => `${code} (${all.length}: ${all[0]?.text})`).join("; ");
-}
-
-/** Workloads that stay stale until a person acts, from the leader's status. */
-function checkWorkloads(workloads: readonly WorkloadInfo[]): Finding[] {
-  const stuck = workloads.filter(isStuck);
-  const cure = "run `switchback restart NAMESPACE/WORKLOAD`; docs/codes.md has each reason";
-  return stuck.map(({ namespace, kind, name, stale, code, text }) => {
-    const evidence = `${stale} pod(s) lack the current names and are not restarted: ${code}: ${text}`;
-    return warning(`${kind} ${namespace}/${name}`, "workload-stuck", evidence, cure);
-  });
+  if (code !== "header-contradicted") return ["`switchback status` has the details"];
+  return [
+    "if the ingress controller should expect the detected header, correct the annotation",
+    "otherwise correct its setting, or make it trust all proxies (docs/trust/README.md)",
+  ];
 }

@@ -1,13 +1,12 @@
+import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { type ClusterFacts, objectKey, type ServiceFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { isInstalled } from "../is-installed.ts";
-import { isMapped, type Target, targetsOf } from "../targets.ts";
+import { isMapped, targetsOf, upstreamService } from "../targets.ts";
 
 const { broken, unknown } = findingsOf("targets");
 
 /** Whether each target that names lead to has an ingress controller. Nobody but a person can repair that. */
 export function checkTargets(facts: ClusterFacts): Finding[] {
-  if (isInstalled(facts) === false) return [];
   const { targets } = facts.install;
   if (!targets.known) return [unknown("targets", targets.reason.code, targets.reason.text)];
   const { services } = facts;
@@ -20,11 +19,13 @@ export function checkTargets(facts: ClusterFacts): Finding[] {
 }
 
 function checkUpstream(
-  { name, upstream, ports }: Target,
+  target: PublishedTarget,
   services: ReadonlyMap<string, ServiceFacts>,
   { endpoints }: ClusterFacts,
 ): Finding[] {
-  if (typeof upstream === "string") return [];
+  const { name, ports } = target;
+  const upstream = upstreamService(target);
+  if (upstream === undefined) return [];
   const subject = `target ${name}`;
   const key = objectKey(upstream);
   const service = services.get(key);

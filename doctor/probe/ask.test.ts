@@ -11,8 +11,8 @@ import { parse } from "#lib/errors/validation.ts";
 import { parseHeader } from "#proxy/proxy-header-parse.ts";
 import { createTestCa } from "#test/cluster/pki.ts";
 import { executePlan } from "./ask.ts";
+import { probedPorts } from "./probed-ports.ts";
 import { PROBE_PROGRAM } from "./program.ts";
-import { proxyProtocolSupportOf } from "./proxy-protocol-support.ts";
 import { type DialResult, type ProbeDial, type ProbeOutcome, resultSchema } from "./result.ts";
 
 const { cert, key } = createTestCa("test").serving(["backend.example.com"]);
@@ -86,11 +86,9 @@ async function outcome(port: number, change: Partial<ProbeDial> = {}): Promise<P
 }
 
 async function stance(port: number, change: Partial<ProbeDial> = {}) {
-  const { kind, versions } = proxyProtocolSupportOf(
-    { dials: await ask(port, change), lookups: [] },
-    { service: "a/b", servicePort: 80 },
-  )!;
-  return [kind, ...versions];
+  const service = { namespace: "a", name: "b", ports: [{ port: 80 }] };
+  const [found] = probedPorts(service, { dials: await ask(port, change), lookups: [] });
+  return [found?.kind, ...(found?.versions ?? [])];
 }
 
 describe("over HTTP", () => {
@@ -98,9 +96,9 @@ describe("over HTTP", () => {
     ["who demands a header", demanding, ["demands", "v1", "v2"]],
     ["who takes any", accepting, ["accepts", "v1", "v2"]],
     ["who takes it for a request", ignorant, ["refuses"]],
-    ["who closes whatever comes", (socket: Socket) => socket.end(), ["mute"]],
-    ["who resets whatever comes", (socket: Socket) => socket.resetAndDestroy(), ["mute"]],
-    ["who speaks another protocol", (socket: Socket) => socket.end("220 mail.example.com\r\n"), ["mute"]],
+    ["who closes whatever comes", (socket: Socket) => socket.end(), ["unclear"]],
+    ["who resets whatever comes", (socket: Socket) => socket.resetAndDestroy(), ["unclear"]],
+    ["who speaks another protocol", (socket: Socket) => socket.end("220 mail.example.com\r\n"), ["unclear"]],
     [
       "who demands version 2",
       (socket: Socket, first: Buffer) => (behindHeader(first).version === 2 ? socket.end(RESPONSE) : socket.destroy()),

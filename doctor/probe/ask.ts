@@ -1,7 +1,6 @@
 import { Resolver } from "node:dns/promises";
 import { isIP } from "node:net";
-import { dialOnce } from "#proxy/detection/dial.ts";
-import type { Outcome } from "#proxy/detection/outcome.ts";
+import { dialOnce, type Outcome } from "#proxy/detection/dial.ts";
 import type { DialResult, ProbeDial, ProbeLookup, ProbePlan, ProbeResult } from "./result.ts";
 
 /** Limit for one query, milliseconds. */

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { integer, strictObject } from "#lib/errors/schemas.ts";
-import { OUTCOME_KINDS } from "#proxy/detection/outcome.ts";
+import { OUTCOME_KINDS } from "#proxy/detection/dial.ts";
 
 // The plan and the result of a probe. Both are JSON: the plan is the pod's argument, the result its log.
 

@@ -3,14 +3,18 @@ import { test } from "node:test";
 import { type Fact, known } from "#doctor/fact.ts";
 import { createSelector } from "#hostmap/pod-selection.ts";
 import { parseConfig } from "#lib/config/parse.ts";
-import { FORBIDDEN, HEALTHY, MAP } from "#test/fakes/doctor-facts.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
+import { FORBIDDEN, HEALTHY } from "#test/fakes/doctor-facts.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
+import { OBJECTS } from "#test/published.ts";
 import { AGENT_CHECK, nodeHostsFindings } from "./check.ts";
 import { AGENT_SECTIONS } from "./config.ts";
 import type { NodeHostsReport } from "./node-hosts-report.ts";
 import type { AgentInfo } from "./read-agents.ts";
 
 const LEASES = "/apis/coordination.k8s.io/v1/namespaces/switchback-agent/leases";
+const MAP = publishedMapOf("r1", new Map([["shop.example.com", ["198.51.100.9"]]]));
+const OURS_MAP = `/api/v1/namespaces/ours/configmaps/${OBJECTS.map}`;
 const CHOSEN = ["*.example.com"];
 const { revision } = createSelector(MAP, 500)(CHOSEN.join());
 const GOOD: NodeHostsReport = { revision, names: 1, taken: [], problem: undefined };
@@ -29,7 +33,7 @@ function agent(nodeHosts: NodeHostsReport | undefined, node = "a", silentMs = 0)
 const configOf = (names: readonly string[]) => parseConfig({ nodeHosts: { names } }, AGENT_SECTIONS);
 
 function run(agents: Fact<readonly AgentInfo[]>): string[] {
-  return nodeHostsFindings(HEALTHY.install, agents, configOf(CHOSEN)).map(
+  return nodeHostsFindings(MAP, agents, configOf(CHOSEN)).map(
     ({ status, code, evidence }) => `${status} ${code} | ${evidence}`,
   );
 }
@@ -72,7 +76,7 @@ for (const [what, agents, findings] of CASES) test(what, () => assert.deepEqual(
 
 for (const [what, names, read] of [
   ["nothing is read, and nothing found, where no names are chosen", [], []],
-  ["the Leases are read where names are chosen", CHOSEN, [LEASES]],
+  ["the Leases and the map are read where names are chosen", CHOSEN, [LEASES, OURS_MAP]],
 ] as const) {
   test(what, async () => {
     const server = new MemoryServer();

@@ -1,9 +1,10 @@
 import type { AddedCheck } from "#doctor/added-checks.ts";
 import type { Fact } from "#doctor/fact.ts";
-import type { ClusterFacts } from "#doctor/facts.ts";
 import { type Finding, findingsOf } from "#doctor/findings.ts";
 import { createSelector } from "#hostmap/pod-selection.ts";
+import type { PublishedMap, Reason } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
+import { readMap } from "#lib/documents/map-reader.ts";
 import { nodeHostsSettings } from "./config.ts";
 import { type AgentInfo, readAgents } from "./read-agents.ts";
 
@@ -20,14 +21,17 @@ export const AGENT_CHECK: AddedCheck = {
   async prepare(source) {
     const { config } = source;
     if (config === undefined || nodeHostsSettings(config).names.length === 0) return () => [];
-    const agents = await readAgents(source);
-    return ({ install }) => nodeHostsFindings(install, agents, config);
+    const [agents, map] = await Promise.all([
+      readAgents(source),
+      readMap(source.client, source.namespace).catch(() => undefined),
+    ]);
+    return () => nodeHostsFindings(map, agents, config);
   },
   readUpdaters: readAgents,
 };
 
 export function nodeHostsFindings(
-  install: Pick<ClusterFacts["install"], "map">,
+  map: PublishedMap | Reason | undefined,
   agents: Fact<readonly AgentInfo[]>,
   config: Config,
 ): Finding[] {
@@ -38,7 +42,7 @@ export function nodeHostsFindings(
       broken("nodes", "node-hosts-no-agent", evidence, "set agent.enabled, and see the pods of switchback-agent"),
     ];
   }
-  const wanted = wantedRevision(install, config);
+  const wanted = wantedRevision(map, config);
   const behind = agents.value.flatMap((agent) => {
     const why = whyBehind(agent, wanted);
     return why === undefined ? [] : [`${agent.name}: ${why}`];
@@ -54,8 +58,7 @@ export function nodeHostsFindings(
 }
 
 /** Revision of the names that every node should have. Undefined if the map is not known. */
-function wantedRevision(install: Pick<ClusterFacts["install"], "map">, config: Config): string | undefined {
-  const map = install.map.known ? install.map.value : undefined;
+function wantedRevision(map: PublishedMap | Reason | undefined, config: Config): string | undefined {
   if (map === undefined || "code" in map) return undefined;
   return createSelector(map, config.inject.maxNames)(nodeHostsSettings(config).names.join(",")).revision;
 }

@@ -3,7 +3,6 @@ import type { Sections } from "#extras/extension-points.ts";
 import { leniently, section } from "#lib/config/values.ts";
 import { object } from "#lib/errors/schemas.ts";
 import { parse } from "#lib/errors/validation.ts";
-import { AGENT_DAEMON_SET } from "./agent-lease-format.ts";
 import { AGENT_SECTION } from "./config.ts";
 
 /** Reads only the namespace, and leniently, because the install may have another version. */
@@ -12,9 +11,4 @@ const schema = section(object({ namespace: leniently(v.string(), AGENT_SECTION.s
 /** The namespace of the agents of an install. Throws if the section is not valid. */
 export function installedNamespace(sections: Sections): string {
   return parse(schema, sections.agent).namespace;
-}
-
-/** The workload of the agents of an install, which may not exist. Throws if the section is not valid. */
-export function agentWorkload(sections: Sections) {
-  return { kind: "DaemonSet", namespace: installedNamespace(sections), name: AGENT_DAEMON_SET } as const;
 }

@@ -247,18 +247,6 @@ test("three problems are all named", async (t) => {
   });
 });
 
-test("a failure before the removal delays no write after it", async (t) => {
-  const { rig, keeper, pass } = start(t);
-  rig.failing = true;
-  keeper.report(step("r1"));
-  await pass(100);
-  rig.failing = false;
-  await keeper.remove();
-  keeper.report(step("r1"));
-  await pass(1_100);
-  assert.deepEqual(revisions(rig.written), ["r1"]);
-});
-
 test("a clock that is set back delays no write for longer than a second", async (t) => {
   const { rig, keeper, pass } = start(t);
   keeper.report(step("r1"));

@@ -158,7 +158,6 @@ export class AgentLeaseWriter {
   }
 
   async #delete(): Promise<void> {
-    if (this.#failing) this.#reconciler.forget();
     this.#failing = false;
     this.#said = undefined;
     try {

@@ -75,11 +75,3 @@ export function settingsOfResolver(
     waitFor: SWITCHBACK_POD_DNS_WAIT_FOR ?? waitFor,
   };
 }
-
-/**
- * Describes the pods that get every name below a wildcard, because a resolver answers them all. Undefined without pod
- * DNS.
- */
-export function wildcardPods(config: object): string | undefined {
-  return settingsOf(config, POD_DNS_SECTION).enabled ? "pods with pod DNS" : undefined;
-}

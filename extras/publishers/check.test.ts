@@ -4,12 +4,12 @@ import { known } from "#doctor/fact.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { settingsOf } from "#lib/config/sections.ts";
-import { FORBIDDEN, HEALTHY } from "#test/fakes/doctor-facts.ts";
+import { FORBIDDEN } from "#test/fakes/doctor-facts.ts";
 import { publisherFindings } from "./check.ts";
 import { PUBLISHERS_SECTION } from "./config.ts";
 import { emptyPublisherState, type PublisherState } from "./publisher-state.ts";
 
-const NOW = HEALTHY.now;
+const NOW = 1_700_000_000_000;
 const good: PublisherState = {
   ...emptyPublisherState("coredns", "key Corefile of the ConfigMap kube-system/coredns"),
   revision: "r1",

@@ -21,7 +21,7 @@ const LATE_MS = 300_000;
 /** Checks what the publishers report about themselves, and whether it matches the configuration. */
 export const PUBLISHERS_CHECK: AddedCheck = {
   async prepare({ client, namespace, config, now }) {
-    const states = await readFact({ verb: "list", resource: "configmaps", namespace }, () =>
+    const states = await readFact({ verb: "get", resource: "configmaps", namespace }, () =>
       readPublisherStates(client, namespace),
     );
     const settings = config && settingsOf(config, PUBLISHERS_SECTION);

@@ -4,6 +4,7 @@ import type { PublishersSettings } from "./config.ts";
 import { CorednsPublisher } from "./coredns.ts";
 import { CorednsImportPublisher } from "./coredns-import.ts";
 import { ExternalDnsPublisher } from "./external-dns.ts";
+import type { PublisherName } from "./names.ts";
 import type { Publisher } from "./publisher.ts";
 
 /** What a publisher is made from. A publisher that only removes what it wrote needs no `sources`. */
@@ -13,7 +14,7 @@ interface PublisherConfig extends Partial<Pick<Config, "sources">> {
 }
 
 /** Makes each publisher, by its name. */
-const FACTORIES: Readonly<Record<string, (config: PublisherConfig, client: KubeClient) => Publisher>> = {
+const FACTORIES: Readonly<Record<PublisherName, (config: PublisherConfig, client: KubeClient) => Publisher>> = {
   "coredns-import": ({ publishers }, client) => new CorednsImportPublisher(publishers.corednsImport, client),
   coredns: ({ publishers }, client) => new CorednsPublisher(publishers.coredns, client),
   "external-dns": ({ publishers, namespace, sources }, client) => {
@@ -22,7 +23,6 @@ const FACTORIES: Readonly<Record<string, (config: PublisherConfig, client: KubeC
   },
 };
 
-/** The publisher with this name; undefined if it does not exist. */
-export function createPublisher(name: string, config: PublisherConfig, client: KubeClient): Publisher | undefined {
-  return Object.hasOwn(FACTORIES, name) ? FACTORIES[name]?.(config, client) : undefined;
+export function createPublisher(name: PublisherName, config: PublisherConfig, client: KubeClient): Publisher {
+  return FACTORIES[name](config, client);
 }

@@ -29,12 +29,6 @@ export async function leavePublishers(options: TakeOutOptions): Promise<void> {
   }
   for (const name of states.keys()) {
     const publisher = createPublisher(name, { publishers, namespace }, client);
-    if (publisher === undefined) {
-      throw new SwitchbackError(
-        "still-held",
-        `the publisher ${name} is of another version: use that version's uninstall`,
-      );
-    }
     const store = new PublisherStateStore(client, namespace, name);
     await removePublisher({ ...options, publisher, store });
   }

@@ -3,6 +3,7 @@ import { ifFound, SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
+import { PUBLISHERS, type PublisherName } from "./names.ts";
 import {
   ORIGINAL_KEY,
   PUBLISHER_LABEL,
@@ -89,18 +90,15 @@ export class PublisherStateStore {
   }
 }
 
-/** Returns the documents of all publishers, by name. Rejects with the client's errors. */
+/** Returns the documents of all publishers that have left one, by name. Rejects with the client's errors. */
 export async function readPublisherStates(
-  client: Pick<KubeClient, "list">,
+  client: Client,
   namespace: string,
-): Promise<ReadonlyMap<string, PublisherState | Reason>> {
-  const { items } = await client.list<RawConfigMap>(corePath("configmaps", namespace), {
-    labelSelector: PUBLISHER_LABEL,
-  });
-  const states = new Map<string, PublisherState | Reason>();
-  for (const { metadata, data } of items) {
-    const publisher = metadata.labels?.[PUBLISHER_LABEL] ?? "";
-    if (metadata.name === publisherStateName(publisher)) states.set(publisher, parsePublisherState(data?.[STATE_KEY]));
+): Promise<ReadonlyMap<PublisherName, PublisherState | Reason>> {
+  const states = new Map<PublisherName, PublisherState | Reason>();
+  for (const name of PUBLISHERS) {
+    const stored = await new PublisherStateStore(client, namespace, name).read();
+    if (stored !== undefined) states.set(name, stored.state);
   }
   return states;
 }

@@ -3,13 +3,13 @@ import { asDnsWildcard, type NameProtection, protectNames } from "#hostmap/prote
 import type { Config } from "#lib/config/schema.ts";
 import { settingsOf } from "#lib/config/sections.ts";
 import { kubeMapReader, readAs } from "#lib/documents/map-reader.ts";
-import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type ConnectFlags, connect as connectByHand, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
 import { searchesOfPods } from "#lib/process/search-domains.ts";
 import { PUBLISHERS_SECTION } from "./config.ts";
 import { createPublisher } from "./create.ts";
+import type { PublisherName } from "./names.ts";
 import type { Publisher } from "./publisher.ts";
 import { toPublisherMap } from "./publisher-map.ts";
 import { PublisherStateStore } from "./publisher-state-store.ts";
@@ -20,7 +20,7 @@ import { runPublisher } from "./run.ts";
 const REMOVE_MS = 300_000;
 
 /** `switchback publish NAME`: gives the map to readers other than opted-in pods. */
-export function publisherStarter(name: string) {
+export function publisherStarter(name: PublisherName) {
   return async (config: Config, { log, connect, clusterDomain, resolvConf }: ProcessContext): Promise<Running> =>
     await withOwnClient(connect, (client) => {
       const publisher = publisherOf(name, config, client);
@@ -46,7 +46,7 @@ interface RemoveFlags extends ConnectFlags {
  * its document. Throws what `removePublisher` throws, and `declined` if the answer is not yes.
  */
 export async function removeOnePublisher(
-  name: string,
+  name: PublisherName,
   config: Config,
   flags: RemoveFlags,
   { context: { env, stdout, progress }, agree }: Pick<CommandLine, "context" | "agree">,
@@ -71,11 +71,8 @@ export async function removeOnePublisher(
   }
 }
 
-function publisherOf(name: string, config: Config, client: KubeClient): Publisher {
+function publisherOf(name: PublisherName, config: Config, client: KubeClient): Publisher {
   const { namespace, sources } = config;
   const publishers = settingsOf(config, PUBLISHERS_SECTION);
-  const publisher = createPublisher(name, { publishers, namespace, sources }, client);
-  if (publisher === undefined)
-    throw new SwitchbackError("input-invalid", `there is no publisher ${JSON.stringify(name)}`);
-  return publisher;
+  return createPublisher(name, { publishers, namespace, sources }, client);
 }

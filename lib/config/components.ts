@@ -52,7 +52,7 @@ export const proxySchema = strictObject({
     v.picklist(["PreferSameNode", "PreferSameZone", "PreferClose"]),
     "`spec.trafficDistribution` of the front Services: `PreferSameNode` (Kubernetes 1.35, default from 1.34) sends a " +
       "client to a proxy on its own node, `PreferSameZone` and `PreferClose` in its zone. Default: any proxy. If " +
-      "the API server does not know the value, `PreferClose` is used, or else the field is omitted.",
+      "the API server does not know the value, the field is omitted.",
   ),
   address: setting(v.string(), "::", "Address that the relay's listeners bind."),
   healthPort: setting(bindPort, 8082, "Health and metrics."),

@@ -50,7 +50,7 @@ export const targetSchema = strictObject({
       ),
     ),
     [],
-    "Addresses to map names to, instead of the discovered ones (protocol none, or no cluster).",
+    "Addresses to map names to, instead of the discovered ones. Needed for protocol none without discovery.",
   ),
 });
 

@@ -1,3 +1,4 @@
+import { spreadHash } from "#hostmap/hash.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
 
 /** One port of one target: the port that the proxy binds, and where it relays to. */
@@ -130,7 +131,7 @@ function assignListenPorts(
  */
 function freePort(key: string, taken: ReadonlySet<number>): number | undefined {
   if (taken.size >= PORT_SPAN) return undefined;
-  let port = FIRST_PORT + (fnv1a(key) % PORT_SPAN);
+  let port = FIRST_PORT + (spreadHash(key) % PORT_SPAN);
   while (taken.has(port)) port = FIRST_PORT + ((port - FIRST_PORT + 1) % PORT_SPAN);
   return port;
 }
@@ -138,13 +139,4 @@ function freePort(key: string, taken: ReadonlySet<number>): number | undefined {
 /** Returns the key by which a target's port is remembered. */
 export function portKey(target: string, port: number): string {
   return `${target}:${port}`;
-}
-
-/** FNV-1a, 32 bits. It spreads the few keys of a config. Nothing depends on collisions being hard to produce. */
-function fnv1a(text: string): number {
-  let hash = 0x811c9dc5;
-  for (let index = 0; index < text.length; index += 1) {
-    hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193) >>> 0;
-  }
-  return hash;
 }

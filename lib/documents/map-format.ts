@@ -214,13 +214,8 @@ export async function textOfMap(object: MapObject | undefined): Promise<string |
  * are used again. Takes turns with other work on the thread.
  */
 export async function parseMap(object: MapObject | undefined, last?: PublishedMap): Promise<PublishedMap | Reason> {
-  const text = await textOfMap(object);
-  if (typeof text !== "string") return text;
-  const revision = shortHash(text);
-  const edited = editedText(object, revision);
-  if (edited !== undefined) return edited;
-  const lines = await parseLines(text, last?.lines);
-  return mapOfLines({ revision, ...timeOf(object) }, [...lines.values()], lines);
+  const { lines, revision, flaw } = await readLines(object, last?.lines);
+  return flaw ?? mapOfLines({ revision, ...timeOf(object) }, [...lines.values()], lines);
 }
 
 /** The map that a leader has published, as `parseMap` would read it. */
@@ -241,16 +236,17 @@ export async function recoverMap(object: MapObject | undefined, now: number) {
   const lost = object?.metadata.annotations?.[MAP_LOST_KEY];
   // The wall clock of the leader that wrote it may be ahead.
   const lostAt = lost === undefined ? undefined : Math.min(now, Date.parse(lost) || now);
-  const text = await textOfMap(object);
-  if (typeof text !== "string") return { lines: new Map<string, HostLine>(), flaw: text, lostAt };
-  return { lines: await parseLines(text), flaw: editedText(object, shortHash(text)), lostAt };
+  return { ...(await readLines(object)), lostAt };
 }
 
-/** `revision`: that of the text. */
-function editedText(object: MapObject | undefined, revision: string): Reason | undefined {
-  return revision === object?.metadata.annotations?.[MAP_REVISION_KEY]
-    ? undefined
-    : malformed("is not as the leader wrote it: its revision is another one");
+/** The lines that parse, and the reason why readers refuse the map. Lines that are in `known` are used again. */
+async function readLines(object: MapObject | undefined, known?: ReadonlyMap<string, HostLine>) {
+  const text = await textOfMap(object);
+  if (typeof text !== "string") return { lines: new Map<string, HostLine>(), revision: "", flaw: text };
+  const revision = shortHash(text);
+  const isEdited = revision !== object?.metadata.annotations?.[MAP_REVISION_KEY];
+  const flaw = isEdited ? malformed("is not as the leader wrote it: its revision is another one") : undefined;
+  return { lines: await parseLines(text, known), revision, flaw };
 }
 
 /** Number of lines between two looks at the clock. */

@@ -1,6 +1,5 @@
 import * as v from "valibot";
-import { nearest } from "./nearest.ts";
-import { describe, type Schema, SETTINGS } from "./validation.ts";
+import { describe, type Schema } from "./validation.ts";
 
 /** An integer from `min` to `max`. */
 export function integer(min = Number.MIN_SAFE_INTEGER, max = Number.MAX_SAFE_INTEGER) {
@@ -31,9 +30,7 @@ export function object<const E extends v.ObjectEntries>(entries: E): v.ObjectSch
 /** A map with only these fields. The first other key is a flaw. */
 export function strictObject<const E extends v.ObjectEntries>(entries: E): v.StrictObjectSchema<E, undefined> {
   const message = (issue: v.StrictObjectIssue) =>
-    issue.expected === "never"
-      ? `unknown setting; accepted are ${nearest(String(issue.input), Object.keys(entries), SETTINGS)}`
-      : describe(issue);
+    issue.expected === "never" ? `unknown setting; accepted are ${Object.keys(entries).join(", ")}` : describe(issue);
   return notOfList(v.strictObject(entries, message)) as unknown as v.StrictObjectSchema<E, undefined>;
 }
 

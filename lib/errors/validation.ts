@@ -74,9 +74,6 @@ const LIMITS: Readonly<Record<string, string>> = {
   length: "have",
 };
 
-/** The page with all settings. */
-export const SETTINGS = "docs/configuration.md";
-
 /** Describes what a value must be. It reveals only the kind of the actual value. */
 export function describe(issue: Issue): string {
   const { type, input, expected } = issue;

@@ -19,7 +19,6 @@ export interface PolicyRules {
 export interface EvaluatedClaim {
   readonly claim: Claim;
   readonly name: string;
-  readonly wildcard: boolean;
   readonly refused: Reason | undefined;
 }
 
@@ -64,14 +63,14 @@ export function createClaimPolicy(
   ];
   return (claim) => {
     const parsed = parseHostname(claim.hostname);
-    if (parsed.kind === "invalid") return { claim, name: claim.hostname, wildcard: false, refused: parsed.reason };
+    if (parsed.kind === "invalid") return { claim, name: claim.hostname, refused: parsed.reason };
     const { name } = parsed;
     let refused: Reason | undefined;
     for (const check of checks) {
       refused = check(name, claim);
       if (refused !== undefined) break;
     }
-    return { claim, name, wildcard: parsed.kind === "wildcard", refused };
+    return { claim, name, refused };
   };
 }
 

@@ -2,6 +2,7 @@ import type { EvaluatedClaim } from "./claim-policy.ts";
 import { compareNames } from "./hostnames.ts";
 import type { PublishedLine } from "./published-names.ts";
 import type { Claim, ObjectRef, Reason } from "./types.ts";
+import { isWildcard } from "./wildcards.ts";
 
 /**
  * The part of a claim in the decision on its name. `wants`: it may get the name. `undecided`: what is published for its
@@ -29,12 +30,12 @@ const DOES_WITHOUT: ReadonlySet<string> = new Set([
   "ignored",
 ]);
 /** Returns the part of a claim after the policy has evaluated it. */
-export function partOf({ claim, refused, wildcard }: EvaluatedClaim): Part {
+export function partOf({ claim, name, refused }: EvaluatedClaim): Part {
   if (refused === undefined) return "wants";
   if (refused !== claim.target) return undefined;
   if (claim.undecided) return "undecided";
   const doesWithout = DOES_WITHOUT.has(refused.code) || claim.lacking?.isElsewhere === true;
-  return doesWithout && !wildcard ? "blocks" : "mentions";
+  return doesWithout && !isWildcard(name) ? "blocks" : "mentions";
 }
 
 /**

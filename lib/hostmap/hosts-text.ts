@@ -1,4 +1,5 @@
 import { parseHostname } from "./hostnames.ts";
+import { getOrAdd } from "./multi-map.ts";
 import type { HostLine } from "./types.ts";
 import { ANY_DEPTH, isWildcard } from "./wildcards.ts";
 
@@ -57,7 +58,10 @@ export class HostsParser {
     const { wildcard, address, names } = readHostsLine(raw);
     if (names.length === 0 || this.#listOf(address).length === 0) return;
     const [, holder] = HOLDER.exec(raw) ?? [];
-    for (const written of names) this.#add(written, { wildcard, address, holder });
+    for (const written of names) {
+      const name = this.#nameOf(written, wildcard);
+      if (name !== undefined) this.#add(name, address, holder);
+    }
   }
 
   /** Reads a line that `known` has, as `renderHosts` writes it. A new map has few other lines. */
@@ -72,16 +76,7 @@ export class HostsParser {
     return isSame;
   }
 
-  #add(
-    written: string,
-    {
-      wildcard,
-      address,
-      holder,
-    }: { readonly wildcard: boolean; readonly address: string; readonly holder: string | undefined },
-  ): void {
-    const name = this.#nameOf(written, wildcard);
-    if (name === undefined) return;
+  #add(name: string, address: string, holder: string | undefined): void {
     const before = this.lines.get(name);
     const has = before?.addresses ?? [];
     if (has.length === MAX_ADDRESSES || has.includes(address)) return;
@@ -107,13 +102,10 @@ export class HostsParser {
 
   /** `joined` are addresses, separated by spaces. All but the last one have been read before. */
   #listOf(joined: string): readonly string[] {
-    const known = this.#lists.get(joined);
-    if (known !== undefined) return known;
-    const copied = copyOf(joined).split(" ");
-    const list = isAddress(copied.at(-1) ?? "") ? copied : [];
-    // Somebody else's text may have any number of addresses.
-    if (list.length <= 2 && this.#lists.size < MAX_LISTS) this.#lists.set(joined, list);
-    return list;
+    return getOrAdd(this.#lists, joined, () => {
+      const copied = copyOf(joined).split(" ");
+      return isAddress(copied.at(-1) ?? "") ? copied : [];
+    });
   }
 }
 
@@ -122,8 +114,6 @@ export class HostsParser {
  * all before it.
  */
 const MAX_ADDRESSES = 16;
-/** Maximum number of lists of addresses that are kept for later lines. */
-const MAX_LISTS = 10_000;
 
 function copyOf(text: string): string {
   return JSON.parse(JSON.stringify(text));

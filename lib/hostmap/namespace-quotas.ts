@@ -51,11 +51,6 @@ export class NamespaceQuotas {
     return beyondQuota(namespace, this.#max);
   }
 
-  /** Call this when the orders of all names have changed. */
-  orderAgain(): void {
-    for (const [namespace, { size }] of this.#claims) if (size > this.#max) this.#dirty.add(namespace);
-  }
-
   /** Applies all changes. Returns the names that are within a quota now and were not before, or the other way round. */
   apply(): string[] {
     const changed = [...this.#dirty].flatMap((namespace) => this.#apply(namespace));

@@ -3,16 +3,13 @@ import {
   conflictOf,
   type IndexedClaim,
   isDisputed,
-  keepsAway,
   LOST,
-  oldestOfTwo,
   partOf,
   sameObject,
   undecidedWarning,
   winnerOf,
 } from "./conflict.ts";
-import { parentsOf } from "./hostnames.ts";
-import { addTo, getOrAdd, removeFrom } from "./multi-map.ts";
+import { addTo, removeFrom } from "./multi-map.ts";
 import { NamespaceQuotas, UNPUBLISHED } from "./namespace-quotas.ts";
 import type { PublishedLine } from "./published-names.ts";
 import type { ClaimDecision, ObjectRef, Reason, ReportedClaim } from "./types.ts";
@@ -21,7 +18,6 @@ import { isWildcard } from "./wildcards.ts";
 /** The target of a name, and the object that won it. */
 export interface PlannedName {
   readonly name: string;
-  readonly wildcard: boolean;
   readonly target: string;
   readonly from: ObjectRef;
   /** The namespace that has the name: the published one while it has any claim on the name, else that of `from`. */
@@ -40,22 +36,14 @@ export class Plan {
   readonly #policy: ClaimPolicy;
   /** Returns the reason why a name is that of a Service in the cluster. Undefined if it is not. */
   readonly #inCluster: (name: string) => Reason | undefined;
-  /** Objects with names that were refused for that reason. */
-  readonly #withServiceNames = new Set<string>();
   readonly #byObject = new Map<string, readonly IndexedClaim[]>();
   readonly #byName = new Map<string, IndexedClaim[]>();
   readonly #quotas: NamespaceQuotas;
-  /** The claims that keep others away from exact names, by each wildcard above the name, claimed or not. */
-  readonly #guards = new Map<string, Set<IndexedClaim>>();
-  /** Those of `#guards` that decide about a wildcard, as long as neither guards nor quotas change. */
-  readonly #deciding = new Map<string, readonly IndexedClaim[]>();
   readonly #planned = new Map<string, PlannedName>();
-  /** By target: the planned names and the names that may get the target, each with the number of its uses. */
-  readonly #uses = new Map<string, Map<string, number>>();
-  /** The published line of a name; undefined: not published, or this replica does not lead. */
+  /** The published line of a name. Undefined: it is not published. */
   #published: (name: string) => PublishedLine | undefined = () => undefined;
-  /** Until when disputed names wait, because the map was lost. Undefined: they do not wait. */
-  #lostUntil: number | undefined;
+  /** Whether disputed names wait, because the map was lost. */
+  #areHoldersLost = false;
   #dirtyNames = new Set<string>();
   #touched = new Set<string>();
   /**
@@ -77,67 +65,48 @@ export class Plan {
   /** Replaces the claims of an object. Pass none for a deleted object. If it throws, the earlier claims stay. */
   set(object: string, claims: readonly Parameters<ClaimPolicy>[0][]): void {
     const evaluated = claims.map((claim) => this.#evaluate(claim, object));
-    for (const old of this.#byObject.get(object) ?? []) {
-      this.#unindex(old);
-      this.#followTargets(old, -1);
-    }
+    for (const old of this.#byObject.get(object) ?? []) this.#unindex(old);
     this.#touched.add(object);
-    this.#withServiceNames.delete(object);
-    if (evaluated.some(({ inCluster }) => inCluster)) this.#withServiceNames.add(object);
     if (evaluated.length === 0) this.#byObject.delete(object);
     else this.#byObject.set(object, evaluated);
-    for (const next of evaluated) {
-      this.#index(next);
-      this.#followTargets(next, 1);
-    }
+    for (const next of evaluated) this.#index(next);
   }
 
   /** Evaluates the claims of a namespace again after its permissions changed. Iterates over all objects. */
   reevaluate(namespace: string): void {
-    for (const [object, evaluated] of this.#byObject) {
-      if (evaluated[0]?.claim.from.namespace === namespace) this.#setAgain(object);
-    }
+    this.#setAgain(({ claim }) => claim.from.namespace === namespace);
   }
 
   /** Evaluates again the claims that were refused because their name is that of a Service in the cluster. */
   reevaluateServiceNames(): void {
-    for (const object of [...this.#withServiceNames]) this.#setAgain(object);
+    this.#setAgain(({ inCluster }) => inCluster);
   }
 
   /**
-   * Sets what is published, for a leader, and plans these names again. Over quota, a namespace keeps its published
-   * names: neither a lower quota, an older object with new names, nor a Service takes one away.
+   * Sets what is published, before the first `takeChanges`. Over quota, a namespace keeps its published names: neither a
+   * lower quota, an older object with new names, nor a Service takes one away.
    */
-  setPublished(lineOf: (name: string) => PublishedLine | undefined, names: Iterable<string> = []): void {
+  setPublished(lineOf: (name: string) => PublishedLine | undefined): void {
     this.#published = lineOf;
-    for (const name of names) {
-      // A follower plans without holders, so its plan must not reach an undecided name.
-      this.#setPlan(name, undefined);
-      if (this.#byName.has(name)) this.#dirtyNames.add(name);
-    }
-    this.#quotas.orderAgain();
     this.reevaluateServiceNames();
   }
 
   /**
-   * Nobody knows any more which namespace has a name. Until `until`, a name is not planned if namespaces claim it for
-   * different targets, unless DNS decides. `until` is in milliseconds, by the clock of `takeChanges`.
+   * Whether nobody knows any more which namespace has a name. Then a name is not planned if namespaces claim it for
+   * different targets, unless DNS decides.
    */
-  loseHolders(until: number | undefined): void {
-    this.#lostUntil = until;
+  loseHolders(areLost: boolean): void {
+    if (areLost === this.#areHoldersLost) return;
+    this.#areHoldersLost = areLost;
     for (const name of this.#contested.keys()) this.#dirtyNames.add(name);
   }
 
   /**
    * Returns the names whose plan changed since the last call, with the new plan. Undefined: the name is no longer
-   * wanted. `now` is in milliseconds, by any monotonic clock.
+   * wanted.
    */
-  takeChanges(now = 0): ReadonlyMap<string, PlannedName | undefined> {
-    for (const name of this.#quotas.apply()) {
-      this.#dirtyNames.add(name);
-      for (const each of this.#byName.get(name) ?? []) this.#followGuard(each, "add");
-    }
-    if (now >= (this.#lostUntil ?? Number.POSITIVE_INFINITY)) this.loseHolders(undefined);
+  takeChanges(): ReadonlyMap<string, PlannedName | undefined> {
+    for (const name of this.#quotas.apply()) this.#dirtyNames.add(name);
     const changes = new Map<string, PlannedName | undefined>();
     for (const name of this.#dirtyNames) {
       const before = this.#planned.get(name);
@@ -161,11 +130,6 @@ export class Plan {
     return next;
   }
 
-  /** When `takeChanges` must be called again if nothing else changes. */
-  nextDeadline(): number | undefined {
-    return this.#lostUntil;
-  }
-
   /** Returns the objects whose decisions may have changed since the last call: they or one of their names changed. */
   takeTouched(): ReadonlySet<string> {
     const touched = this.#touched;
@@ -186,7 +150,7 @@ export class Plan {
     return (this.#byName.get(name) ?? []).some((indexed) => this.#stays(indexed));
   }
 
-  /** The published line of a name. Undefined: it is not published, or this replica does not lead. */
+  /** The published line of a name. Undefined: it is not published. */
   lineOf(name: string): PublishedLine | undefined {
     return this.#published(name);
   }
@@ -204,20 +168,26 @@ export class Plan {
     return this.#quotas.isWithin(namespace, name);
   }
 
-  /** The targets that have names, as of the last `takeChanges()`, or that may get some. */
-  get targets(): ReadonlySet<string> {
-    return new Set(this.#uses.keys());
+  /**
+   * The targets that have names, as of the last `takeChanges()`, or may get some, each with one of these names. It
+   * iterates over all claims.
+   */
+  get targets(): ReadonlyMap<string, string> {
+    const found = new Map<string, string>();
+    for (const claims of this.#byObject.values()) {
+      for (const indexed of claims) {
+        const target = mayGet(indexed);
+        if (target !== undefined) found.set(target, indexed.name);
+      }
+    }
+    for (const [name, { target }] of this.#planned) found.set(target, name);
+    return found;
   }
 
-  /** Returns a name that has the target or may get it. It returns `last` as long as that is such a name. */
-  exampleOf(target: string, last?: string): string | undefined {
-    const names = this.#uses.get(target);
-    return last !== undefined && names?.has(last) ? last : names?.keys().next().value;
-  }
-
-  /** All objects with claims, each once. The iterator includes objects that are added meanwhile. */
-  get objects(): Iterable<string> {
-    return this.#byObject.keys();
+  /** Whether a name has the target or may get it. */
+  hasTarget(name: string, target: string): boolean {
+    if (this.#planned.get(name)?.target === target) return true;
+    return (this.#byName.get(name) ?? []).some((indexed) => mayGet(indexed) === target);
   }
 
   /** Yields every claim with its decision. It iterates over all claims, so use it only for the status. */
@@ -231,7 +201,7 @@ export class Plan {
       const { from, created: since } = indexed.claim;
       const decision = this.#decisionOn(indexed);
       const warning = decision.mapped ? this.#warningOf(indexed) : undefined;
-      yield { name: indexed.name, wildcard: indexed.wildcard, from, since, decision, ...(warning && { warning }) };
+      yield { name: indexed.name, from, since, decision, ...(warning && { warning }) };
     }
   }
 
@@ -253,9 +223,15 @@ export class Plan {
     return claim.lacking === undefined || this.heldTarget(name, claim.from.namespace) === claim.maybe;
   }
 
-  #setAgain(object: string): void {
-    const claims = (this.#byObject.get(object) ?? []).map(({ claim }) => claim);
-    this.set(object, claims);
+  /** Evaluates the objects again that have such a claim. */
+  #setAgain(isMeant: (indexed: IndexedClaim) => boolean): void {
+    for (const [object, evaluated] of this.#byObject) {
+      if (!evaluated.some(isMeant)) continue;
+      this.set(
+        object,
+        evaluated.map(({ claim }) => claim),
+      );
+    }
   }
 
   /** Refuses a name that is that of a Service, unless it was mapped before: a later Service does not take it away. */
@@ -275,26 +251,10 @@ export class Plan {
     return line !== undefined && (line.holder ?? claim.from.namespace) === claim.from.namespace;
   }
 
-  /** Counts the targets that a claim without one may get later, because its decision may change. */
-  #followTargets({ claim, part, name }: IndexedClaim, by: 1 | -1): void {
-    if (part === undefined || typeof claim.target === "string") return;
-    this.#count(claim.maybe, by, name);
-  }
-
-  #count(target: string | undefined, by: 1 | -1, name: string): void {
-    if (target === undefined) return;
-    const names = getOrAdd(this.#uses, target, () => new Map<string, number>());
-    const count = (names.get(name) ?? 0) + by;
-    if (count > 0) names.set(name, count);
-    else names.delete(name);
-    if (names.size === 0) this.#uses.delete(target);
-  }
-
   #index(indexed: IndexedClaim): void {
     if (indexed.part === undefined) return;
     addTo(this.#byName, indexed.name, indexed);
     this.#dirtyNames.add(indexed.name);
-    this.#followGuard(indexed, "add");
     if (indexed.part !== "mentions") this.#quotas.add(indexed);
   }
 
@@ -302,22 +262,7 @@ export class Plan {
     if (indexed.part === undefined) return;
     removeFrom(this.#byName, indexed.name, indexed);
     this.#dirtyNames.add(indexed.name);
-    this.#followGuard(indexed, "delete");
     if (indexed.part !== "mentions") this.#quotas.remove(indexed);
-  }
-
-  /** Plans the wildcards above a name again, after a change of a claim that keeps others away from it. */
-  #followGuard(indexed: IndexedClaim, change: "add" | "delete"): void {
-    const { name, wildcard, claim } = indexed;
-    if (wildcard || !keepsAway(indexed) || claim.lacking !== undefined) return;
-    this.#deciding.clear();
-    for (const parent of parentsOf(name)) {
-      const above = `*.${parent}`;
-      const guards = getOrAdd(this.#guards, above, () => new Set<IndexedClaim>());
-      guards[change](indexed);
-      if (guards.size === 0) this.#guards.delete(above);
-      if (this.#byName.has(above)) this.#dirtyNames.add(above);
-    }
   }
 
   /** When a name of this namespace was published. A name that another namespace has now counts as unpublished. */
@@ -340,13 +285,11 @@ export class Plan {
       (line.target === undefined || line.target === target) &&
       claims.some(({ claim }) => claim.from.namespace === line.holder);
     const holder = stays && line?.holder !== undefined ? line.holder : from.namespace;
-    const planned = { name, wildcard: winner.wildcard, target, from, holder };
+    const planned = { name, target, from, holder };
     return this.#isAnyDepth(name, target) ? { ...planned, anyDepth: true } : planned;
   }
 
   #setPlan(name: string, next: PlannedName | undefined): void {
-    this.#count(this.#planned.get(name)?.target, -1, name);
-    this.#count(next?.target, 1, name);
     if (next === undefined) this.#planned.delete(name);
     else this.#planned.set(name, next);
   }
@@ -355,24 +298,10 @@ export class Plan {
     for (const { object } of this.#byName.get(name) ?? []) this.#touched.add(object);
   }
 
-  /**
-   * The claims in the decision on a name. A wildcard that nobody has also meets the claims that keep others away from
-   * names below it: a resolver cannot leave one name out of a wildcard (RFC 4592, 2.2.1).
-   */
-  #rivalsFor(name: string): readonly IndexedClaim[] {
-    const claims = this.#byName.get(name) ?? [];
-    if (!isWildcard(name) || this.#published(name) !== undefined) return claims;
-    const deciding = getOrAdd(this.#deciding, name, () => {
-      const guards = this.#guards.get(name)?.values() ?? [];
-      return oldestOfTwo([...guards].filter((indexed) => this.#isWithinQuota(indexed)));
-    });
-    return deciding.length === 0 ? claims : [...claims, ...deciding];
-  }
-
   #winner(name: string): IndexedClaim | undefined {
-    const claims = this.#rivalsFor(name).filter((indexed) => this.#isWithinQuota(indexed));
+    const claims = (this.#byName.get(name) ?? []).filter((indexed) => this.#isWithinQuota(indexed));
     const winner = winnerOf(claims, this.#published(name));
-    const waits = this.#lostUntil !== undefined && isDisputed(winner, claims, this.#published(name));
+    const waits = this.#areHoldersLost && isDisputed(winner, claims, this.#published(name));
     return waits ? undefined : winner;
   }
 
@@ -415,9 +344,14 @@ export class Plan {
     if (!this.#isWithinQuota(indexed)) return this.#quotas.reasonFor(claim.from.namespace);
     const winner = this.#winnerOf(name);
     if (winner?.claim.target === claim.target) return undefined;
-    if (winner === undefined && this.#lostUntil !== undefined && indexed.part === "wants") return LOST;
-    return conflictOf(indexed, winner, { claims: this.#rivalsFor(name), line: this.#published(name) });
+    if (winner === undefined && this.#areHoldersLost && indexed.part === "wants") return LOST;
+    return conflictOf(indexed, winner, { claims: this.#byName.get(name) ?? [], line: this.#published(name) });
   }
+}
+
+/** The target that a claim without one may get later, because its decision may change. */
+function mayGet({ claim, part }: IndexedClaim): string | undefined {
+  return part === undefined || typeof claim.target === "string" ? undefined : claim.maybe;
 }
 
 function samePlan(a: PlannedName | undefined, b: PlannedName | undefined): boolean {

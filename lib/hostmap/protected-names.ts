@@ -2,95 +2,82 @@ import { show } from "./hostnames.ts";
 import type { Reason } from "./types.ts";
 import { ANY_DEPTH, anyDepthOf, isWildcard, plannedNameOf } from "./wildcards.ts";
 
-/** RFC 6761, 6.3, and the name that Linux distributions add to it. */
-const LOOPBACK = ["localhost", "localdomain"];
-
-/**
- * Names under which clouds serve credentials and container tools expose the host. Mapping such a name would redirect
- * credential requests.
- */
-const METADATA = [
-  "metadata.google.internal",
-  "google.internal",
-  "metadata.goog",
-  "ec2.internal",
-  "instance-data.ec2.internal",
-  "azure.internal",
-  "metadata.azure.com",
-  "metadata.tencentyun.com",
-  "metadata.platformequinix.com",
-  "docker.internal",
-  "minikube.internal",
-];
-
-/**
- * Public ACME directories and the other hosts that their clients call. A tenant who maps one intercepts
- * cert-manager's traffic.
- */
-const ACME = [
-  "letsencrypt.org",
-  "lencr.org",
-  "pki.goog",
-  "acme.zerossl.com",
-  "zerossl.com",
-  "api.buypass.com",
-  "api.test4.buypass.no",
-  "acme.ssl.com",
-  "acme.sectigo.com",
-  "acme.digicert.com",
-  "acme.entrust.net",
-  "acme.actalis.com",
-  "acme.harica.gr",
-  "acme-api.actalis.com",
-];
-
-/**
- * Suffixes that mean "inside this cluster". A pod's search list turns `kubernetes.default` and
- * `kubernetes.default.svc` into the API server. The hosts file is read before DNS, so these names would hijack
- * Services. `pod`: names of pods (kubernetes/dns, docs/specification.md, 2.5). `clusterset.local`: Services of
- * several clusters (KEP-1645).
- */
-const CLUSTER = [
-  "svc",
-  "pod",
-  "cluster.local",
-  "clusterset.local",
-  "default",
-  "kube-system",
-  "kube-public",
-  "kube-node-lease",
-];
-
-/**
- * Names at or below these suffixes are never mapped, whatever the rules say. The cluster's own domain is not
- * included.
- */
-export const BUILT_IN_SUFFIXES: readonly string[] = [...CLUSTER, ...LOOPBACK, ...METADATA, ...ACME];
-
 const PROTECTED = "name-protected";
 
-/** A group of protected suffixes, and the reason for their protection. */
-interface ProtectedGroup {
-  readonly suffixes: readonly string[];
-  readonly why: string;
-  /**
-   * Whether there are names at the suffix itself. If so, a wildcard of one label above the suffix matters. A domain
-   * of the cluster has its names further down.
-   */
-  readonly areHosts: boolean;
-}
-
-/** The protected groups. The cluster's own domain is added to the first one. */
-const GROUPS: readonly ProtectedGroup[] = [
-  { suffixes: CLUSTER, why: "belongs to the cluster's own DNS", areHosts: false },
-  { suffixes: LOOPBACK, why: "is a loopback name (RFC 6761)", areHosts: true },
+/**
+ * Names at or below these suffixes are never mapped, whatever the rules say. The cluster's own domain is added to the
+ * first group. `areHosts`: there are names at the suffix itself, so a wildcard of one label above the suffix matters.
+ * A domain of the cluster has its names further down.
+ */
+const GROUPS = [
   {
-    suffixes: METADATA,
+    // A pod's search list turns `kubernetes.default` and `kubernetes.default.svc` into the API server. The hosts file
+    // is read before DNS, so these names would hijack Services. `pod`: names of pods (kubernetes/dns,
+    // docs/specification.md, 2.5). `clusterset.local`: Services of several clusters (KEP-1645).
+    why: "belongs to the cluster's own DNS",
+    areHosts: false,
+    suffixes: [
+      "svc",
+      "pod",
+      "cluster.local",
+      "clusterset.local",
+      "default",
+      "kube-system",
+      "kube-public",
+      "kube-node-lease",
+    ],
+  },
+  {
+    // RFC 6761, 6.3, and the name that Linux distributions add to it.
+    why: "is a loopback name (RFC 6761)",
+    areHosts: true,
+    suffixes: ["localhost", "localdomain"],
+  },
+  {
+    // Clouds serve credentials and container tools expose the host under these names. Mapping such a name would
+    // redirect credential requests.
     why: "belongs to a cloud's metadata service or to the container host",
     areHosts: true,
+    suffixes: [
+      "metadata.google.internal",
+      "google.internal",
+      "metadata.goog",
+      "ec2.internal",
+      "instance-data.ec2.internal",
+      "azure.internal",
+      "metadata.azure.com",
+      "metadata.tencentyun.com",
+      "metadata.platformequinix.com",
+      "docker.internal",
+      "minikube.internal",
+    ],
   },
-  { suffixes: ACME, why: "belongs to a public ACME server", areHosts: true },
+  {
+    // Public ACME directories and the other hosts that their clients call. A tenant who maps one intercepts
+    // cert-manager's traffic.
+    why: "belongs to a public ACME server",
+    areHosts: true,
+    suffixes: [
+      "letsencrypt.org",
+      "lencr.org",
+      "pki.goog",
+      "acme.zerossl.com",
+      "zerossl.com",
+      "api.buypass.com",
+      "api.test4.buypass.no",
+      "acme.ssl.com",
+      "acme.sectigo.com",
+      "acme.digicert.com",
+      "acme.entrust.net",
+      "acme.actalis.com",
+      "acme.harica.gr",
+      "acme-api.actalis.com",
+    ],
+  },
 ];
+
+/** The suffixes of all groups, without the cluster's own domain. */
+export const BUILT_IN_SUFFIXES: readonly string[] = GROUPS.flatMap(({ suffixes }) => suffixes);
 
 /**
  * Returns the reason why nobody may have a name of the map (also a wildcard of either kind). Undefined: it is

@@ -150,14 +150,12 @@ export class PublishedNames {
    */
   #removeDue(now: number): void {
     const isDue = ([, since]: readonly [string, number]) => now - since >= this.#rules.vanishMs;
-    for (const each of this.#leaving) if (isDue(each)) this.#end(each[0]);
+    for (const each of this.#leaving) {
+      if (!isDue(each)) continue;
+      this.#leaving.delete(each[0]);
+      this.#pass(each[0]);
+    }
     for (const each of this.#abandoned) if (isDue(each)) this.#pass(each[0]);
-  }
-
-  /** Ends the time of a name that nobody wants. */
-  #end(name: string): void {
-    this.#leaving.delete(name);
-    this.#pass(name);
   }
 
   /**

@@ -63,7 +63,6 @@ export type ClaimDecision =
 /** A claim for the status: the name (as written, if invalid) and the decision. */
 export interface ReportedClaim {
   readonly name: string;
-  readonly wildcard: boolean;
   readonly from: ObjectRef;
   /** creationTimestamp of the object. */
   readonly since: string;

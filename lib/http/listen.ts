@@ -117,21 +117,20 @@ export async function startHealthServer(options: HealthServerOptions): Promise<H
   };
 }
 
-/** CPU time for rendering a page in one second. */
-const RENDER_MS = 100;
+/** A page takes at most a tenth of the thread: for this many times its CPU time, requests get the last result. */
+const REST = 9;
 
-/** Returns a function that renders a page. When its time for this second is used up, it returns the last result. */
+/** Returns a function that renders a page, or returns the last result while the page rests. */
 function renderSparingly(render: PageSource["render"]) {
   /** All readers of the page share its bytes. */
   let last: { readonly query: string; readonly contentType: string; readonly body: Buffer } | undefined;
-  let [secondEnds, spentMs] = [0, 0];
+  let restsUntil = 0;
   return async (query: string) => {
-    if (performance.now() >= secondEnds) [secondEnds, spentMs] = [performance.now() + 1_000, 0];
-    if (last?.query === query && spentMs >= RENDER_MS) return last;
+    if (last?.query === query && performance.now() < restsUntil) return last;
     const before = process.threadCpuUsage();
     const { contentType, body } = await render(new URLSearchParams(query));
     const { user, system } = process.threadCpuUsage(before);
-    spentMs += (user + system) / 1_000;
+    restsUntil = performance.now() + (REST * (user + system)) / 1_000;
     last = { query, contentType, body: Buffer.from(body) };
     return last;
   };

@@ -3,11 +3,8 @@
  * to a half.
  */
 export interface Backoff {
-  /**
-   * Returns the next delay in milliseconds. It is not shorter than `atLeast` (a server's Retry-After). `capMs` replaces
-   * the cap for this delay.
-   */
-  next(atLeast?: number, capMs?: number): number;
+  /** Returns the next delay in milliseconds. It is not shorter than `atLeast` (a server's Retry-After). */
+  next(atLeast?: number): number;
   /** Starts over with the shortest delay. */
   reset(): void;
 }
@@ -21,10 +18,10 @@ const MAX_RETRY_AFTER_MS = 60_000;
 export function createBackoff(baseMs: number, capMs: number, random?: () => number): Backoff {
   let step = baseMs;
   return {
-    next(atLeast = 0, cap = capMs) {
-      const delay = Math.min(step, cap);
+    next(atLeast = 0) {
+      const delay = Math.min(step, capMs);
       const jittered = random === undefined ? delay : delay * (0.5 + random() / 2);
-      step = Math.min(delay * 2, cap);
+      step = delay * 2;
       return Math.max(jittered, Math.min(atLeast, MAX_RETRY_AFTER_MS));
     },
     reset() {

@@ -58,8 +58,8 @@ interface RawResponse {
  * `kube-expired` (410), `kube-unreachable` (no response, or none in time), `data-corrupt` (a response that is not
  * JSON).
  *
- * Nothing is retried here: callers have their own retry loops. Only an idempotent request is sent a second time if the
- * server closed the kept-alive connection before it (see `transport.ts`).
+ * Nothing is retried here: callers have their own retry loops. A request is sent a second time only after a 401, if
+ * there are new credentials (see `transport.ts`).
  */
 export interface KubeClient {
   get<T>(path: string, query?: Query, options?: ReadOptions): Promise<T>;
@@ -132,8 +132,7 @@ function sender(transport: Transport, defaults: ClientDefaults): Send {
     const deadline = AbortSignal.timeout(timeoutMs);
     const either = signal === undefined ? deadline : AbortSignal.any([signal, deadline]);
     const exchange = async (): Promise<RawResponse> => {
-      const idempotent = isIdempotent(call);
-      const response = await transport.send({ ...call, path, channel: "call", idempotent, signal: either });
+      const response = await transport.send({ ...call, path, channel: "call", signal: either });
       const { statusCode: status = 0, headers } = response;
       const text = await readBody(response, what, maxBytes);
       if (status < 400 || anyStatus) return { status, contentType: headers["content-type"] ?? "", text };
@@ -168,9 +167,9 @@ function writes(send: Send): Pick<KubeClient, "apply" | "mergePatch" | "jsonPatc
   }
   return {
     // JSON is valid YAML; this content type selects the apply operation.
-    apply: (path, object, options) => write("PATCH", path, object, APPLY, options),
+    apply: (path, object, options) => write("PATCH", path, object, "application/apply-patch+yaml", options),
     mergePatch: (path, body, options) => write("PATCH", path, body, "application/merge-patch+json", options),
-    jsonPatch: (path, operations, options) => write("PATCH", path, operations, JSON_PATCH, options),
+    jsonPatch: (path, operations, options) => write("PATCH", path, operations, "application/json-patch+json", options),
     create: (path, object, options) => write("POST", path, object, "application/json", options),
     replace: (path, object, options) => write("PUT", path, object, "application/json", options),
     async delete(path, options = {}) {
@@ -181,14 +180,6 @@ function writes(send: Send): Pick<KubeClient, "apply" | "mergePatch" | "jsonPatc
       });
     },
   };
-}
-
-const APPLY = "application/apply-patch+yaml";
-const JSON_PATCH = "application/json-patch+json";
-
-/** Whether the request can be sent twice. A JSON Patch may append to a list, and a POST may generate a name. */
-function isIdempotent(call: Pick<Exchange, "method" | "headers">): boolean {
-  return call.method !== "POST" && call.headers?.["content-type"] !== JSON_PATCH;
 }
 
 /** Parses a response of the API server, which is always an object. Throws `data-corrupt`. */

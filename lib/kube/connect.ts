@@ -33,12 +33,12 @@ interface ConnectOptions {
 
 /** The flags of a command that talks to an API server. */
 export interface ConnectFlags {
-  readonly kubeconfig?: string;
-  readonly context?: string;
+  readonly kubeconfig?: string | undefined;
+  readonly context?: string | undefined;
   /** A user to impersonate. */
-  readonly as?: string;
+  readonly as?: string | undefined;
   /** Deadline of a request, seconds. */
-  readonly requestTimeout?: number;
+  readonly requestTimeout?: number | undefined;
 }
 
 /** A client with its server and namespace. */

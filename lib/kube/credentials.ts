@@ -26,8 +26,6 @@ export interface Access {
     readonly context?: string;
     /** `context "x" of kubeconfig /home/me/.kube/config`. */
     readonly what: string;
-    /** Where the CA of the server is, or should be. */
-    readonly ca: string;
   };
   /** The agent for the proxy of a kubeconfig. Without it, the transport uses its own agent. */
   readonly agent?: Agent;
@@ -51,14 +49,13 @@ export const TOKEN_FILE = `${ROOT}/token`;
 /** Reads token and CA. Throws `config-invalid` if either is missing. */
 export async function loadInCluster(from: InCluster): Promise<Access> {
   const token = (await readText(from.tokenFile ?? TOKEN_FILE)).trim();
-  const caFile = from.caFile ?? `${ROOT}/ca.crt`;
-  const ca = await readText(caFile);
+  const ca = await readText(from.caFile ?? `${ROOT}/ca.crt`);
   const host = isIPv6(from.host) ? `[${from.host}]` : from.host;
   return {
     server: new URL(`https://${host}:${from.port}`),
     headers: { authorization: `Bearer ${token}` },
     tls: { ca },
-    from: { what: "the pod's service account", ca: caFile },
+    from: { what: "the pod's service account" },
   };
 }
 

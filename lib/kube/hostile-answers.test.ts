@@ -58,7 +58,7 @@ test("whatever a peer answers, each request ends at its deadline, and no connect
     await END[number % END.length]?.(call);
   });
   const { client } = api;
-  const limits = { idleMs: 50, openMs: 50, maxMs: 100, onLine: () => {}, signal: new AbortController().signal };
+  const limits = { idleMs: 50, openMs: 50, onLine: () => {}, signal: new AbortController().signal };
   const ended = new Set<string>();
   // A client has 16 connections for calls.
   for (let first = 0; first < ANSWERS.length; first += 8) {

@@ -3,7 +3,7 @@ import type { RequestOptions } from "node:https";
 import { delimiter } from "node:path";
 import type { KubeConfig } from "@kubernetes/client-node";
 import { SwitchbackError } from "#lib/errors/errors.ts";
-import { nearest } from "#lib/errors/nearest.ts";
+import { listSome } from "#lib/errors/printable.ts";
 import type { Access } from "./credentials.ts";
 
 /** A parsed kubeconfig with its selected context. */
@@ -29,29 +29,19 @@ export async function loadKubeconfig(paths: string, context?: string): Promise<L
   const current = config.getContextObject(config.getCurrentContext());
   if (!cluster || !current) {
     const name = config.getCurrentContext() ?? "";
-    const known = config.getContexts().map((each) => each.name);
-    const available = nearest(name, known, "kubectl config get-contexts");
-    throw invalid(`no context ${JSON.stringify(name)}; available: ${available}`);
+    throw invalid(`no context ${JSON.stringify(name)}; available: ${accepted(config.getContexts())}`);
   }
   const server = URL.parse(cluster.server);
-  if (server === null || !/^https?:$/.test(server.protocol)) {
-    const what = `server ${JSON.stringify(cluster.server)} of cluster ${JSON.stringify(cluster.name)}`;
-    throw invalid(`${what} is not a URL such as https://10.0.0.1:6443`);
-  }
+  if (server === null || !/^https?:$/.test(server.protocol))
+    throw invalid(`server ${JSON.stringify(cluster.server)} is not a URL such as https://10.0.0.1:6443`);
   if (current.user && config.getUser(current.user) === null) {
-    const known = config.getUsers().map((each) => each.name);
-    const available = nearest(current.user, known, "kubectl config get-users");
-    const from = `which context ${JSON.stringify(current.name)} names`;
-    throw invalid(`no user ${JSON.stringify(current.user)}, ${from}; available: ${available}`);
+    throw invalid(`no user ${JSON.stringify(current.user)}; available: ${accepted(config.getUsers())}`);
   }
   // Without a user, the library would not use the CA.
   if (config.getCurrentUser() === null) config.addUser({ name: current.user });
   const from = {
     context: current.name,
     what: `context ${JSON.stringify(current.name)} of kubeconfig ${paths}`,
-    ca:
-      `certificate-authority${cluster.caFile ? "" : "-data"} of cluster ${JSON.stringify(cluster.name)} in ` +
-      `kubeconfig ${paths}`,
   };
   return {
     namespace: current.namespace ?? "default",
@@ -59,9 +49,8 @@ export async function loadKubeconfig(paths: string, context?: string): Promise<L
   };
 }
 
-/** Returns the names of a kubeconfig's contexts. Throws `config-invalid`. */
-export async function contextNames(paths: string): Promise<string[]> {
-  return (await read(paths)).getContexts().map(({ name }) => name);
+function accepted(known: ReadonlyArray<{ readonly name: string }>): string {
+  return listSome(known, 6, ({ name }) => name) || "none";
 }
 
 /**
@@ -130,16 +119,12 @@ async function toAccess(
   }
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(options.headers ?? {})) headers[name.toLowerCase()] = String(value);
+  const { ca, cert, key, passphrase, servername, rejectUnauthorized } = options;
+  const tls = { ca, cert, key, passphrase, servername, rejectUnauthorized };
   if (options.auth) headers.authorization = `Basic ${Buffer.from(options.auth).toString("base64")}`;
   return {
     headers,
-    tls: pickTls(options),
+    tls: Object.fromEntries(Object.entries(tls).filter(([, value]) => value !== undefined)) as Access["tls"],
     ...(proxyUrl !== undefined && typeof options.agent === "object" ? { agent: options.agent } : {}),
   };
-}
-
-function pickTls(options: RequestOptions): Access["tls"] {
-  const { ca, cert, key, passphrase, servername, rejectUnauthorized } = options;
-  const given = { ca, cert, key, passphrase, servername, rejectUnauthorized };
-  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as Access["tls"];
 }

@@ -9,7 +9,7 @@ describe("an election", () => {
     const leases = new LeaseCluster();
     const { election, log } = contend(leases, "a");
     await settle();
-    assert.deepEqual([log, election.leading, election.holder], [["started@0"], true, "a"]);
+    assert.deepEqual([log, election.leading], [["started@0"], true]);
     await pass(60);
     assert.equal(leases.holders.length, 31);
     assert.deepEqual(log, ["started@0"]);
@@ -64,8 +64,6 @@ describe("an election", () => {
     const renewTime = "2099-01-01T00:00:00.000000Z";
     leases.write({ spec: { holderIdentity: "dead", renewTime, leaseDurationSeconds: 15 } });
     const b = contend(leases, "b");
-    await settle();
-    assert.equal(b.election.holder, "dead");
     await pass(14.9);
     assert.deepEqual(b.log, []);
     await pass(2);
@@ -189,7 +187,6 @@ describe("a Lease that others write to", () => {
     leases.write({ spec: { holderIdentity: "thief", leaseDurationSeconds: 15 } });
     await pass(1.1);
     assert.deepEqual(a.log, ["started@0", "aborted@2", "lease-lost@2"]);
-    assert.equal(a.election.holder, "thief");
   });
 
   it("ends the term at the next renewal, if another replica has held and released it", async () => {

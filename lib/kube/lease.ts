@@ -1,4 +1,3 @@
-import type { Reason } from "#hostmap/types.ts";
 import { describeError, ifFound, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { KubeClient } from "./client.ts";
@@ -60,24 +59,11 @@ export interface Election {
    * has fired yet.
    */
   readonly leading: boolean;
-  /** The identity last seen in the Lease. Empty or `undefined` if nobody holds it, or if it was not read yet. */
-  readonly holder: string | undefined;
   /**
    * Ends a current term, waits for its work, and releases the Lease. Resolves afterwards, at about the renew deadline
    * at the latest.
    */
   stop(): Promise<void>;
-}
-
-/** A term of leadership, from acquiring the Lease to losing it. */
-interface Term {
-  /** The Lease as this process last wrote it. */
-  lease: Lease;
-  /** When the last successful renewal was sent. Others observe it later, so they wait longer than this process. */
-  renewedAt: number;
-  readonly control: AbortController;
-  /** The reason why it ended: `renew-deadline`, `lease-lost`, `work-failed` or `stopped`. */
-  ended: Reason | undefined;
 }
 
 /** Contends for the Lease until `stop`. The configuration has checked that the times leave a margin. */
@@ -88,179 +74,163 @@ export function runElection(options: ElectionOptions): Election {
 class Contender implements Election {
   readonly #options: ElectionOptions;
   readonly #path: string;
-  readonly #leaseMs: number;
   readonly #deadlineMs: number;
-  readonly #retryMs: number;
   readonly #now: () => number;
-  readonly #random: () => number;
   readonly #stop = new AbortController();
-  readonly #stopped = this.#stop.signal;
-  /** The Lease as last observed, and when its holder's fields last changed. */
-  readonly #seen = { mark: "", at: 0, holder: undefined as string | undefined };
   readonly #contending: Promise<void>;
-  #term: Term | undefined;
+  /** What the holder has last written into the Lease, and when that was first observed. */
+  readonly #seen = { mark: "", at: 0 };
+  /** The Lease as this process last wrote it. */
+  #lease: Lease = { metadata: {} };
+  /** When the last successful renewal was sent. Others observe it later, so they wait longer than this process. */
+  #renewedAt = Number.NEGATIVE_INFINITY;
+  /** Aborts when the term ends. It stays until the work has ended. */
+  #term: AbortController | undefined;
 
   constructor(options: ElectionOptions) {
-    const { namespace, name, leaseSeconds, renewDeadlineSeconds, retrySeconds } = options;
+    const { namespace, name, renewDeadlineSeconds } = options;
     this.#options = options;
     this.#path = resourcePath({ group: "coordination.k8s.io", version: "v1", namespace, resource: "leases", name });
-    [this.#leaseMs, this.#deadlineMs] = [leaseSeconds * 1000, renewDeadlineSeconds * 1000];
-    this.#retryMs = retrySeconds * 1000;
+    this.#deadlineMs = renewDeadlineSeconds * 1000;
     this.#now = options.now ?? steadyNow;
-    this.#random = options.random ?? Math.random;
     this.#contending = this.#contend();
   }
 
   get leading(): boolean {
-    return this.#term !== undefined && this.#term.ended === undefined && this.#leftMs(this.#term) > 0;
-  }
-
-  get holder(): string | undefined {
-    return this.#term === undefined || this.#term.ended ? this.#seen.holder : this.#options.identity;
+    return this.#term?.signal.aborted === false && this.#leftMs > 0;
   }
 
   async stop(): Promise<void> {
     this.#stop.abort();
+    this.#end("stopped", "this process is stopping");
     await this.#contending;
   }
 
   async #contend(): Promise<void> {
+    const { log, retrySeconds, random = Math.random } = this.#options;
+    const { signal } = this.#stop;
     let isFailing = false;
-    while (!this.#stopped.aborted) {
+    while (!signal.aborted) {
       try {
-        const term = await this.#acquire();
+        const isHolder = await this.#acquire();
         isFailing = false;
-        if (term !== undefined) await this.#lead(term);
+        if (isHolder) await this.#lead();
       } catch (error) {
-        if (!isFailing)
-          this.#options.log.warn({ error: describeError(error) }, "leader election: no response, will be retried");
+        if (!isFailing) log.warn({ error: describeError(error) }, "leader election: no response, will be retried");
         isFailing = true;
       }
-      await pause(this.#retryMs * (1 + 0.2 * this.#random()), this.#stopped);
+      await pause(retrySeconds * 1000 * (1 + 0.2 * random()), signal);
     }
   }
 
-  /** Tries once to acquire the Lease. Returns a term on success. */
-  async #acquire(): Promise<Term | undefined> {
-    const lease = await this.#read({ timeoutMs: this.#callMs, signal: this.#stopped });
-    if (!this.#mayAcquire(lease)) return undefined;
-    const { identity } = this.#options;
+  /** Tries once to acquire the Lease. */
+  async #acquire(): Promise<boolean> {
+    const lease = await this.#read({ timeoutMs: this.#callMs, signal: this.#stop.signal });
+    if (!this.#mayAcquire(lease)) return false;
+    const { identity, leaseSeconds } = this.#options;
     const { holderIdentity, acquireTime, leaseTransitions = 0 } = lease.spec ?? {};
-    const renewedAt = this.#now();
+    const sentAt = this.#now();
     const time = microTime(Date.now());
     const isOwn = holderIdentity === identity;
     const spec = {
       holderIdentity: identity,
       // The API requires whole seconds. Rounding up is safe.
-      leaseDurationSeconds: Math.ceil(this.#leaseMs / 1000),
+      leaseDurationSeconds: Math.ceil(leaseSeconds),
       acquireTime: (isOwn ? acquireTime : undefined) ?? time,
       renewTime: time,
       leaseTransitions: leaseTransitions + (isOwn ? 0 : 1),
     };
     // `stop` does not abort this call: if it acquires the Lease, the Lease must be released.
     const taken = await this.#swap(lease, spec, { timeoutMs: this.#callMs });
-    if (taken === undefined) return undefined;
-    this.#seen.holder = this.#options.identity;
-    return { lease: taken, renewedAt, control: new AbortController(), ended: undefined };
-  }
-
-  /** Does the work and renews the Lease until the term ends. Then waits for the work, and may release the Lease. */
-  async #lead(term: Term): Promise<void> {
+    if (taken === undefined) return false;
+    this.#lease = taken;
+    this.#renewedAt = sentAt;
     // The Lease may have expired before the response arrived.
-    if (this.#leftMs(term) <= 0) return;
-    if (this.#stopped.aborted) return await this.#release();
-    const stop = () => this.#end(term, { code: "stopped", text: "this process is stopping" });
-    this.#stopped.addEventListener("abort", stop, { once: true });
-    this.#term = term;
-    this.#options.log.info({ identity: this.#options.identity }, "leader election: leading");
-    const done = new AbortController();
-    const working = this.#work(term).then(() => done.abort());
-    while (term.ended === undefined) {
-      await pause(Math.min(this.#retryMs, this.#leftMs(term)), term.control.signal);
-      if (term.ended === undefined && this.#leftMs(term) > 0) await this.#renew(term);
-      const text = `the Lease could not be renewed for ${this.#deadlineMs / 1000} s`;
-      if (this.#leftMs(term) <= 0) this.#end(term, { code: "renew-deadline", text });
-    }
-    this.#stopped.removeEventListener("abort", stop);
-    await pause(Math.max(0, this.#leftMs(term)), done.signal);
-    // Release only while this process certainly holds the Lease, and only after the work has ended.
-    const isOurs = term.ended?.code === "stopped" || term.ended?.code === "work-failed";
-    if (isOurs && done.signal.aborted && this.#leftMs(term) > 0) await this.#release();
-    await unlessAborted(working, this.#stopped).catch(() => {});
-    this.#term = undefined;
+    return this.#leftMs > 0;
   }
 
   /** Whether the Lease is free, held by this process, or has not changed for its duration. */
   #mayAcquire({ metadata, spec = {} }: Lease): boolean {
+    const { identity, leaseSeconds } = this.#options;
     const { holderIdentity, renewTime, leaseTransitions, leaseDurationSeconds } = spec;
-    if (holderIdentity !== this.#seen.holder && holderIdentity) {
-      this.#options.log.info({ leader: holderIdentity }, "leader election: new leader observed");
-    }
-    this.#seen.holder = holderIdentity;
     const mark = JSON.stringify([metadata.uid, holderIdentity, renewTime, leaseTransitions]);
     if (mark !== this.#seen.mark) Object.assign(this.#seen, { mark, at: this.#now() });
-    if (!holderIdentity || holderIdentity === this.#options.identity) return true;
-    return this.#now() - this.#seen.at >= (leaseDurationSeconds ? leaseDurationSeconds * 1000 : this.#leaseMs);
+    if (!holderIdentity || holderIdentity === identity) return true;
+    return this.#now() - this.#seen.at >= (leaseDurationSeconds || leaseSeconds) * 1000;
+  }
+
+  /** Does the work and renews the Lease until the term ends. Then waits for the work, and releases the Lease. */
+  async #lead(): Promise<void> {
+    if (this.#stop.signal.aborted) return await this.#release();
+    const { identity, log, retrySeconds } = this.#options;
+    this.#term = new AbortController();
+    const { signal } = this.#term;
+    log.info({ identity }, "leader election: leading");
+    const done = new AbortController();
+    const working = this.#work(signal).then(() => done.abort());
+    while (!signal.aborted) {
+      await pause(Math.min(retrySeconds * 1000, this.#leftMs), signal);
+      if (!signal.aborted && this.#leftMs > 0) await this.#renew(signal);
+      const text = `the Lease could not be renewed for ${this.#deadlineMs / 1000} s`;
+      if (this.#leftMs <= 0) this.#end("renew-deadline", text);
+    }
+    await pause(Math.max(0, this.#leftMs), done.signal);
+    // Release only while this process may still hold the Lease, and only after the work has ended.
+    if (done.signal.aborted && this.#leftMs > 0) await this.#release();
+    await unlessAborted(working, this.#stop.signal).catch(() => {});
+    this.#term = undefined;
+  }
+
+  async #work(signal: AbortSignal): Promise<void> {
+    try {
+      await this.#options.onStartedLeading(signal);
+    } catch (error) {
+      // After the end of the term, an error only shows how the work stopped.
+      if (signal.aborted) return;
+      const reason = describeError(error);
+      this.#options.log.error({ error: reason }, "leader election: the leader's work failed");
+      this.#end("work-failed", `the leader's work failed: ${reason}`);
+    }
   }
 
   /** Renews the Lease once. A failure does not end the term. If failures continue, the deadline ends it. */
-  async #renew(term: Term): Promise<void> {
-    const call = { timeoutMs: Math.min(this.#callMs, this.#leftMs(term)), signal: term.control.signal };
+  async #renew(signal: AbortSignal): Promise<void> {
+    const { identity, log } = this.#options;
+    const call = { timeoutMs: Math.min(this.#callMs, this.#leftMs), signal };
     try {
       const sentAt = this.#now();
-      const next = await this.#swap(term.lease, { ...term.lease.spec, renewTime: microTime(Date.now()) }, call);
+      const next = await this.#swap(this.#lease, { ...this.#lease.spec, renewTime: microTime(Date.now()) }, call);
       if (next !== undefined) {
-        term.lease = next;
+        this.#lease = next;
         // A response after the deadline does not restore the term.
-        if (this.#leftMs(term) > 0) term.renewedAt = sentAt;
+        if (this.#leftMs > 0) this.#renewedAt = sentAt;
         return;
       }
       const found = await this.#read(call);
       // This applies even without a holder: another process may have led and released the Lease since.
-      if (found.spec?.holderIdentity === this.#options.identity) term.lease = found;
-      else {
-        this.#seen.holder = found.spec?.holderIdentity;
-        this.#end(term, { code: "lease-lost", text: "another process has taken the Lease" });
-      }
+      if (found.spec?.holderIdentity === identity) this.#lease = found;
+      else this.#end("lease-lost", "another process has taken the Lease");
     } catch (error) {
-      if (term.ended === undefined)
-        this.#options.log.warn({ error: describeError(error) }, "leader election: renewal failed");
+      if (!signal.aborted) log.warn({ error: describeError(error) }, "leader election: renewal failed");
     }
   }
 
-  async #work(term: Term): Promise<void> {
-    const { signal } = term.control;
-    try {
-      await this.#options.onStartedLeading(signal);
-    } catch (error) {
-      // After the end of the term, an error only shows how the work this.#stopped.
-      if (signal.aborted) return;
-      const reason = describeError(error);
-      this.#options.log.error({ error: reason }, "leader election: the leader's work failed");
-      this.#end(term, { code: "work-failed", text: `the leader's work failed: ${reason}` });
-    }
+  /** Ends the term, if there is one that has not ended. */
+  #end(code: string, text: string): void {
+    if (this.#term?.signal.aborted !== false) return;
+    this.#term.abort(new Error(`no longer the leader: ${text}`));
+    this.#options.log.info({ code, reason: text }, "leader election: no longer leading");
   }
 
-  #end(term: Term, reason: Reason): void {
-    if (term.ended !== undefined) return;
-    term.ended = reason;
-    term.control.abort(new Error(`no longer the leader: ${reason.text}`));
-    this.#options.log.info({ code: reason.code, reason: reason.text }, "leader election: no longer leading");
-  }
-
-  /** Releases the Lease, so that another replica does not have to wait for its expiry. */
+  /** Releases the Lease if this process holds it, so that another replica does not have to wait for its expiry. */
   async #release(): Promise<void> {
+    const call = { timeoutMs: this.#callMs };
     try {
       // A renewal that was in flight at the end of the term may have changed the version.
-      const lease = await this.#read({ timeoutMs: this.#callMs });
+      const lease = await this.#read(call);
       if (lease.spec?.holderIdentity !== this.#options.identity) return;
-      const time = microTime(Date.now());
-      await this.#swap(
-        lease,
-        { ...lease.spec, holderIdentity: "", leaseDurationSeconds: 1, renewTime: time },
-        { timeoutMs: this.#callMs },
-      );
-      this.#seen.holder = "";
+      const renewTime = microTime(Date.now());
+      await this.#swap(lease, { ...lease.spec, holderIdentity: "", leaseDurationSeconds: 1, renewTime }, call);
     } catch (error) {
       this.#options.log.warn({ error: describeError(error) }, "leader election: the Lease could not be released");
     }
@@ -268,14 +238,12 @@ class Contender implements Election {
 
   /** Reads the Lease. Creates it without a holder if it does not exist. */
   async #read(call: CallOptions): Promise<Lease> {
-    const found = await ifFound(this.#options.client.get<Lease>(this.#path, {}, call));
+    const { client, name, namespace } = this.#options;
+    const found = await ifFound(client.get<Lease>(this.#path, {}, call));
     // Server-side apply instead of POST, so that RBAC can restrict creation to this name. It has no fields of the
     // spec, so it does not change a Lease that another replica has acquired meanwhile.
-    const empty = { ...HEAD, metadata: { name: this.#options.name, namespace: this.#options.namespace }, spec: {} };
-    return (
-      found ??
-      (await this.#options.client.apply<Lease>(this.#path, empty, { ...call, fieldManager: "switchback-election" }))
-    );
+    const empty = { ...HEAD, metadata: { name, namespace }, spec: {} };
+    return found ?? (await client.apply<Lease>(this.#path, empty, { ...call, fieldManager: "switchback-election" }));
   }
 
   /** Updates the Lease if it is as it was read. Returns undefined if it has changed or was deleted. */
@@ -297,8 +265,8 @@ class Contender implements Election {
   }
 
   /** Milliseconds until the term ends without a renewal. */
-  #leftMs({ renewedAt }: Term): number {
-    return renewedAt + this.#deadlineMs - this.#now();
+  get #leftMs(): number {
+    return this.#renewedAt + this.#deadlineMs - this.#now();
   }
 }
 

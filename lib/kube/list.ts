@@ -85,13 +85,6 @@ export function itemsOfList<T>({ items }: ApiList<T>): readonly T[] | undefined 
   return Array.isArray(items) && items.every(isObject) ? items : undefined;
 }
 
-/** Returns the projection of each object of a list. The objects are not kept: they are many times larger. */
-export async function listProjected<T, P>(client: Getter, path: string, project: (object: T) => P): Promise<P[]> {
-  const all: P[] = [];
-  for await (const { items } of listPages<T>({ client, path })) for (const item of items) all.push(project(item));
-  return all;
-}
-
 /** All pages in one array. */
 export async function listAll<T>(
   client: Getter,

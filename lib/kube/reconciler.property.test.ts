@@ -55,9 +55,6 @@ function model(rules: { readonly hold: boolean; readonly pauseMs: number }) {
       if (failed) this.enqueue(now, backoffMs);
       else if (outcome !== undefined) this.enqueue(now, outcome);
     },
-    forget(now: number): void {
-      Object.assign(state, { blockedUntil: now, backoffMs: BASE_MS });
-    },
   };
 }
 
@@ -70,7 +67,6 @@ const step = fc.oneof(
   { weight: 4, arbitrary: fc.record({ do: fc.constant("enqueue" as const), ms: delay }) },
   { weight: 4, arbitrary: fc.record({ do: fc.constant("pass" as const), ms: delay }) },
   { weight: 4, arbitrary: fc.record({ do: fc.constant("end" as const), outcome }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("forget" as const) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("idle" as const) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("stop" as const) }) },
 );
@@ -143,10 +139,7 @@ test("property: runs begin when due and allowed, one at a time; idle and stop wa
           reconciler.enqueue(next.ms);
         } else if (next.do === "pass") pass(next.ms);
         else if (next.do === "end") await end(next.outcome);
-        else if (next.do === "forget") {
-          wanted.forget(fake.now);
-          reconciler.forget();
-        } else if (next.do === "idle") {
+        else if (next.do === "idle") {
           const waiting = { settled: false, expected: false };
           idles.push(waiting);
           void reconciler.idle().then(() => {

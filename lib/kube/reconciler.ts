@@ -76,16 +76,6 @@ export class Reconciler {
     this.#waits.add({ ms, cancel: this.#startTimer(() => this.#expire(), ms) });
   }
 
-  /** Forgets earlier failures: resets the backoff, and ends a hold that delays the next run. */
-  forget(): void {
-    this.#options.retry?.backoff.reset();
-    this.#cancelHold?.();
-    this.#cancelHold = undefined;
-    if (!this.#due || this.#running) return;
-    this.#due = false;
-    this.enqueue();
-  }
-
   /**
    * Resolves when no run is in progress and none is pending from an enqueue, a requeue or a retry. A run must not
    * wait for this.

@@ -40,12 +40,6 @@ export function watchStatusError(what: string, status: ApiStatus, retryAfter?: s
   return new KubeStatusError(what, code, { message, ...(reason !== undefined && { reason }), ...delay });
 }
 
-/** Whether the resource is currently unavailable (403, 404), so that frequent retries are pointless. */
-export function isUnavailable(error: unknown): boolean {
-  const status = statusOf(error);
-  return status === 404 || status === 403;
-}
-
 const STATUS_CODES: Readonly<Record<number, string>> = {
   401: "unauthorized",
   403: "forbidden",

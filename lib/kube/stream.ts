@@ -16,8 +16,6 @@ export interface StreamOptions {
   idleMs: number;
   /** Timeout for the response headers, milliseconds. */
   openMs?: number;
-  /** Ends the stream as `closed` after this long, even if the server does not. */
-  maxMs?: number;
   onOpen?: () => void;
   /** Called for every complete line. If it throws, the stream ends, and the call rejects with this error. */
   onLine: (line: string) => void;
@@ -49,7 +47,6 @@ export async function openStream(
       method: "GET",
       path,
       channel: "watch",
-      idempotent: true,
       ...(options.accept === undefined ? {} : { headers: { accept: options.accept } }),
       signal: inner.signal,
     });
@@ -76,13 +73,11 @@ export async function openStream(
 
 async function readLines(response: IncomingMessage, options: StreamOptions): Promise<StreamEnd> {
   const lines = createLineSplitter(options.onLine);
-  let end: StreamEnd | undefined;
-  const endAs = (how: StreamEnd) => () => {
-    end = how;
+  let isIdle = false;
+  const idle = setTimeout(() => {
+    isIdle = true;
     response.destroy();
-  };
-  const idle = setTimeout(endAs("idle"), options.idleMs);
-  const longest = options.maxMs === undefined ? undefined : setTimeout(endAs("closed"), options.maxMs);
+  }, options.idleMs);
   response.setEncoding("utf8");
   try {
     for await (const chunk of response as AsyncIterable<string>) {
@@ -90,13 +85,13 @@ async function readLines(response: IncomingMessage, options: StreamOptions): Pro
       lines.push(chunk);
     }
   } catch (error) {
-    if (end === undefined) throw error;
+    if (!isIdle) throw error;
   } finally {
     clearTimeout(idle);
-    clearTimeout(longest);
   }
-  if (end === undefined && lines.rest() > 0) throw new Error("the response ended in the middle of a line");
-  return end ?? "closed";
+  if (isIdle) return "idle";
+  if (lines.rest() > 0) throw new Error("the response ended in the middle of a line");
+  return "closed";
 }
 
 /**
@@ -109,24 +104,17 @@ const MAX_LINE_LENGTH = 16 * 1024 * 1024;
 export function createLineSplitter(onLine: (line: string) => void) {
   let open: string[] = [];
   let length = 0;
-
-  function complete(end: string): string {
-    const line = open.join("") + end;
-    open = [];
-    length = 0;
-    return line;
-  }
-
   return {
     push(chunk: string): void {
-      let start = 0;
-      for (let end = chunk.indexOf("\n"); end !== -1; end = chunk.indexOf("\n", start)) {
-        const line = complete(chunk.slice(start, end));
-        start = end + 1;
+      const [first = "", ...others] = chunk.split("\n");
+      open.push(first);
+      length += first.length;
+      for (const next of others) {
+        const line = open.join("");
+        open = [next];
+        length = next.length;
         if (line !== "") onLine(line);
       }
-      open.push(chunk.slice(start));
-      length += chunk.length - start;
       if (length > MAX_LINE_LENGTH)
         throw new SwitchbackError("data-corrupt", `a line is longer than ${MAX_LINE_LENGTH}`);
     },

@@ -12,7 +12,6 @@ type Options = { agent: Agent & { options: Record<string, unknown> } } & Record<
 interface Request extends EventEmitter {
   readonly protocol: string;
   readonly options: Options;
-  reusedSocket: boolean;
   body: Buffer | undefined;
 }
 
@@ -23,7 +22,7 @@ const accessOf = (more: Partial<Access> = {}): Access => ({
   ...more,
 });
 
-const GET: Omit<Exchange, "signal"> = { method: "GET", path: "/version", channel: "call", idempotent: true };
+const GET: Omit<Exchange, "signal"> = { method: "GET", path: "/version", channel: "call" };
 
 /** A transport whose requests the test controls. */
 function start(t: TestContext, first = accessOf()) {
@@ -37,7 +36,6 @@ function start(t: TestContext, first = accessOf()) {
       const request: Request = Object.assign(new EventEmitter(), {
         protocol,
         options,
-        reusedSocket: false,
         body: undefined,
       });
       Object.assign(request, {
@@ -73,8 +71,6 @@ function start(t: TestContext, first = accessOf()) {
 async function turns(): Promise<void> {
   for (let count = 0; count < 5; count += 1) await new Promise(setImmediate);
 }
-
-const reset = (code = "ECONNRESET") => Object.assign(new Error(`read ${code}`), { code });
 
 test("a request has the server's address, path prefix and all headers; access wins, then the call", async (t) => {
   const { send, control } = start(t, accessOf({ server: new URL("https://api.test:6443/k8s/one/") }));
@@ -157,39 +153,6 @@ test("idle connections of calls and watches can be dropped, even if there are no
     sockets.map(({ destroyed }) => destroyed),
     [1, 1],
   );
-});
-
-for (const code of ["ECONNRESET", "EPIPE"]) {
-  test(`a kept-alive connection that the server has closed (${code}) does not fail an idempotent call`, async (t) => {
-    const { requests, send } = start(t);
-    const { request, response } = await send();
-    const socket = idle(request.options.agent);
-    request.reusedSocket = true;
-    request.emit("error", reset(code));
-    await turns();
-    assert.deepEqual([requests.length, socket.destroyed], [2, 1]);
-    const second = requests[1] ?? assert.fail();
-    second.reusedSocket = true;
-    const failure = reset(code);
-    second.emit("error", failure);
-    await assert.rejects(response, { message: "stale", cause: failure });
-  });
-}
-
-test("errors of other kinds, of new connections and of calls that are not idempotent are thrown at once", async (t) => {
-  for (const [reusedSocket, error, idempotent] of [
-    [true, reset("ECONNREFUSED"), true],
-    [false, reset(), true],
-    [true, reset(), false],
-  ] as const) {
-    const { requests, send } = start(t);
-    const { request, response } = await send({ idempotent });
-    request.reusedSocket = reusedSocket;
-    request.emit("error", error);
-    await assert.rejects(response, error);
-    assert.equal(requests.length, 1);
-    t.mock.restoreAll();
-  }
 });
 
 test("a call that is aborted while it waits for access sends nothing", async (t) => {

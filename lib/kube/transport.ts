@@ -14,8 +14,6 @@ export interface Exchange {
   body?: string;
   /** Watches use separate connections, so that they never delay a call. */
   channel: "call" | "watch";
-  /** Whether the request can safely be sent twice. */
-  idempotent: boolean;
   /** Aborts the exchange at any point, even while the body is read. */
   signal: AbortSignal;
 }
@@ -65,15 +63,8 @@ export function createTransport(credentials: Credentials, userAgent: string): Tr
     return agents[channel];
   }
 
-  async function once(access: Access, exchange: Exchange): Promise<IncomingMessage> {
-    try {
-      return await request(access, agentFor(access, exchange.channel), exchange, userAgent);
-    } catch (error) {
-      if (!(error instanceof StaleSocket)) throw error;
-      dropIdle();
-      if (!exchange.idempotent) throw error.cause;
-      return request(access, agentFor(access, exchange.channel), exchange, userAgent);
-    }
+  function once(access: Access, exchange: Exchange): Promise<IncomingMessage> {
+    return request(access, agentFor(access, exchange.channel), exchange, userAgent);
   }
 
   function dropIdle(): void {
@@ -101,9 +92,6 @@ export function createTransport(credentials: Credentials, userAgent: string): Tr
   };
 }
 
-/** The server closed a keep-alive connection before it received the request. */
-class StaleSocket extends Error {}
-
 function request(access: Access, agent: Agent, exchange: Exchange, userAgent: string): Promise<IncomingMessage> {
   const { server } = access;
   const body = exchange.body === undefined ? undefined : Buffer.from(exchange.body);
@@ -129,10 +117,7 @@ function request(access: Access, agent: Agent, exchange: Exchange, userAgent: st
       socket.destroy();
       reject(new Error("the server switched protocols (101) without a request to do so"));
     });
-    sent.on("error", (error: NodeJS.ErrnoException) => {
-      const stale = sent.reusedSocket && (error.code === "ECONNRESET" || error.code === "EPIPE");
-      reject(stale ? new StaleSocket("stale", { cause: error }) : error);
-    });
+    sent.on("error", reject);
     sent.end(body);
   });
 }

@@ -45,8 +45,8 @@ describe("a watch", () => {
     assert.deepEqual([lists[0]?.options.timeoutMs, lists[0]?.options.accept], [30_000, METADATA_LIST]);
     const query = { watch: true, allowWatchBookmarks: true, resourceVersion: "5", timeoutSeconds: 300, ...selectors };
     assert.deepEqual(stream().query, query);
-    const { idleMs, maxMs, accept } = stream().options;
-    assert.deepEqual([idleMs, maxMs, accept], [90_000, 330_000, METADATA_WATCH]);
+    const { idleMs, accept } = stream().options;
+    assert.deepEqual([idleMs, accept], [90_000, METADATA_WATCH]);
   });
 
   test("follows once it has been open for a second", async (t) => {

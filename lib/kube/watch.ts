@@ -8,7 +8,7 @@ import { cacheKey, ObjectCache, type ObjectChange } from "./cache.ts";
 import type { KubeClient } from "./client.ts";
 import { listPages, PAGE_SIZE } from "./list.ts";
 import type { Query } from "./paths.ts";
-import { isUnavailable, problemCode, retryAfterOf, watchStatusError } from "./status.ts";
+import { problemCode, retryAfterOf, watchStatusError } from "./status.ts";
 import { between, pause, steadyNow, timeSlices, yieldToLoop } from "./time.ts";
 import type { ApiObject, WatchEvent } from "./types.ts";
 
@@ -18,11 +18,6 @@ export interface WatchTimings {
   idleMs: number;
   backoffMs: number;
   backoffCapMs: number;
-  /**
-   * Longest backoff after 403 and 404. The first delays are short, because an API server that has just started
-   * briefly refuses everyone.
-   */
-  unavailableCapMs: number;
   /** A watch that ends sooner than this without an event counts as failed. */
   shortMs: number;
 }
@@ -31,7 +26,6 @@ const WATCH_TIMINGS: WatchTimings = {
   idleMs: 90_000,
   backoffMs: 250,
   backoffCapMs: 5_000,
-  unavailableCapMs: 30_000,
   shortMs: 1_000,
 };
 /** The requested duration of a watch (timeoutSeconds): a new random value each time, to spread replicas. */
@@ -194,7 +188,7 @@ class Watch<P> implements Informer<P> {
   }
 
   async #run(): Promise<void> {
-    const { backoffMs, backoffCapMs, unavailableCapMs } = this.#timings;
+    const { backoffMs, backoffCapMs } = this.#timings;
     const backoff = createBackoff(backoffMs, backoffCapMs, this.#random);
     const { signal } = this.#stop;
     // No handler runs before `watchObjects` has returned. So the caller can finish its setup.
@@ -206,8 +200,7 @@ class Watch<P> implements Informer<P> {
       } catch (error) {
         if (signal.aborted) return;
         this.#failed(error);
-        const capMs = isUnavailable(error) ? unavailableCapMs : backoffCapMs;
-        await pause(backoff.next(retryAfterOf(error), capMs), signal);
+        await pause(backoff.next(retryAfterOf(error)), signal);
       }
     }
   }
@@ -270,7 +263,6 @@ class Watch<P> implements Informer<P> {
           signal,
           ...this.#accepting(METADATA_WATCH),
           idleMs,
-          maxMs: (seconds + 30) * 1000,
           onOpen: () => {
             openedAt = this.#now();
             this.#activeAt = openedAt;

@@ -27,12 +27,9 @@ export interface Output {
   readonly columns: number | undefined;
 }
 
-/** Shows on standard error what a command is waiting for, and for how long, when that takes more than 2 s. */
-export interface Progress {
-  /** Runs `work` and shows `what` meanwhile. If `what` is a function, it is called for each update. */
-  during<T>(what: string | (() => string), work: () => Promise<T>): Promise<T>;
-  /** Removes the line from the terminal. Call it before you write something else there. */
-  clear(): void;
+/** Says on standard error what a command waits for, when that takes more than 2 s. */
+interface Progress {
+  during<T>(what: string, work: () => Promise<T>): Promise<T>;
 }
 
 /** The flags of a command that reads the configuration. */

@@ -14,15 +14,6 @@ export type Labels = Readonly<Record<string, string | number>>;
 /** One series of a metric at the time of a scrape. */
 export type Sample = readonly [labels: Labels, value: number];
 
-/** A metric at one scrape. */
-interface MetricFamily {
-  readonly name: string;
-  readonly help: string;
-  readonly type: "counter" | "gauge" | "histogram";
-  /** The samples of a histogram add a suffix to the metric's name: `_bucket`, `_sum` or `_count`. */
-  readonly samples: ReadonlyArray<{ readonly suffix: string; readonly labels: Labels; readonly value: number }>;
-}
-
 /** Reads the series of a metric at a scrape. A number is a single series without labels. */
 type Collect = () => number | Iterable<Sample>;
 
@@ -35,11 +26,6 @@ export interface Counter {
 /** A counter with one series for each set of labels. A series exists from its first event. */
 interface LabelledCounter {
   inc(labels: Labels): void;
-  /**
-   * Returns the counter of one series, and creates the series. Use it for frequent events: it saves the look-up by
-   * labels.
-   */
-  with(labels: Labels): Counter;
 }
 
 /** Counts observations by size. */
@@ -63,38 +49,40 @@ interface HistogramCounts {
  */
 export class MetricsRegistry implements MetricsText {
   readonly contentType = "text/plain; version=0.0.4; charset=utf-8";
-  readonly #families = new Map<string, () => MetricFamily>();
+  /** By name: reads the text of a metric. */
+  readonly #metrics = new Map<string, () => string>();
 
   /** Adds a gauge whose value is read at each scrape. Throws if the name is taken. */
   gauge(name: string, help: string, collect: Collect): void {
-    this.#add({ name, help, type: "gauge" }, () => plain(collect()));
+    this.#add(name, help, "gauge", () => sampleLines(name, collect()));
   }
 
   /** Adds a counter whose count is kept elsewhere and read at each scrape. */
   counterOf(name: string, help: string, collect: Collect): void {
-    this.#add({ name, help, type: "counter" }, () => plain(collect()));
+    this.#add(name, help, "counter", () => sampleLines(name, collect()));
   }
 
   /** Adds a counter without labels. */
   counter(name: string, help: string): Counter {
-    return this.labelledCounter(name, help).with({});
+    let count = 0;
+    this.counterOf(name, help, () => count);
+    return {
+      inc(by = 1) {
+        count += by;
+      },
+    };
   }
 
   /** Adds a counter with labels. Label values must be bounded: each set of labels exists until the process ends. */
   labelledCounter(name: string, help: string): LabelledCounter {
-    const series = new Map<string, [Labels, number]>();
+    const series = new Map<string, Sample>();
     this.counterOf(name, help, () => series.values());
-    const counterWith = (labels: Labels): Counter => {
-      const key = labelText(labels);
-      const one = series.get(key) ?? [labels, 0];
-      series.set(key, one);
-      return {
-        inc(by = 1) {
-          one[1] += by;
-        },
-      };
+    return {
+      inc(labels) {
+        const key = labelText(labels);
+        series.set(key, [labels, (series.get(key)?.[1] ?? 0) + 1]);
+      },
     };
-    return { with: counterWith, inc: (labels) => counterWith(labels).inc() };
   }
 
   /** Adds a histogram without labels. `bounds` are the inclusive upper bounds of its buckets, in ascending order. */
@@ -114,21 +102,18 @@ export class MetricsRegistry implements MetricsText {
 
   /** Adds a histogram whose counts are kept elsewhere and read at each scrape. */
   histogramOf(name: string, help: string, bounds: readonly number[], collect: () => Iterable<HistogramCounts>): void {
-    this.#add({ name, help, type: "histogram" }, () => [...collect()].flatMap((series) => bucketsOf(series, bounds)));
+    this.#add(name, help, "histogram", () => Array.from(collect(), (one) => bucketLines(name, one, bounds)).join(""));
   }
 
   /** Reads every metric now. */
-  families(): MetricFamily[] {
-    return [...this.#families.values()].map((read) => read());
-  }
-
   metrics(): string {
-    return this.families().map(textOf).join("");
+    return Array.from(this.#metrics.values(), (read) => read()).join("");
   }
 
-  #add(head: Omit<MetricFamily, "samples">, samples: () => MetricFamily["samples"]): void {
-    if (this.#families.has(head.name)) throw new RangeError(`the metric ${head.name} exists already`);
-    this.#families.set(head.name, () => ({ ...head, samples: samples() }));
+  #add(name: string, help: string, type: "counter" | "gauge" | "histogram", lines: () => string): void {
+    if (this.#metrics.has(name)) throw new RangeError(`the metric ${name} exists already`);
+    const head = `# HELP ${name} ${help.replaceAll("\\", "\\\\").replaceAll("\n", "\\n")}\n# TYPE ${name} ${type}\n`;
+    this.#metrics.set(name, () => head + lines());
   }
 }
 
@@ -145,27 +130,20 @@ export function hashValue(revision: string): number {
   return Number.parseInt(hash("sha256", revision, "hex").slice(0, HASH_DIGITS), 16);
 }
 
-function plain(collected: number | Iterable<Sample>): MetricFamily["samples"] {
+function sampleLines(name: string, collected: number | Iterable<Sample>): string {
   const samples: Iterable<Sample> = typeof collected === "number" ? [[{}, collected]] : collected;
-  return Array.from(samples, ([labels, value]) => ({ suffix: "", labels, value }));
+  return Array.from(samples, ([labels, value]) => `${name}${labelText(labels)} ${value}\n`).join("");
 }
 
-/** Returns the bucket samples. In the text format, buckets are cumulative. */
-function bucketsOf({ labels, counts, sum }: HistogramCounts, bounds: readonly number[]): MetricFamily["samples"] {
+/** Returns the lines of one series of a histogram. In the text format, buckets are cumulative. */
+function bucketLines(name: string, { labels, counts, sum }: HistogramCounts, bounds: readonly number[]): string {
   let count = 0;
-  const buckets = counts.map((inBucket, index) => {
+  const buckets = counts.map((inBucket, index): Sample => {
     count += inBucket;
-    return { suffix: "_bucket", labels: { ...labels, le: bounds[index] ?? "+Inf" }, value: count };
+    return [{ ...labels, le: bounds[index] ?? "+Inf" }, count];
   });
-  return [...buckets, { suffix: "_sum", labels, value: sum }, { suffix: "_count", labels, value: count }];
-}
-
-function textOf({ name, help, type, samples }: MetricFamily): string {
-  const lines = samples.map(({ suffix, labels, value }) => `${name}${suffix}${labelText(labels)} ${value}\n`);
-  return (
-    `# HELP ${name} ${help.replaceAll("\\", "\\\\").replaceAll("\n", "\\n")}\n# TYPE ${name} ${type}\n` +
-    `${lines.join("")}`
-  );
+  const [sums, totals] = [sampleLines(`${name}_sum`, [[labels, sum]]), sampleLines(`${name}_count`, [[labels, count]])];
+  return sampleLines(`${name}_bucket`, buckets) + sums + totals;
 }
 
 function labelText(labels: Labels): string {

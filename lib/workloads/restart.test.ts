@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
-import { type RestartableName, readAndRestart, restartWorkload, waitForRestart } from "./restart.ts";
+import { readAndRestart, restartWorkload, waitForRestart } from "./restart.ts";
 import { type RawWorkload, workloadState } from "./workload-state.ts";
 
 const PATH = "/apis/apps/v1/namespaces/shop/deployments/web";
 const STAMP = "2026-01-01T00:00:00.000Z";
-const WEB: RestartableName = { namespace: "shop", kind: "Deployment", name: "web" };
+const WEB = { namespace: "shop", kind: "Deployment", name: "web" };
 const OPTIONS = { stamp: STAMP, fieldManager: "somebody" };
 const AGAIN = { stamp: () => STAMP, fieldManager: "somebody" };
 

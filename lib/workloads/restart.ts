@@ -3,15 +3,9 @@ import type { Reason } from "#hostmap/types.ts";
 import { statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { pause } from "#lib/kube/time.ts";
-import { type WorkloadKind, workloadPath } from "./workload-kinds.ts";
+import type { WorkloadName } from "./workload-keys.ts";
+import { workloadPath } from "./workload-kinds.ts";
 import { type RawWorkload, type WorkloadState, workloadState } from "./workload-state.ts";
-
-/** A workload that can be restarted. */
-export interface RestartableName {
-  readonly namespace: string;
-  readonly kind: WorkloadKind;
-  readonly name: string;
-}
 
 type RestartResult =
   | { readonly result: "restarted"; readonly workload: RawWorkload }
@@ -61,7 +55,7 @@ const MAX_READS = 10;
  */
 export async function restartWorkload(
   client: Pick<KubeClient, "mergePatch">,
-  { namespace, kind, name }: RestartableName,
+  { namespace, kind, name }: WorkloadName,
   { uid, resourceVersion, refusal }: WorkloadState,
   { stamp, record, ...options }: RestartOptions,
 ): Promise<RestartResult> {
@@ -86,7 +80,7 @@ export async function restartWorkload(
  */
 export async function readAndRestart(
   client: Pick<KubeClient, "get" | "mergePatch">,
-  workload: RestartableName,
+  workload: WorkloadName,
   { stamp, refuse, ...options }: RereadOptions,
 ): Promise<RestartResult> {
   const { namespace, kind, name } = workload;

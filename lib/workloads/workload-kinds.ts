@@ -10,9 +10,9 @@ export function isWorkloadKind(kind: string): kind is WorkloadKind {
   return Object.hasOwn(RESOURCES, kind);
 }
 
-/** API path of one workload, or of all workloads of its kind in a namespace. */
-export function workloadPath(namespace: string, kind: WorkloadKind, name?: string): string {
-  return appsPath(RESOURCES[kind], namespace, name);
+/** API path of one workload, or of all workloads of its kind in a namespace. `kind`: see `isWorkloadKind`. */
+export function workloadPath(namespace: string, kind: string, name?: string): string {
+  return appsPath(RESOURCES[kind as WorkloadKind], namespace, name);
 }
 
 /** API path of one ReplicaSet, or of all ReplicaSets in a namespace. */

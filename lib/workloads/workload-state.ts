@@ -53,8 +53,8 @@ export interface WorkloadState {
   readonly failed: boolean;
 }
 
-/** Returns the state of a workload of `kind`. */
-export function workloadState(kind: WorkloadKind, raw: RawWorkload): WorkloadState {
+/** Returns the state of a workload of `kind`: see `isWorkloadKind`. */
+export function workloadState(kind: string, raw: RawWorkload): WorkloadState {
   const { metadata, spec = {}, status = {} } = raw;
   return {
     uid: metadata.uid ?? "",
@@ -64,7 +64,7 @@ export function workloadState(kind: WorkloadKind, raw: RawWorkload): WorkloadSta
     restarts: metadata.annotations?.[RESTARTS_KEY],
     onChange: metadata.annotations?.[ON_CHANGE_KEY],
     refusal: refusalOf(raw),
-    unsettled: isSeen(raw) ? MISSING[kind](raw) : "its controller has not yet seen the last change",
+    unsettled: isSeen(raw) ? MISSING[kind as WorkloadKind](raw) : "its controller has not yet seen the last change",
     // The Deployment controller sets this condition when a rollout makes no progress for progressDeadlineSeconds. Until
     // the controller has seen the last change, the condition belongs to the previous rollout.
     failed:

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { answerOf, takenVersions } from "./ask.ts";
-import type { Outcome, Seen } from "./outcome.ts";
+import type { Outcome, Seen } from "./dial.ts";
 
 /** One letter for each outcome. Any other letter is an answer: A and B are answers with different statuses. */
 const KINDS: Readonly<Record<string, Outcome["kind"]>> = {

@@ -1,6 +1,5 @@
 import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
-import { DIAL_LIMITS, type Dial, type DialLimits, dialOnce } from "./dial.ts";
-import type { Header, Outcome, Seen } from "./outcome.ts";
+import { DIAL_LIMITS, type Dial, type DialLimits, dialOnce, type Header, type Outcome, type Seen } from "./dial.ts";
 
 /**
  * `name` is the server name for TLS. If the port passes TLS through, the handshake reaches a backend. `agent` is the
@@ -11,8 +10,6 @@ export type Question = Omit<Dial, "header" | "path">;
 export interface Round {
   readonly answer: HeaderAnswer;
   readonly seen: Seen;
-  /** False if the upstream sent nothing on any connection, or if `signal` ended the round. */
-  readonly reachable: boolean;
 }
 
 /** Path of the request. It explains the request to readers of the upstream's log. */
@@ -30,8 +27,7 @@ export async function askRound(question: Question, limits: Partial<DialLimits> =
   const dial = (header: Header) => askOnce(question, header, limits);
   const [none, v1, v2] = await Promise.all([dial("none"), dial("v1"), dial("v2")]);
   const seen: Seen = { none, v1, v2 };
-  if (limits.signal?.aborted) return { answer: "unknown", seen, reachable: false };
-  return { answer: answerOf(seen), seen, reachable: Object.values(seen).some(isHeard) };
+  return { answer: limits.signal?.aborted ? "unknown" : answerOf(seen), seen };
 }
 
 /** Makes one connection of a round. Never throws. */
@@ -67,14 +63,9 @@ function isTaken(headed: Outcome | undefined, bare: Outcome | undefined): boolea
   return bare?.kind !== "answered" || bare.detail === headed.detail;
 }
 
-/** Whether the backend sent anything. */
-function isHeard({ kind }: Outcome): boolean {
-  return kind === "answered" || kind === "misread";
-}
-
 /** Whether the connection was established. */
 export function isConnected(outcome: Outcome): boolean {
-  return isHeard(outcome) || isRejected(outcome) || outcome.kind === "silent";
+  return outcome.kind === "answered" || outcome.kind === "silent" || isRejected(outcome);
 }
 
 /** Whether the backend closed the connection without an answer, or misread its first bytes. */

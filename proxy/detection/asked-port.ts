@@ -5,7 +5,7 @@ import type { ReportedAnswer } from "#lib/documents/proxy-page.ts";
 import type { HeaderQuestion } from "#lib/documents/targets-format.ts";
 import { type Backoff, createBackoff } from "#lib/kube/backoff.ts";
 import type { Round } from "./ask.ts";
-import type { Header } from "./outcome.ts";
+import type { Header } from "./dial.ts";
 
 /** Interval between two contacts of one port by all proxies together. They take turns. */
 const CONTACT_MS = 25_000;
@@ -119,7 +119,7 @@ export class AskedPort {
   /** Takes the result of a round. Undefined: there was no address. Returns whether the answer has changed. */
   conclude(round: Round | undefined, now: number): boolean {
     const before = this.#answer;
-    if (round === undefined || round.answer === "unknown" || !round.reachable) {
+    if (round === undefined || round.answer === "unknown") {
       this.#failures += 1;
       this.#answer ??= "unknown";
       this.#needsRound = true;

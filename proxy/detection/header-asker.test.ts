@@ -222,17 +222,11 @@ describe("the address", () => {
     );
   });
 
-  it("that is not found in time means a round without an answer; equal names share a lookup", async () => {
-    let lookups = 0;
-    const rig = askerRig({
-      lookup: () => {
-        lookups += 1;
-        return new Promise(() => {});
-      },
-    });
+  it("that is not found in time means a round without an answer", async () => {
+    const rig = askerRig({ lookup: () => new Promise(() => {}) });
     const { upstreamIPs: _ips, ...named } = question();
-    rig.setQuestions([named, { ...named, port: 80 }]);
+    rig.setQuestions([named]);
     await rig.clock.pass(5 * SECOND);
-    assert.deepEqual([lookups, rig.answer(), rig.rounds.length], [1, "unknown", 0]);
+    assert.deepEqual([rig.answer(), rig.rounds.length], ["unknown", 0]);
   });
 });

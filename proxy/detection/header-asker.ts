@@ -8,7 +8,7 @@ import type { Clock } from "../clock.ts";
 import { type HostLookup, LOOKUP_TIMEOUT_MS } from "../host-resolver.ts";
 import { askOnce, askRound, type Question, type Round } from "./ask.ts";
 import { AskedPort, type Share } from "./asked-port.ts";
-import { HEADERS, type Header, type Outcome } from "./outcome.ts";
+import { HEADERS, type Header, type Outcome } from "./dial.ts";
 
 export interface HeaderAskerDeps {
   /** Makes one round. Ends in bounded time. */
@@ -37,8 +37,6 @@ function askedOf({ upstreamPort, speaks, name }: HeaderQuestion, host: string): 
 const OWN_MS = 1_000;
 /** Minimum interval between two contacts of all proxies together for one namespace: 20 a minute. */
 const NAMESPACE_MS = 3_000;
-/** A contact so long ago limits nothing any more, and counts in no turn. Multiplied by the number of proxies. */
-const FORGET_MS = 60_000;
 const ALONE: Share = { proxies: 1, place: 0 };
 
 /**
@@ -48,12 +46,10 @@ const ALONE: Share = { proxies: 1, place: 0 };
 export class HeaderAsker {
   readonly #deps: HeaderAskerDeps;
   readonly #ports = new Map<string, AskedPort>();
-  /** The times of the last contacts, by namespace. */
+  /** The times of the last contacts, by namespace. A new target must not renew the share of its namespace. */
   readonly #last = new Map<string, number>();
   #lastOfAll = Number.NEGATIVE_INFINITY;
   #share: Share = ALONE;
-  /** Running lookups. Two lookups of one name share the answer, because each occupies one of libuv's few threads. */
-  readonly #lookups = new Map<string, Promise<readonly string[]>>();
   readonly #abort = new AbortController();
   #cancel = (): void => {};
 
@@ -75,9 +71,6 @@ export class HeaderAsker {
       if (port?.asks(question)) port.update(question, share, now);
       else this.#ports.set(key, new AskedPort(question, share, now, random));
     }
-    // A new target must not renew the share of its namespace, so only old times are forgotten.
-    for (const [namespace, at] of this.#last)
-      if (at + FORGET_MS * this.#share.proxies < now) this.#last.delete(namespace);
     this.#startDue();
   }
 
@@ -175,15 +168,9 @@ export class HeaderAsker {
 
   #lookUp(host: string): Promise<readonly string[]> {
     const { lookup, clock } = this.#deps;
-    const found =
-      this.#lookups.get(host) ??
-      lookup(host)
-        .catch(() => [])
-        .finally(() => this.#lookups.delete(host));
-    this.#lookups.set(host, found);
     const { promise, resolve } = Promise.withResolvers<readonly string[]>();
     const cancel = clock.after(LOOKUP_TIMEOUT_MS, () => resolve([]));
-    return Promise.race([found, promise]).finally(cancel);
+    return Promise.race([lookup(host).catch(() => []), promise]).finally(cancel);
   }
 
   get #signal(): AbortSignal {

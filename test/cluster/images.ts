@@ -190,7 +190,7 @@ export async function withProductImage<T>(work: (image: ImageSpec) => Promise<T>
       user: list.user,
       workingDir: list.workdir,
       entrypoint: list.entrypoint,
-      env: { NODE_ENV: "production" },
+      env: { NODE_ENV: "production", MALLOC_ARENA_MAX: "1", MALLOC_TRIM_THRESHOLD_: "524288" },
     });
   } finally {
     await rm(folder, { recursive: true, force: true });

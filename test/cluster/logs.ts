@@ -42,7 +42,7 @@ export async function collectLogs(cluster: Cluster): Promise<{ readonly folder: 
     const { stdout, stderr } = await cluster.tool("kubectl", args);
     texts.set(name, stdout + stderr);
   }
-  const { stdout, stderr } = await cluster.switchback("status", "--namespace", "switchback-system");
+  const { stdout, stderr } = await cluster.switchback("status", "--switchback-namespace", "switchback-system");
   texts.set("status.txt", stdout + stderr);
   for (const [name, text] of texts) await writeFile(join(folder, name), text);
   await cp(LOGS, join(folder, "logs"), { recursive: true });

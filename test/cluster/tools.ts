@@ -9,7 +9,7 @@ const TIMEOUT_MS = 360_000;
 /** The main file of this checkout's `switchback`. */
 export const SWITCHBACK = join(import.meta.dirname, "..", "..", "cli", "main.ts");
 /** Progress lines that `switchback` writes to standard error while it waits. They depend on how busy the machine is. */
-const PROGRESS = /^.* \(\d+ s\)\n/gm;
+const PROGRESS = /^.* \.\.\.\n/gm;
 
 /** The result of a command-line tool. A failure is a `code` other than 0, never an exception. */
 export interface ToolResult {
@@ -51,7 +51,7 @@ export async function runTool(
   return { stdout, stderr, code };
 }
 
-/** Runs `switchback` of this checkout as `runTool` does. Its progress lines are removed from `stderr`. */
+/** Runs `switchback` of this checkout as `runTool` does. Lines that say what it waits for are removed from `stderr`. */
 export async function runSwitchback(
   args: readonly string[],
   env: Record<string, string>,

@@ -51,7 +51,7 @@ function withoutActions(command: Command): Command {
 async function complaint(words: string[]): Promise<string | undefined> {
   const output = { write() {} };
   const context = { stdout: output, stderr: output } as unknown as Parameters<typeof createProgram>[0];
-  const program = withoutActions(createProgram(context, () => {}));
+  const program = withoutActions(await createProgram(context, () => {}));
   try {
     await program.parseAsync(words, { from: "user" });
     return undefined;
@@ -65,7 +65,7 @@ async function complaint(words: string[]): Promise<string | undefined> {
 const HIDDEN = ["probe", "complete", "install-check"];
 
 test("each command has examples in its help, and the program accepts them", async () => {
-  const { commands } = createProgram(captured().context, () => {});
+  const { commands } = await createProgram(captured().context, () => {});
   for (const name of commands.map((command) => command.name()).filter((each) => !HIDDEN.includes(each))) {
     const { stdout } = await runHere([name, "--help"], {});
     const [, examples = ""] = stdout.split("\nExamples:\n");

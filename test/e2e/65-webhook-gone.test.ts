@@ -44,7 +44,7 @@ test("without the webhook's pods, a pod is created and runs without names, and t
 
 test("the status of its namespace reports the pod as not injected", async () => {
   const client = await cluster.until("the pod is reported", 30, async () => {
-    const { running } = await leaderStatus(cluster, "--in", OPTED_IN);
+    const { running } = await leaderStatus(cluster, "-n", OPTED_IN);
     return running?.workloads.find(({ namespace, notInjected }) => namespace === OPTED_IN && notInjected > 0);
   });
   assert.deepEqual([client.kind, client.name, client.notInjected, client.stale], ["Deployment", "client", 1, 1]);

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { foundName } from "#controller/targets/service-view.ts";
 import type { Finding } from "#doctor/findings.ts";
 import type { ReportDocument } from "#doctor/report.ts";
-import { frontName } from "#lib/documents/listeners.ts";
 import { setAddress } from "../cluster/addons/internet.ts";
 import type { PublishedService } from "../cluster/addons/load-balancers.ts";
 import type { Cluster, KubeObject } from "../cluster/cluster.ts";
@@ -129,10 +128,8 @@ export async function foundWithoutUs(
 /** Does the check in the section "See that it works" of the pages in docs/trust. */
 export async function trustIsSeen(cluster: Cluster, ...balancers: PublishedService[]): Promise<void> {
   const wanted = balancers.flatMap((balancer) => [
-    ["header-accepted", `${balancer.namespace}/${balancer.service} port 80`],
-    ["header-accepted", `${balancer.namespace}/${balancer.service} port 443`],
-    ["relay-answers", `${frontName(found(balancer))} port 80`],
-    ["relay-answers", `${frontName(found(balancer))} port 443`],
+    ["relay-answers", `${balancer.namespace}/${balancer.service} port 80`],
+    ["relay-answers", `${balancer.namespace}/${balancer.service} port 443`],
   ]);
   await cluster.until("the doctor sees that it works", READY_S, async () => {
     const findings = await doctor(cluster);

@@ -129,7 +129,14 @@ export async function secretData(cluster: Cluster, which: "serving" | "ca"): Pro
 export async function leaderStatus(cluster: Cluster, ...flags: string[]): Promise<FullStatus> {
   return await cluster.until("a controller that leads", 30, async () => {
     // Exit code 1 means that a workload is stuck, which is fine here.
-    const { stdout, stderr } = await cluster.switchback("status", "-o", "json", "--namespace", SYSTEM, ...flags);
+    const { stdout, stderr } = await cluster.switchback(
+      "status",
+      "-o",
+      "json",
+      "--switchback-namespace",
+      SYSTEM,
+      ...flags,
+    );
     if (stdout === "") throw new Error(stderr);
     const status = JSON.parse(stdout) as FullStatus;
     return status.leader ? status : undefined;

@@ -1,7 +1,7 @@
 import type { HeaderQuestion } from "#lib/documents/targets-format.ts";
 import { answerOf } from "#proxy/detection/ask.ts";
+import type { Header, Outcome } from "#proxy/detection/dial.ts";
 import { HeaderAsker, type HeaderAskerDeps } from "#proxy/detection/header-asker.ts";
-import type { Header, Outcome } from "#proxy/detection/outcome.ts";
 import { FakeClock, LineLog } from "./clock.ts";
 
 type Kind = Outcome["kind"];
@@ -94,8 +94,7 @@ export function askerRig({ clock = new FakeClock(), ...deps }: Partial<HeaderAsk
       const [none, v1, v2] = (["none", "v1", "v2"] as const).map((header) => outcome(asked.target, header));
       const seen = { none: none!, v1: v1!, v2: v2! };
       const answer = answerOf(seen);
-      const reachable = Object.values(seen).some(({ kind }) => kind === "answered" || kind === "misread");
-      return { answer, seen, reachable };
+      return { answer, seen };
     },
     dial: async (asked, address, header) => {
       rig.rechecks.push({ ...made(asked, address), header });

@@ -64,6 +64,8 @@ export function claimEventsRig() {
   } as unknown as KubeClient;
   const resource = { group: "networking.k8s.io", version: "v1", resource: "ingresses", kind: "Ingress" };
 
+  const objects = new Set<string>();
+
   /** A new leader on the same plan, like a new process. */
   function lead() {
     const now = () => clock.now();
@@ -72,7 +74,7 @@ export function claimEventsRig() {
     const source = { resourceOf: () => resource };
     const claimEvents = new ClaimEvents({ plan, source, events, client, log, wallClock: now, now, startTimer });
     plan.takeTouched();
-    claimEvents.changed(plan.objects);
+    claimEvents.changed(objects);
     return { claimEvents, events, stop: () => void claimEvents.stop() };
   }
   let leader: ReturnType<typeof lead> | undefined;
@@ -108,6 +110,7 @@ export function claimEventsRig() {
           ...(warning && { warning }),
         }),
       );
+      objects.add(object);
       plan.set(object, claims);
     },
     run,

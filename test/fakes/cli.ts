@@ -7,7 +7,6 @@ import { after, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import { createOutput } from "#cli/output.ts";
 import { run } from "#cli/run.ts";
-import type { Progress } from "#lib/process/context.ts";
 import { runTool, type ToolResult } from "../cluster/tools.ts";
 
 export const MAIN = fileURLToPath(new URL("../../cli/main.ts", import.meta.url));
@@ -25,11 +24,11 @@ export const connectFlags = [
   "--as <user>",
   "--request-timeout <time> (10s)",
 ];
-export const clusterFlags = ["-n, --namespace <name> (switchback-system)", ...connectFlags];
+export const clusterFlags = [...connectFlags, "-n, --namespace <name> (switchback-system)"];
 
 /** The flags that a command's help lists, with their defaults: `--flag <value> (default)`. */
 export async function helpOf(name: string): Promise<{ usage: string; flags: string[] }> {
-  const { code, stdout } = await switchback([name, "--help"]);
+  const { code, stdout } = await runHere([name, "--help"], {});
   const [, usage = stdout] = /^Usage: switchback (.*)\n/.exec(stdout) ?? [];
   if (code !== 0) throw new Error(`${name} --help: exit code ${code}`);
   const text = stdout.slice(stdout.indexOf("\nOptions:")).replaceAll(/\n {8,}/g, " ");
@@ -60,7 +59,7 @@ export function captured(env: Readonly<Record<string, string>> = {}, columns?: n
     });
     return createOutput(Object.assign(stream, columns === undefined ? {} : { isTTY: true, columns }));
   };
-  const progress: Progress = { during: (_what, work) => work(), clear() {} };
+  const progress = { during: <T>(_what: string, work: () => Promise<T>) => work() };
   return { context: { env, stdout: collect("stdout"), stderr: collect("stderr"), progress }, written };
 }
 

@@ -3,7 +3,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseAllDocuments, stringify } from "yaml";
 import { DUMP_VERSION } from "#cli/dump/format.ts";
-import { type Dump, readDump } from "#cli/dump/read-dump.ts";
+import { type ClusterFile, readClusterFile } from "#cli/dump/read-file.ts";
+import { SCHEMAS } from "#cli/dump/schemas.ts";
 import { known } from "#doctor/fact.ts";
 import type { ClusterFacts } from "#doctor/facts.ts";
 import { gather } from "#doctor/gather.ts";
@@ -54,15 +55,19 @@ function clustersIn<T>(folder: string) {
   });
 }
 
-/** Answers that every cluster needs besides its objects: empty lists of issuers. */
-const NO_ISSUERS = ["clusterissuers", "issuers"].map((resource) => ({
-  apiVersion: DUMP_VERSION,
-  kind: "Answer",
-  method: "GET",
-  path: `/apis/cert-manager.io/v1/${resource}`,
-  status: 200,
-  body: { metadata: { resourceVersion: "1" }, items: [] },
-}));
+/** The groups whose kinds every cluster of a case has, with or without objects. */
+const LISTED_GROUPS =
+  /^$|^apps$|^cert-manager\.io$|^(?:networking|discovery|coordination|admissionregistration)\.k8s\.io$/;
+
+/** What a dump says of the kinds that were listed. */
+export const LISTED = [...SCHEMAS.keys()].flatMap((type) => {
+  const [resource = "", ...labels] = type.split(".");
+  const group = labels.join(".");
+  const path = group === "" ? `/api/v1/${resource}` : `/apis/${group}/v1/${resource}`;
+  return LISTED_GROUPS.test(group)
+    ? [{ apiVersion: DUMP_VERSION, kind: "Answer", method: "GET", path, status: 200 }]
+    : [];
+});
 
 /** The object as the API server stores it, with a ClusterIP if it is a Service. */
 function allocated(object: unknown, index: number): unknown {
@@ -74,20 +79,23 @@ function allocated(object: unknown, index: number): unknown {
 type Files = ReturnType<typeof filesFolder>;
 
 /** Reads a dump, and checks that it leaves nothing out. */
-export async function readWhole(text: string, files: Files): Promise<Dump> {
-  const dump = await readDump(await files.file("cluster.yaml", text));
+export async function readWhole(text: string, files: Files): Promise<ClusterFile> {
+  const dump = await readClusterFile(await files.file("cluster.yaml", text));
   assert.deepEqual(dump.leftOut, []);
   return dump;
 }
 
 /** A dump of a cluster with these objects. */
-export async function dumpOf(objects: readonly unknown[], files: Files): Promise<Dump> {
-  const documents = [{ apiVersion: DUMP_VERSION, kind: "Dump" }, ...NO_ISSUERS, ...objects.map(allocated)];
+export async function dumpOf(objects: readonly unknown[], files: Files): Promise<ClusterFile> {
+  const documents = [{ apiVersion: DUMP_VERSION, kind: "Dump" }, ...LISTED, ...objects.map(allocated)];
   return await readWhole(documents.map((document) => stringify(document)).join("---\n"), files);
 }
 
 /** The facts that the doctor reads from the dump, with the expected results of the probe if there are any. */
-export async function factsOf({ head, client, time }: Dump, expected: Pick<Expected, "probe">): Promise<ClusterFacts> {
+export async function factsOf(
+  { head, client, time }: ClusterFile,
+  expected: Pick<Expected, "probe">,
+): Promise<ClusterFacts> {
   const facts = await gather({ client, ...head, now: () => time });
   if (expected.probe === undefined) return facts;
   const { probe } = expected;

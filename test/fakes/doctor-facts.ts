@@ -3,7 +3,6 @@ import type { ClusterFacts, ServiceFacts, WebhookEntry } from "#doctor/facts.ts"
 import type { DialResult, ProbeOutcome, ProbeResult } from "#doctor/probe/result.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { listenersOf } from "#lib/documents/listeners.ts";
-import { publishedMapOf } from "#lib/documents/published-map.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 
 // The facts of a healthy installation: one ingress-nginx behind a short-circuited load balancer, one name, one opted-in
@@ -16,7 +15,6 @@ export const UPSTREAM_IP = "198.51.100.80";
 export const NAMESPACE = "switchback-system";
 
 export const CONFIG = parseConfig({});
-export const MAP = publishedMapOf("r1", new Map([[NAME, [FRONT_IP]]]));
 
 const ANSWERED: ProbeOutcome = { kind: "answered", detail: "HTTP 404" };
 export const CLOSED: ProbeOutcome = { kind: "closed", detail: "the connection was reset" };
@@ -48,17 +46,11 @@ export const RELAYED: PublishedTarget = {
 };
 
 export function entry(name: string, change: Partial<WebhookEntry> = {}): WebhookEntry {
-  const excludedNamespaces = [...CONFIG.pods.excludedNamespaces, NAMESPACE];
-  const base = { failurePolicy: "Ignore", serviceNamespace: NAMESPACE, excludedNamespaces, listedNamespaces: [] };
-  return { name: `${name}.switchback.dev`, ...base, ...change };
+  return { name: `${name}.switchback.dev`, failurePolicy: "Ignore", serviceNamespace: NAMESPACE, ...change };
 }
 
 /** The webhook entry that is not about pods. */
-const REACHABLE = entry("reachable", {
-  failurePolicy: "Fail",
-  excludedNamespaces: [],
-  listedNamespaces: [NAMESPACE],
-});
+const REACHABLE = entry("reachable", { failurePolicy: "Fail" });
 
 const deployment = (name: string) => ({ name, desired: 2, ready: 2, image: "example.com/s:1", pullPolicy: "Always" });
 
@@ -74,13 +66,10 @@ export const HEALTHY: ClusterFacts = {
     ]),
   ),
   selfChecks: known(false),
-  clusterDns: known([]),
-  now: 1_700_000_000_000,
   install: {
     config: known(CONFIG),
     targets: known([RELAYED]),
     deployments: known(["controller", "webhook", "proxy"].map((name) => deployment(`switchback-${name}`))),
-    map: known(MAP),
     status: known({
       leader: true,
       synced: true,
@@ -143,7 +132,6 @@ export const NOT_INSTALLED: ClusterFacts = {
     config: known(undefined),
     targets: known(undefined),
     deployments: known([]),
-    map: known(undefined),
     status: notKnown("not-read", "404"),
   },
   endpoints: known([]),

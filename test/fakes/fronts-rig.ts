@@ -1,6 +1,7 @@
 import type { TestContext } from "node:test";
 import { HeaderDecisions } from "#controller/expected-headers/header-decisions.ts";
 import { FrontReconciler } from "#controller/front-reconciler.ts";
+import type { ConfiguredTarget } from "#controller/targets/configured-target.ts";
 import type { FoundTarget } from "#controller/targets/service-view.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
@@ -39,12 +40,12 @@ export function frontPath(name: string): string {
 
 /** Found targets that the test controls. */
 class TestCatalog {
-  config: readonly TargetConfig[] = [];
+  config: readonly ConfiguredTarget[] = [];
   readonly discovers = true;
   readonly others = new Map<string, FoundTarget>();
   changed: () => void = () => {};
 
-  configured(): readonly TargetConfig[] {
+  configured(): readonly ConfiguredTarget[] {
     return this.config;
   }
 

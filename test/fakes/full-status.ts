@@ -30,6 +30,7 @@ export const WORKLOAD: WorkloadStatus = {
   stale: 1,
   notInjected: 1,
   mode: "restart",
+  modeFrom: "install",
   standing: "stuck",
   code: "restart-not-permitted",
   text: "not listed",

@@ -11,7 +11,7 @@ import type { TargetAddress } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { MapNotes, RenderedMap } from "#lib/documents/map-format.ts";
-import { MemoryMap } from "#lib/documents/map-memory.ts";
+import { MemoryMap } from "./memory-map.ts";
 import type { MapWriter } from "#lib/documents/map-writer.ts";
 import { claimOf } from "../arbitraries.ts";
 import { stopTime } from "./stopped-time.ts";

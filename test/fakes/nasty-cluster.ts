@@ -1,7 +1,6 @@
 import forge from "node-forge";
 import { makeRsaKey } from "#certs/issue.ts";
-import { READ_ANNOTATIONS } from "#cli/dump/public-fields.ts";
-import { SCHEMAS } from "#cli/dump/schemas.ts";
+import { READ_ANNOTATIONS, SCHEMAS } from "#cli/dump/schemas.ts";
 import { type StoredAnswer, storedClient } from "#cli/dump/stored-client.ts";
 import { StoredObjects } from "#cli/dump/stored-objects.ts";
 import { emptyPublisherState } from "#extras/publishers/publisher-state.ts";

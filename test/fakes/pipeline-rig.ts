@@ -4,12 +4,11 @@ import type { DnsLookup } from "#controller/dnscheck/lookup.ts";
 import { type DnsAnswers, DnsSweep } from "#controller/dnscheck/sweep.ts";
 import { Pipeline } from "#controller/pipeline.ts";
 import type { RoutingHints, View, ViewSink } from "#controller/sources/types.ts";
-import type { LackingEvidence } from "#controller/targets/missing-evidence.ts";
+import type { LackingEvidence } from "#controller/targets/find-target.ts";
 import type { HeaderReason, TargetLocations, TargetResolver } from "#controller/targets/resolver.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import type { Claim, Reason } from "#hostmap/types.ts";
-import { parseConfig } from "#lib/config/parse.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
 import { LineLog } from "./clock.ts";
 import { mockSteadyTime, turns } from "./stopped-time.ts";
@@ -98,13 +97,17 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
     start(onChange, onSynced) {
       [servicesChanged, resolverSynced] = [onChange, onSynced];
     },
-    resolve(hints) {
+    find(hints, { held }) {
       resolved.push(hints);
-      return answers.get(hints.className ?? "") ?? hints.className ?? NO_SERVICE;
+      const answer = answers.get(hints.className ?? "");
+      const target = answer ?? hints.className ?? NO_SERVICE;
+      const warned = (name: string) => ({ ...(addresses.warnings?.[name] && { warning: addresses.warnings[name] }) });
+      if (typeof target === "string") return { target, ...warned(target) };
+      const lacking = typeof answer === "object" && "byClass" in answer ? { byClass: answer.byClass } : undefined;
+      const isKept = target.code === NO_SERVICE.code && held !== undefined && held in (addresses.targets ?? {});
+      if (!isKept) return { target, ...(lacking && { lacking }) };
+      return { target, undecided: true, maybe: held, lacking: lacking ?? { byClass: undefined }, ...warned(held) };
     },
-    named: (target) => target,
-    mayKeep: (target, _hints, { code }) => code === NO_SERVICE.code && target in (addresses.targets ?? {}),
-    warningOf: (target) => addresses.warnings?.[target],
     state: () => [{ name: "services", synced: true, problems: [] }],
     stop: async () => void stopped.push("resolver"),
   };
@@ -124,7 +127,6 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
   };
   const pipeline = new Pipeline({
     ...{ sources: [source], resolver, locations, mode, headers, log, plan },
-    config: parseConfig({}),
     dns: asksDns ? dns : undefined,
   });
   const claims = new Map<string, readonly Claim[]>();
@@ -148,7 +150,7 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
       state.now += stepMs;
       t.mock.timers.tick(stepMs);
       await turns(6);
-      plan.takeChanges(state.now);
+      plan.takeChanges();
     }
   };
   return {

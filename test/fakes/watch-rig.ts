@@ -86,7 +86,7 @@ export function startWatch(t: TestContext, options: Partial<WatchOptions<string>
       return await promise;
     },
   };
-  const timings = { backoffMs: 250, backoffCapMs: 5_000, unavailableCapMs: 30_000, shortMs: 1_000 };
+  const timings = { backoffMs: 250, backoffCapMs: 5_000, shortMs: 1_000 };
   const seen = watching(client, { timings, ...options });
   t.after(() => seen.watcher.stop());
   const stream = (): Stream => streams.at(-1) ?? assert.fail("no stream");

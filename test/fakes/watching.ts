@@ -18,7 +18,6 @@ export interface Watching {
 const FAST: Partial<WatchTimings> = {
   backoffMs: 10,
   backoffCapMs: 40,
-  unavailableCapMs: 60,
   shortMs: 50,
 };
 

@@ -18,8 +18,8 @@ export interface AuditEntry {
 
 const CREDENTIAL = "authentication.kubernetes.io/credential-id";
 
-/** The chart's Roles for people and pipelines. `System.person` binds each to a group with the Role's name. */
-export const PEOPLE = ["switchback-operator", "switchback-map-reader", "switchback-doctor"] as const;
+/** The chart's ClusterRole for people and pipelines. `System.person` binds it to a group of its name. */
+export const READER = "switchback-reader";
 
 /** The API server's audit log of our accounts and of these people. A watch is in the log once it has begun. */
 export class AuditLog {
@@ -31,14 +31,14 @@ export class AuditLog {
 
   /** Writes the audit policy and returns the API server's flags. */
   static async prepare(folder: string, namespace: string): Promise<string[]> {
-    const users = ["controller", "webhook", "proxy", "dns", "uninstall", "remains"].map(
+    const users = ["controller", "webhook", "proxy", "dns", "uninstall"].map(
       (component) => `system:serviceaccount:${namespace}:switchback-${component}`,
     );
     const policy = {
       apiVersion: "audit.k8s.io/v1",
       kind: "Policy",
       omitStages: ["RequestReceived"],
-      rules: [{ level: "Metadata", users }, { level: "Metadata", userGroups: PEOPLE }, { level: "None" }],
+      rules: [{ level: "Metadata", users }, { level: "Metadata", userGroups: [READER] }, { level: "None" }],
     };
     await writeFile(join(folder, "audit.yaml"), JSON.stringify(policy));
     return [`--audit-policy-file=${join(folder, "audit.yaml")}`, `--audit-log-path=${join(folder, "audit.log")}`];

@@ -75,7 +75,7 @@ it("pods that no restart recreates are reported in the status, in a metric and b
 /** A kubeconfig of a user with a client certificate, who is bound to a Role of the chart or to none. */
 async function somebody(name: string, role?: string): Promise<string> {
   if (role !== undefined)
-    await system.kubectl("-n", NAMESPACE, "create", "rolebinding", name, "--role", role, "--user", name);
+    await system.kubectl("-n", NAMESPACE, "create", "rolebinding", name, "--clusterrole", role, "--user", name);
   return await system.cluster.kubeconfigFor({ clientCert: system.cluster.ca.client(name, []) });
 }
 
@@ -100,7 +100,7 @@ describe("switchback restart", () => {
   });
 
   it("refuses each workload that the operator may not patch, and changes nothing", async () => {
-    const { code, stderr } = await restart(await somebody("operator", "switchback-operator"), NS);
+    const { code, stderr } = await restart(await somebody("operator", "switchback-reader"), NS);
     assert.equal(code, 1);
     const needs = "was not restarted: you need permission to get and patch Deployments in by-hand";
     assert.match(stderr, new RegExp(`^Deployment by-hand/held ${needs}.*\nDeployment by-hand/web ${needs}.*\n$`));
@@ -112,7 +112,7 @@ describe("switchback restart", () => {
   });
 
   it("restarts only the workloads that an operator may patch in one namespace, except paused ones", async () => {
-    const owner = await somebody("owner", "switchback-operator");
+    const owner = await somebody("owner", "switchback-reader");
     const rights = ["--verb", "get,patch", "--resource", "deployments.apps"];
     await system.kubectl("-n", NS, "create", "role", "restarter", ...rights);
     await system.kubectl("-n", NS, "create", "rolebinding", "owner", "--role", "restarter", "--user", "owner");

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
 import { after, before, describe, it } from "node:test";
-import { parseCertificates } from "#certs/pem.ts";
+import { issueAuthority, issueLeaf, servingNames } from "#certs/issue.ts";
+import { type PemPair, parseCertificates } from "#certs/pem.ts";
 import { REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import { createSelector } from "#hostmap/pod-selection.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
@@ -25,6 +26,7 @@ const AFTERWARDS = 50;
 const MAX_NAMES = 500;
 const FIRST = ["api.example.com", "shop.example.com"];
 const LATE = "late.example.com";
+const NAMES = servingNames("switchback-webhook", NAMESPACE, "cluster.local");
 const CONFIGURATION = ["mutatingwebhookconfiguration", "switchback-webhook"];
 
 let system: System;
@@ -60,9 +62,9 @@ interface Configuration {
 const own = (...args: string[]) => system.kubectl("-n", NAMESPACE, ...args);
 const configuration = (...flags: string[]) => system.json<Configuration>("get", ...CONFIGURATION, ...flags);
 
-async function patchEntries(operation: (at: number) => object): Promise<void> {
+async function patchEntries(operation: (at: number, last: number) => object | undefined): Promise<void> {
   const { webhooks } = await configuration();
-  const patch = webhooks.map((_, at) => operation(at));
+  const patch = webhooks.flatMap((_, at) => operation(at, webhooks.length - 1) ?? []);
   await system.kubectl("patch", ...CONFIGURATION, "--type=json", "-p", JSON.stringify(patch));
 }
 
@@ -71,6 +73,7 @@ async function dataOf(secret: string): Promise<Record<string, string>> {
 }
 
 const decoded = (base64 = "") => Buffer.from(base64, "base64").toString();
+const encoded = (text: string) => Buffer.from(text).toString("base64");
 
 async function trusted(): Promise<string[]> {
   const bundles = new Set(await system.bundles());
@@ -160,13 +163,54 @@ function refusedSeconds(created: readonly Created[]): number {
   return new Set(tenths).size / 10;
 }
 
+/** Deletes the webhook configuration, and applies it again without its bundle. Nobody else creates it. */
+async function reapplyConfiguration(): Promise<void> {
+  const { metadata, webhooks, ...rest } = (await configuration()) as Configuration & { metadata: object };
+  await system.kubectl("delete", ...CONFIGURATION);
+  const leader = await system.leader();
+  const code = async () => (await leader.status()).certificates?.state.code;
+  await until("the leader to report it", async () => (await code()) === "bundle-absent");
+  await own("delete", "secret", OBJECTS.serving);
+  await until("another leaf", async () => (await dataOf(OBJECTS.serving))["tls.crt"] !== undefined);
+  assert.equal(await system.kubectl("get", ...CONFIGURATION, "--ignore-not-found", "-o", "name"), "");
+  const entries = webhooks.map(({ clientConfig: { caBundle: _, ...clientConfig }, ...entry }) => ({
+    ...entry,
+    clientConfig,
+  }));
+  const { name, labels } = metadata as Configuration["metadata"] & { name: string; labels: object };
+  await system.apply(JSON.stringify({ ...rest, metadata: { name, labels }, webhooks: entries }));
+}
+
+// The events of certs/rules.property.test.ts, without the leader's clock and the API server's outage: in both, the API
+// server calls as before, or not at all.
 describe("the calls that the API server cannot make", () => {
-  const setBundle = (base64: string) =>
-    patchEntries((at) => ({ op: "add", path: `/webhooks/${at}/clientConfig/caBundle`, value: base64 }));
+  const setBundle = (base64: string, of = (_at: number, _last: number) => true) =>
+    patchEntries((at, last) =>
+      of(at, last) ? { op: "add", path: `/webhooks/${at}/clientConfig/caBundle`, value: base64 } : undefined,
+    );
   const lose = (...secrets: string[]) => own("delete", "secret", ...secrets);
-  const overwrite = async (secret: string) => {
-    const data = Object.fromEntries(Object.keys(await dataOf(secret)).map((key) => [key, "eA=="]));
-    await own("patch", "secret", secret, "--type=merge", "-p", JSON.stringify({ data }));
+  const store = (secret: string, data: object) =>
+    own("patch", "secret", secret, "--type=merge", "-p", JSON.stringify({ data }));
+  const overwrite = async (secret: string) =>
+    store(secret, Object.fromEntries(Object.keys(await dataOf(secret)).map((key) => [key, "eA=="])));
+  const LIFE = { now: Date.now(), days: 1 };
+  /** Stores a leaf of this CA, with `offered` in `ca.crt`. */
+  const storeLeaf = async (ca: PemPair, offered: string, names = NAMES) => {
+    const { cert, key } = await issueLeaf(ca, names, LIFE);
+    await store(OBJECTS.serving, { "tls.crt": encoded(cert), "tls.key": encoded(key), "ca.crt": encoded(offered) });
+  };
+  /** Stores a leaf of another CA. Returns the CA's certificate. */
+  const storeForeign = async () => {
+    const ca = await issueAuthority(LIFE);
+    await storeLeaf(ca, ca.cert);
+    return ca.cert;
+  };
+  /** Loses an object, and puts it back once there is another. */
+  const restore = async (secret: string) => {
+    const saved = await dataOf(secret);
+    await lose(secret);
+    await until("another one", isWell, EVENT_DEADLINE_MS);
+    await store(secret, saved);
   };
   const EVENTS: Readonly<Record<string, () => Promise<unknown>>> = {
     "the leaf is lost": () => lose(OBJECTS.serving),
@@ -179,8 +223,30 @@ describe("the calls that the API server cannot make", () => {
       }
     },
     "the CA is overwritten": () => overwrite(OBJECTS.ca),
+    "an older CA is restored": () => restore(OBJECTS.ca),
+    "an older leaf is restored": () => restore(OBJECTS.serving),
+    "an older caBundle is restored": async () => {
+      const [saved = ""] = await system.bundles();
+      await lose(OBJECTS.ca);
+      await until("another CA", isWell, EVENT_DEADLINE_MS);
+      await setBundle(saved);
+    },
     "the caBundle is wiped": () => setBundle(""),
-    "the caBundle becomes another's": () => setBundle(Buffer.from(system.cluster.ca.cert).toString("base64")),
+    "the first entry's caBundle is wiped": () => setBundle("", (at) => at === 0),
+    "the last entry's caBundle is wiped": () => setBundle("", (at, last) => at === last),
+    "the caBundle becomes another's": () => setBundle(encoded(system.cluster.ca.cert)),
+    "the configuration is deleted and applied again": reapplyConfiguration,
+    "the leaf becomes another's": storeForeign,
+    "the leaf and the caBundle become another's": async () => setBundle(encoded(await storeForeign())),
+    "the leaf becomes another's, whose CA is added": async () => {
+      const [bundle] = await system.bundles();
+      await setBundle(encoded(decoded(bundle) + (await storeForeign())));
+    },
+    "the leaf becomes that of an unknown CA": async () => storeLeaf(await issueAuthority(LIFE), ""),
+    "the Service gets new names": async () => {
+      const { "ca.crt": cert, "ca.key": key } = await dataOf(OBJECTS.ca);
+      await storeLeaf({ cert: decoded(cert), key: decoded(key) }, decoded(cert), ["old.example.com"]);
+    },
     "the leader is killed after it has lost the CA": async () => {
       const leader = await system.leader();
       await system.start("controller");
@@ -210,23 +276,4 @@ describe("the calls that the API server cannot make", () => {
     t.diagnostic(`${refusedInAll.toFixed(1)} s`);
     assert.ok(refusedInAll <= MOST_REFUSED_SECONDS, `${refusedInAll} s`);
   });
-});
-
-it("a webhook configuration that somebody deletes is not recreated, and gets its bundle once it is back", async () => {
-  const saved = await configuration();
-  await system.kubectl("delete", ...CONFIGURATION);
-  const leader = await system.leader();
-  const code = async () => (await leader.status()).certificates?.state.code;
-  await until("the leader to report it", async () => (await code()) === "bundle-absent");
-  await own("delete", "secret", OBJECTS.serving);
-  await until("another leaf", async () => (await dataOf(OBJECTS.serving))["tls.crt"] !== undefined);
-  assert.equal(await system.kubectl("get", ...CONFIGURATION, "--ignore-not-found", "-o", "name"), "");
-  const { metadata, webhooks, ...rest } = saved as Configuration & { metadata: { name: string; labels: object } };
-  const entries = webhooks.map(({ clientConfig: { caBundle: _, ...clientConfig }, ...entry }) => ({
-    ...entry,
-    clientConfig,
-  }));
-  const { name, labels } = metadata;
-  await system.apply(JSON.stringify({ ...rest, metadata: { name, labels }, webhooks: entries }));
-  await until("the bundle", isWell, EVENT_DEADLINE_MS);
 });

@@ -3,12 +3,14 @@ import { describe, it } from "node:test";
 import { WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
 import { PRESETS } from "#controller/sources/custom/presets.ts";
 import { ISTIO_KINDS } from "#controller/sources/istio.ts";
+import { PUBLISHERS } from "#extras/publishers/names.ts";
+import { publisherStateName } from "#extras/publishers/publisher-state.ts";
 import { INJECT_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
 import { decideOptIn } from "#hostmap/opt-in.ts";
 import { optInRules } from "#lib/config/opt-in.ts";
 import { frontName } from "#lib/documents/listeners.ts";
-import { OBJECTS, WRITTEN } from "../published.ts";
-import { configOf, direct, NAMESPACE, named, type Rendered, relayed, render, runHelm } from "./rendered.ts";
+import { OBJECTS } from "../published.ts";
+import { configOf, direct, NAMESPACE, named, type Rendered, relayed, render } from "./rendered.ts";
 
 const NAME_LABEL = "kubernetes.io/metadata.name";
 type Labels = Readonly<Record<string, string>>;
@@ -40,7 +42,6 @@ describe("the MutatingWebhookConfiguration", () => {
       ],
     },
     objectSelector: { matchExpressions: [{ key: INJECT_KEY, ...ofPod }] },
-    matchPolicy: "Equivalent",
     timeoutSeconds: 2,
     reinvocationPolicy: "IfNeeded",
     sideEffects: "None",
@@ -62,9 +63,7 @@ describe("the MutatingWebhookConfiguration", () => {
         expression: `request.name == '${OBJECTS.reachable}' && has(request.dryRun) && request.dryRun`,
       },
     ],
-    matchPolicy: "Equivalent",
     timeoutSeconds: 2,
-    reinvocationPolicy: "Never",
     sideEffects: "None",
     failurePolicy: "Fail",
     admissionReviewVersions: ["v1"],
@@ -86,26 +85,6 @@ describe("the MutatingWebhookConfiguration", () => {
       REACHABLE,
     ]);
     assert.equal(configuration.metadata.annotations, undefined);
-  });
-
-  it("with pod DNS has two more, for namespaces whose label selects the way that is not the default", () => {
-    const rows = (values: object) =>
-      entriesOf(render(values)).map(({ name, clientConfig, namespaceSelector }: Rendered) => {
-        const via = namespaceSelector.matchExpressions.find(({ key }: Rendered) => key === "switchback.dev/via");
-        return `${name} ${clientConfig.service.path} ${via.operator} ${via.values}`;
-      });
-    assert.deepEqual(rows(DNS), [
-      "namespace.switchback.dev /mutate/namespace NotIn dns",
-      "namespace-dns.switchback.dev /mutate/namespace/dns In dns",
-      "pod.switchback.dev /mutate/pod NotIn dns",
-      "pod-dns.switchback.dev /mutate/pod/dns In dns",
-    ]);
-    assert.deepEqual(rows({ ...DNS, config: { pods: { via: "dns" } } }), [
-      "namespace.switchback.dev /mutate/namespace NotIn hosts",
-      "namespace-hosts.switchback.dev /mutate/namespace/hosts In hosts",
-      "pod.switchback.dev /mutate/pod NotIn hosts",
-      "pod-hosts.switchback.dev /mutate/pod/hosts In hosts",
-    ]);
   });
 
   const LISTED = { config: { optIn: { namespaces: ["cert-manager", "listed", "listed"] } } };
@@ -149,16 +128,6 @@ describe("the MutatingWebhookConfiguration", () => {
     });
   }
 
-  it("refuses a namespace that opts in by name but is excluded, and says where and what is accepted", () => {
-    for (const name of ["kube-system", NAMESPACE]) {
-      const { code, stderr } = runHelm({ config: { optIn: { namespaces: ["shop", name] } } });
-      assert.notEqual(code, 0);
-      const accepted = `a namespace other than kube-system, kube-node-lease, kube-public, ${NAMESPACE} `;
-      assert.ok(stderr.includes(`config.optIn.namespaces[1]: pods of ${name} are never sent`), stderr);
-      assert.ok(stderr.includes(`expected ${accepted}(admission.excludedNamespaces `), stderr);
-    }
-  });
-
   it("with cert-manager names the Certificate whose CA to inject, and has no caBundle", () => {
     const objects = render({ config: { certs: { mode: "cert-manager" } } });
     const { metadata, webhooks } = named(objects, "MutatingWebhookConfiguration", WEBHOOK_CONFIGURATION);
@@ -182,136 +151,136 @@ describe("the MutatingWebhookConfiguration", () => {
   });
 });
 
-describe("RBAC names the objects that the program writes", () => {
-  const names = (role: Rendered, resource: string, verb?: string): string[] => {
-    const rules: Rendered[] = role?.rules.filter((rule: Rendered) => rule.resources.includes(resource)) ?? [];
-    const granting = rules.filter(({ verbs }) => verb === undefined || verbs.includes(verb));
-    return [...new Set<string>(granting.flatMap(({ resourceNames }) => resourceNames ?? []))];
+/** The rights of an account, or of a Role or ClusterRole that nobody has: `create,patch configmaps/a,b [in NAMESPACE]`. */
+function rightsOf(objects: Rendered[], account: string): string[] {
+  const bindings = objects.filter(
+    ({ kind, subjects }) =>
+      /^(Cluster)?RoleBinding$/.test(kind) && subjects.some(({ name }: Rendered) => name === account),
+  );
+  return bindings.flatMap(({ kind, roleRef, metadata }) => {
+    const where = kind === "RoleBinding" ? metadata.namespace : undefined;
+    const role = objects.find(
+      (one) => one.kind === roleRef.kind && one.metadata.name === roleRef.name && one.metadata.namespace === where,
+    );
+    return role.rules.map(
+      ({ verbs, resources, resourceNames = [] }: Rendered) =>
+        `${verbs} ${resources}${resourceNames.length === 0 ? "" : `/${resourceNames}`}${where ? ` in ${where}` : ""}`,
+    );
+  });
+}
+
+describe("what an account may do", () => {
+  const RESTARTS = { restart: { namespaces: ["shop"] }, optIn: { namespaces: ["shop", "listed"] } };
+  const objects = render({ config: RESTARTS });
+  const OURS = `in ${NAMESPACE}`;
+  const restart = (namespace: string) => `get,patch deployments,statefulsets,daemonsets in ${namespace}`;
+  const readsSources = [
+    "list,watch ingresses,ingressclasses",
+    "list,watch gatewayclasses,gateways,listenersets,xlistenersets,httproutes,grpcroutes,tlsroutes",
+  ];
+  const TABLE: Readonly<Record<string, readonly string[]>> = {
+    "switchback-controller": [
+      ...readsSources,
+      `get,list,watch,patch mutatingwebhookconfigurations/${WEBHOOK_CONFIGURATION}`,
+      "get,list,watch pods",
+      "list,watch namespaces,services",
+      "create events",
+      `list,watch,create,patch,update configmaps/${OBJECTS.map} ${OURS}`,
+      `list,watch,create,patch configmaps/${OBJECTS.targets} ${OURS}`,
+      `list,watch,create,patch,delete services ${OURS}`,
+      `list,watch endpointslices ${OURS}`,
+      `get,list,watch,create,patch secrets/${OBJECTS.ca},${OBJECTS.serving} ${OURS}`,
+      `get,create,patch secrets/${OBJECTS.statusKey} ${OURS}`,
+      `get,create,update,patch leases/${OBJECTS.lease} ${OURS}`,
+      restart("shop"),
+      restart("listed"),
+    ],
+    "switchback-webhook": [
+      `list,watch configmaps/${OBJECTS.map} ${OURS}`,
+      `list,watch secrets/${OBJECTS.serving} ${OURS}`,
+    ],
+    "switchback-proxy": [`list,watch configmaps/${OBJECTS.targets} ${OURS}`],
+    "switchback-uninstall": [
+      "list pods",
+      `delete mutatingwebhookconfigurations/${WEBHOOK_CONFIGURATION}`,
+      `get configmaps/switchback-config,${OBJECTS.targets},${PUBLISHERS.toSorted().map(publisherStateName)} ${OURS}`,
+      `patch deployments/scale/switchback-controller ${OURS}`,
+      `list,delete services ${OURS}`,
+      `delete configmaps/${OBJECTS.map},${OBJECTS.targets} ${OURS}`,
+      `delete secrets/${OBJECTS.ca},${OBJECTS.serving},switchback-cert-manager-ca,${OBJECTS.statusKey} ${OURS}`,
+      `delete leases/${OBJECTS.lease} ${OURS}`,
+      restart("shop"),
+      restart("listed"),
+    ],
   };
-  const controller = (values: object) => named(render(values), "Role", "switchback-controller");
-  const clusterRole = (values: object) => named(render(values), "ClusterRole", "switchback-controller");
-
-  it("every ConfigMap that the controller may write or delete, and the Secrets", () => {
-    assert.deepEqual(names(controller({}), "configmaps"), WRITTEN);
-    assert.deepEqual(names(named(render(), "Role", "switchback-proxy"), "configmaps"), [OBJECTS.targets]);
-    assert.deepEqual(names(controller({}), "configmaps", "delete"), []);
-    assert.deepEqual(names(named(render(), "Role", "switchback-webhook"), "configmaps"), [OBJECTS.map]);
-    assert.deepEqual(names(controller({}), "secrets"), [OBJECTS.ca, OBJECTS.serving, OBJECTS.statusKey]);
-    assert.deepEqual(names(named(render(), "Role", "switchback-webhook"), "secrets"), [OBJECTS.serving]);
-    assert.deepEqual(names(clusterRole({}), "mutatingwebhookconfigurations"), [WEBHOOK_CONFIGURATION]);
-  });
-
-  it("with discovery no fronts, because nobody knows their names, and the right to read every Service", () => {
-    assert.deepEqual(names(controller({}), "services"), []);
-    const writing = controller({}).rules.filter(
-      ({ resources, verbs }: Rendered) => resources.includes("services") && verbs.includes("create"),
-    );
-    assert.deepEqual(
-      writing.map(({ verbs }: Rendered) => verbs),
-      [["create", "patch", "delete"]],
-    );
-    const reading = clusterRole({}).rules.find(({ resources }: Rendered) => resources.includes("services"));
-    assert.deepEqual(reading, { apiGroups: [""], resources: ["services"], verbs: ["list", "watch"] });
-  });
-
-  it("without discovery the front of each relayed target, and the Service behind each other target", () => {
-    const discovery = { enabled: false };
-    const given = { ...relayed, name: "given", classes: ["given"], clusterIPs: ["192.0.2.7"] };
-    const plain = { name: "plain", upstream: { host: "lb.example.com" }, classes: ["plain"] };
-    const values = { config: { discovery, targets: [relayed, direct, given, plain] } };
-    const none = { config: { discovery } };
-    assert.deepEqual(names(controller(values), "services"), [frontName("traefik"), frontName("plain")]);
-    assert.deepEqual(names(clusterRole(values), "services"), ["router"]);
-    assert.deepEqual(names(clusterRole(none), "services"), []);
-    assert.deepEqual(names(controller({ config: { discovery, targets: [direct] } }), "services"), []);
-  });
-
-  it("the key of the status: people with a Role for it may read it, and the controller creates it", () => {
-    const granted = render({ agent: { enabled: true } }).flatMap(({ kind, metadata, rules = [] }) =>
-      (rules as Rendered[])
-        .filter(
-          ({ resources, resourceNames }) => resources.includes("secrets") && resourceNames?.includes(OBJECTS.statusKey),
-        )
-        .map(({ verbs }) => `${kind} ${metadata.name}: ${verbs.join()}`),
-    );
-    assert.deepEqual(granted.sort(), [
-      "Role switchback-controller: get,create,patch",
-      "Role switchback-doctor: get",
-      "Role switchback-operator: get",
-      "Role switchback-remains: delete",
-    ]);
-  });
-
-  it("no other Secret and no change of the webhook configuration if the certificate is not ours", () => {
-    const values = { config: { certs: { mode: "cert-manager" } } };
-    assert.deepEqual(names(controller(values), "secrets"), [OBJECTS.statusKey]);
-    assert.deepEqual(names(clusterRole(values), "mutatingwebhookconfigurations", "patch"), []);
-    assert.deepEqual(names(clusterRole(values), "mutatingwebhookconfigurations", "get"), [WEBHOOK_CONFIGURATION]);
-    const files = { config: { certs: { mode: "files" } }, certFiles: { secretName: "mine" } };
-    assert.deepEqual(names(named(render(files), "Role", "switchback-webhook"), "secrets"), []);
-  });
-
-  const read = (values: object): string[] =>
-    (clusterRole(values)?.rules ?? [])
-      .filter(({ verbs }: Rendered) => verbs.join() === "list,watch")
-      .flatMap(({ apiGroups, resources }: Rendered) => resources.map((name: string) => `${apiGroups.join()}/${name}`));
-
-  for (const [name, { group, resource }] of Object.entries({ ...PRESETS, ...ISTIO_KINDS })) {
-    it(`the preset ${name} grants the right to read its kind`, () => {
-      const more = read({ config: { sources: { presets: [name] } } }).filter((right) => !read({}).includes(right));
-      // The host names of a VirtualService depend on its Gateways.
-      const gateways = name === "istio-virtualservice" ? [`${group}/gateways`] : [];
-      assert.deepEqual(more, [`${group}/${resource}`, ...gateways]);
+  for (const [account, rights] of Object.entries(TABLE)) {
+    it(`${account} in the default install`, () => {
+      assert.deepEqual(rightsOf(objects, account).toSorted(), [...rights].toSorted());
     });
   }
 
-  it("custom kinds and Services may be read if they are configured", () => {
-    const custom = [{ group: "example.com", version: "v1", resource: "widgets", hostnames: "$.spec.host" }];
-    const discovery = { enabled: false };
-    const before = read({ config: { discovery } });
-    const more = read({ config: { discovery, sources: { custom, services: { enabled: true } } } });
-    assert.deepEqual(
-      more.filter((right) => !before.includes(right)),
-      ["example.com/widgets", "/services"],
-    );
-    const found = read({ config: { sources: { services: { enabled: true } } } });
-    assert.equal(found.filter((right) => right === "/services").length, 1, "the right to find targets is the same one");
+  it("no other account has rights, and those of people are bound to nobody", () => {
+    const bound = objects.flatMap(({ subjects = [] }) => subjects.map(({ name }: Rendered) => name));
+    assert.deepEqual([...new Set(bound)].sort(), Object.keys(TABLE).sort());
+    const { rules } = named(objects, "ClusterRole", "switchback-reader");
+    assert.deepEqual([...new Set(rules.flatMap(({ verbs }: Rendered) => verbs))].sort(), ["get", "list"]);
   });
 
-  it("pods and namespaces always, and nothing else if there is nothing else to read", () => {
-    const values = {
-      config: {
-        certs: { mode: "cert-manager" },
-        sources: { ingress: { enabled: false }, gateway: { enabled: false } },
-        discovery: { enabled: false },
-      },
-    };
-    const resources = clusterRole(values).rules.flatMap((rule: Rendered) => rule.resources);
-    assert.deepEqual(resources, ["mutatingwebhookconfigurations", "pods", "namespaces", "events"]);
+  const controller = (values: object) => rightsOf(render(values), "switchback-controller");
+  const more = (values: object) => controller(values).filter((right) => !controller({}).includes(right));
+  const discovery = { enabled: false };
+  const given = { ...relayed, name: "given", classes: ["given"], clusterIPs: ["192.0.2.7"] };
+  const custom = [{ group: "example.com", version: "v1", resource: "widgets", hostnames: "$.spec.host" }];
+  for (const [what, config, rights] of [
+    [
+      "without discovery: the front of each relayed target, and no other Service",
+      { discovery, targets: [relayed, direct, given] },
+      [
+        "list,watch namespaces",
+        `list,watch services ${OURS}`,
+        `create,patch services/${frontName("traefik")} ${OURS}`,
+      ],
+    ],
+    [
+      "with cert-manager: no Secret of the certificate, and no change of the webhook configuration",
+      { certs: { mode: "cert-manager" } },
+      [`get mutatingwebhookconfigurations/${WEBHOOK_CONFIGURATION}`],
+    ],
+    ["a custom kind", { sources: { custom } }, ["list,watch widgets"]],
+    ...Object.entries({ ...PRESETS, ...ISTIO_KINDS }).map(
+      ([name, { resource }]) =>
+        [
+          `the preset ${name}`,
+          { sources: { presets: [name] } },
+          // The host names of a VirtualService depend on its Gateways.
+          [`list,watch ${resource}${name === "istio-virtualservice" ? ",gateways" : ""}`],
+        ] as const,
+    ),
+  ] as const) {
+    it(`the controller, ${what}`, () => assert.deepEqual(more({ config }).toSorted(), [...rights].toSorted()));
+  }
+
+  it("the controller reads the agents' Leases only if there are agents", () => {
+    const leases = more({ agent: { enabled: true } });
+    assert.ok(leases.length > 0 && leases.every((right) => right.endsWith("in switchback-agent")), leases.join());
+  });
+});
+
+describe("admission policies", () => {
+  const PODS = { podDns: { enabled: true, image: "registry.example.com/coredns:1" } };
+  const POLICY = "ValidatingAdmissionPolicy";
+
+  it("protect every Service of the chart from the controller", () => {
+    const objects = render(PODS);
+    const [{ expression }] = named(objects, POLICY, "switchback-own-objects").spec.validations;
+    const services = objects.filter(({ kind }) => kind === "Service");
+    for (const { metadata } of services) assert.ok(expression.includes(`'${metadata.name}'`), metadata.name);
   });
 
-  it("a Role in each namespace whose workloads may be restarted, and none by default", () => {
-    const roles = (values: object) =>
-      render(values)
-        .filter(({ kind, metadata }) => kind === "Role" && metadata.name === "switchback-restart")
-        .map(({ metadata }) => metadata.namespace);
-    assert.deepEqual(roles({}), []);
-    const [restart, optIn] = [{ namespaces: ["cert-manager", "shop"] }, { namespaces: ["shop", "listed"] }];
-    assert.deepEqual(roles({ config: { restart } }), ["cert-manager", "shop"]);
-    assert.deepEqual(roles({ config: { restart, optIn } }), ["cert-manager", "shop", "listed"]);
-    const policy = named(render({ config: { restart, optIn } }), "ValidatingAdmissionPolicy", "switchback-restarts");
-    const { namespaceSelector } = policy.spec.matchConstraints;
-    assert.deepEqual(namespaceSelector.matchExpressions[0].values, ["cert-manager", "shop", "listed"]);
-  });
-
-  it("the agents' Leases only if there are agents", () => {
-    const roles = (enabled: boolean) =>
-      render({ agent: { enabled } })
-        .filter(({ kind, metadata }) => kind === "Role" && metadata.name === "switchback-controller")
-        .map(({ metadata }) => metadata.namespace)
-        .sort();
-    assert.deepEqual(roles(false), [NAMESPACE]);
-    assert.deepEqual(roles(true), [NAMESPACE, "switchback-agent"]);
+  it("have the proxies' selector from the configuration", () => {
+    const selector = { tier: "edge", app: "relay" };
+    const { validations } = named(render({ config: { proxy: { selector } } }), POLICY, "switchback-own-objects").spec;
+    assert.ok(validations.some(({ expression }: Rendered) => expression.includes('{"app":"relay","tier":"edge"}')));
   });
 });
 

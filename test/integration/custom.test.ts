@@ -165,7 +165,7 @@ describe("a tenant with a kind that checks nothing", () => {
       "name-invalid",
       "name-protected",
       "name-protected",
-      "syntax-invalid",
+      "path-failed",
       undefined,
     ]);
     const texts = await system.kubectl("-n", NAMESPACE, "get", "cm", OBJECTS.map, "-o", "yaml");

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { parseAllDocuments } from "yaml";
-import { probePod } from "#doctor/probe/pod.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import { OBJECTS } from "../published.ts";
 import { assertDenied, assertPasses, callsWith, isDenied } from "./policy-calls.ts";
@@ -24,7 +23,6 @@ const DNS_MAPS = "/api/v1/namespaces/kube-system/configmaps";
 const VALUES = {
   agent: { enabled: true },
   config: { restart: { namespaces: ["shop"] }, publishers: { externalDns: { kind: "Service" } } },
-  test: { probeNamespace: "shop" },
   publishers: { remove: ["coredns", "coredns-import", "external-dns"] },
 };
 /** Kinds of the hooks' objects, which Helm creates only while it runs a hook. */
@@ -44,12 +42,10 @@ const block = (publisher: string, body = "") =>
 let cluster: ControlPlane;
 const tokens = {
   uninstall: "",
-  remains: "",
-  test: "",
   "publisher-coredns-remove": "",
   "publisher-external-dns-remove": "",
 };
-const { send, merge, apply, admin } = callsWith(() => cluster, tokens);
+const { send, merge, admin } = callsWith(() => cluster, tokens);
 
 before(async () => {
   cluster = await startControlPlane();
@@ -91,7 +87,7 @@ before(async () => {
       await merge("uninstall", `${DEPLOYMENTS}/web`, { spec: { paused: true } }),
       await merge("uninstall", `${DNS_MAPS}/coredns`, { data: { other: "y" } }),
       await merge("publisher-coredns-remove", `${DNS_MAPS}/coredns`, { data: { other: "y" } }),
-      await send("remains", "DELETE", `${SERVICES}/theirs`),
+      await send("uninstall", "DELETE", `${SERVICES}/theirs`),
     ];
     return tries.every(isDenied);
   });
@@ -122,6 +118,12 @@ function service(name: string, labels: object) {
 describe("the uninstall's account", () => {
   it("deletes the webhook configuration", async () => {
     assertPasses(await send("uninstall", "DELETE", CONFIGURATION));
+  });
+
+  it("deletes front Services and no others", async () => {
+    assertPasses(await send("uninstall", "DELETE", `${SERVICES}/switchback-web`));
+    for (const name of ["theirs", "switchback-webhook"])
+      assertDenied(await send("uninstall", "DELETE", `${SERVICES}/${name}`));
   });
 
   it("restarts workloads, and cannot change anything else in them", async () => {
@@ -211,48 +213,3 @@ for (const hook of ["uninstall", "publisher-external-dns-remove"] as const) {
     });
   });
 }
-
-describe("the account that deletes what is left", () => {
-  it("deletes front Services and no others", async () => {
-    assertPasses(await send("remains", "DELETE", `${SERVICES}/switchback-web`));
-    for (const name of ["theirs", "switchback-names-2", "switchback-webhook"])
-      assertDenied(await send("remains", "DELETE", `${SERVICES}/${name}`));
-    const object = { apiVersion: "v1", kind: "Service", ...service("switchback-web", {}) };
-    assert.equal((await apply("remains", `${SERVICES}/switchback-web`, object)).status, 403);
-  });
-});
-
-describe("the account of helm test", () => {
-  const PODS = "/api/v1/namespaces/shop/pods";
-  const probe = (spec: object = {}, labels: object = {}) => {
-    const pod = probePod("probe", { image: "node", pullPolicy: "Always" }, { checks: [] } as never) as Rendered;
-    const metadata = { ...pod.metadata, labels: { ...pod.metadata.labels, ...labels } };
-    return { ...pod, metadata, spec: { ...pod.spec, ...spec } };
-  };
-  /** Not a dry run: the policy allows any pod in a dry run. */
-  const create = async (body: object) => {
-    const request = { method: "POST", path: PODS, body: JSON.stringify(body), token: tokens.test };
-    const { status, body: answer } = await cluster.call(request);
-    return { status, message: String((answer as { message?: string }).message ?? "") };
-  };
-
-  it("creates the doctor's pod, and no pod with rights or with access to its node", async () => {
-    const container = probe().spec.containers[0];
-    const escalating = { ...container.securityContext, allowPrivilegeEscalation: true };
-    for (const pod of [
-      probe({}, { "app.kubernetes.io/name": "other" }),
-      probe({ hostNetwork: true }),
-      probe({ automountServiceAccountToken: true }),
-      probe({ serviceAccountName: "admin" }),
-      probe({ activeDeadlineSeconds: 3_600 }),
-      probe({ volumes: [{ name: "a", hostPath: { path: "/" } }] }),
-      probe({ containers: [{ ...container, securityContext: escalating }] }),
-    ])
-      assertDenied(await create(pod));
-    assertPasses(await create(probe()));
-    assertPasses(await send("test", "DELETE", `${PODS}/probe`));
-    const theirs = probe({}, { "app.kubernetes.io/name": "web" });
-    await admin("POST", PODS, { ...theirs, metadata: { ...theirs.metadata, name: "web" } });
-    assert.equal((await cluster.call({ method: "DELETE", path: `${PODS}/web`, token: tokens.test })).status, 403);
-  });
-});

@@ -15,7 +15,7 @@ let count = 0;
 let namespace: string;
 before(async () => {
   system = await startSystem({ values: { config: { map: { vanishSeconds: 0, guardNames: 100 } } } });
-  reader = await system.person("switchback-map-reader");
+  reader = await system.person();
 });
 beforeEach(async () => {
   count += 1;

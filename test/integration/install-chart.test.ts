@@ -49,8 +49,7 @@ describe("the chart", () => {
     const before = await generations();
     assert.doesNotMatch(await helm(...upgrade), /WARNING/);
     const roles = ["role", "rolebinding"].map((kind) => `${kind}.rbac.authorization.k8s.io/switchback-restart`);
-    const uninstalls = "rolebinding.rbac.authorization.k8s.io/switchback-uninstall";
-    assert.deepEqual((await rolesOf("cert-manager")).trim().split("\n"), [...roles, uninstalls]);
+    assert.deepEqual((await rolesOf("cert-manager")).trim().split("\n"), roles);
     assert.equal(await generations(), before, "no pod is replaced for it");
     await kubectl("delete", "namespace", "cert-manager", "--wait", "--timeout=60s");
     assert.match(await helm(...upgrade), /do not exist: cert-manager/);

@@ -296,8 +296,8 @@ describe("rights", () => {
     assert.match((await watch(OBJECTS.ca)).stderr, /forbidden/i);
   });
 
-  it("of an operator, once bound, allow to read the status and nothing else", async () => {
-    const binding = ["rolebinding", "operators", "--role", "switchback-operator", "--group", "operators"];
+  it("of a person, once bound, allow to read the status and change nothing", async () => {
+    const binding = ["rolebinding", "operators", "--clusterrole", "switchback-reader", "--group", "operators"];
     await kubectl("create", ...binding, "--namespace", NAMESPACE);
     const kubeconfig = await cluster.kubeconfigFor({ clientCert: cluster.ca.client("someone", ["operators"]) });
     const as = (...args: string[]) => cluster.tool("kubectl", ["--namespace", NAMESPACE, ...args], { kubeconfig });

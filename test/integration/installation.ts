@@ -3,7 +3,7 @@ import { type StatusSecret, statusKeyIn } from "#lib/documents/status-page.ts";
 import type { ControlPlane } from "../cluster/controlplane.ts";
 import { runSwitchback, type ToolOptions, type ToolResult } from "../cluster/tools.ts";
 import { OBJECTS, publishedIn } from "../published.ts";
-import type { PEOPLE } from "./audit.ts";
+import { READER } from "./audit.ts";
 
 /** A cluster in which Switchback is installed, as a person reads and changes it. */
 export class Installation {
@@ -40,10 +40,11 @@ export class Installation {
     return await runSwitchback(args, env, input);
   }
 
-  /** A kubeconfig of a user who is bound to this Role of the chart, and to nothing else. */
-  async person(role: (typeof PEOPLE)[number]): Promise<string> {
-    await this.kubectl("-n", this.#namespace, "create", "rolebinding", role, "--role", role, "--group", role);
-    return await this.cluster.kubeconfigFor({ clientCert: this.cluster.ca.client(`someone-${role}`, [role]) });
+  /** A kubeconfig of a user who is bound to the chart's ClusterRole in our namespace, and to nothing else. */
+  async person(): Promise<string> {
+    const binding = ["rolebinding", READER, "--clusterrole", READER, "--group", READER];
+    await this.kubectl("-n", this.#namespace, "create", ...binding);
+    return await this.cluster.kubeconfigFor({ clientCert: this.cluster.ca.client(`someone-${READER}`, [READER]) });
   }
 
   async bundles(): Promise<string[]> {

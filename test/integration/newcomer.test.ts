@@ -20,10 +20,10 @@ const NO_CLUSTER = /^switchback: no cluster configured/m;
 const HERE: ReadonlyMap<string, RegExp> = new Map([
   ["npm ci", /^added \d+ packages/m],
   ["npx switchback doctor", NO_CLUSTER],
-  ["npm run demo", /^ {2}through the relay: 200 Ingress shop\/added; client /m],
+  ["npm run demo", /^Through the relay each name answers/m],
   ["npm run release -- --out ../switchback-files", /switchback-files: chart, npm, install\.yaml, NOTES\.md$/m],
   ["npm install --global --install-links ../switchback-files/npm", /^added 1 package/m],
-  ["switchback version --client", new RegExp(`^switchback ${version}$`, "m")],
+  ["switchback --version", new RegExp(`^${version}$`, "m")],
   ["switchback doctor", NO_CLUSTER],
 ]);
 

@@ -37,10 +37,15 @@ export function notesOf(values: object): string {
   return stdout.slice(stdout.indexOf("\nNOTES:"));
 }
 
-export function render(values: object = {}, flags: readonly string[] = []): Rendered[] {
+/** What `helm template` prints. */
+export function renderText(values: object, flags: readonly string[] = []): string {
   const { code, stdout, stderr } = runHelm(values, flags);
   assert.equal(code, 0, stderr);
-  return parseAllDocuments(stdout)
+  return stdout;
+}
+
+export function render(values: object = {}, flags: readonly string[] = []): Rendered[] {
+  return parseAllDocuments(renderText(values, flags))
     .map((document) => {
       assert.deepEqual(document.errors, []);
       return document.toJS();
@@ -58,8 +63,7 @@ export function podOf(objects: Rendered[], component: string): Rendered {
 
 /** The config that the pods mount, parsed as they parse it. */
 export function configOf(objects: Rendered[]): Config {
-  const { name } = podOf(objects, "controller").spec.volumes[0].configMap;
-  return parseConfig(parse(named(objects, "ConfigMap", name).data["config.yaml"]), sections);
+  return parseConfig(parse(named(objects, "ConfigMap", "switchback-config").data["config.yaml"]), sections);
 }
 
 /** A target of its own class, with one port. */

@@ -4,7 +4,7 @@ import { GATEWAY_GROUP } from "#controller/sources/gateway/view.ts";
 import { readStatusKey, STATUS_KEY_HEADER } from "#lib/documents/status-page.ts";
 import { connect } from "#lib/kube/connect.ts";
 import { OBJECTS } from "../published.ts";
-import type { AuditEntry } from "./audit.ts";
+import { type AuditEntry, READER } from "./audit.ts";
 import { installGatewayApi, installKind, PLURALS, X_LISTENER_SETS } from "./gateway-api.ts";
 import { Kubelet } from "./kubelet.ts";
 import { ingress, namespaceYaml, workload } from "./objects.ts";
@@ -141,7 +141,7 @@ async function findAndForget(): Promise<void> {
 
 let operatorConfig: string | undefined;
 async function operator(): Promise<string> {
-  operatorConfig ??= await system.person("switchback-operator");
+  operatorConfig ??= await system.person();
   return operatorConfig;
 }
 
@@ -169,18 +169,20 @@ async function lookAtStatus(): Promise<void> {
 
 async function inject(): Promise<void> {
   const pod = { apiVersion: "v1", kind: "Pod", metadata: { name: "p" }, spec: { containers: [] } };
-  const kubeconfig = await system.person("switchback-map-reader");
+  const kubeconfig = await operator();
   const { code, stderr } = await system.cli(["inject", "-f", "-"], { kubeconfig, input: JSON.stringify(pod) });
   assert.equal(code, 0, stderr);
 }
 
-/** Runs `switchback doctor` with a probe, as a user who has all of its Roles. Ends the pod, as a kubelet would. */
+/**
+ * Runs `switchback doctor` with a probe, as a user who may read the whole cluster and create pods in one namespace. Ends
+ * the pod, as a kubelet would.
+ */
 async function examine(): Promise<void> {
-  const kubeconfig = await system.person("switchback-doctor");
-  const group = ["--group", "switchback-doctor"];
-  await system.kubectl("create", "clusterrolebinding", "doctors", "--clusterrole", "switchback-doctor", ...group);
-  const probers = ["create", "rolebinding", "probers", "--clusterrole", "switchback-doctor-probe", ...group];
-  await system.kubectl("-n", "default", ...probers);
+  const kubeconfig = await operator();
+  const group = ["--group", READER];
+  await system.kubectl("create", "clusterrolebinding", "readers", "--clusterrole", READER, ...group);
+  await system.kubectl("-n", "default", "create", "rolebinding", "probers", "--clusterrole", "edit", ...group);
   await system.apply(edgeService);
   const examined = system.cli(["doctor", "--probe", "-o", "json"], { kubeconfig });
   await until("the probe pod", async () => {
@@ -224,11 +226,8 @@ function rightsOf(entry: AuditEntry): string[] {
   const name = objectRef?.name ?? "";
   const what = `${apiGroup}/${resource}${subresource === undefined ? "" : `/${subresource}`}`;
   const verbs = verb === "patch" && responseStatus?.code === 201 ? ["patch", "create"] : [verb];
-  // A user of the doctor has two ClusterRoles.
-  const roles = roleOf(entry) === "switchback-doctor" ? [roleOf(entry), "switchback-doctor-probe"] : [roleOf(entry)];
-  return roles.flatMap((role) =>
-    verbs.flatMap((each) => [`${role}: ${each} ${what} ${name}`, `${role}: ${each} ${what} `]),
-  );
+  const role = roleOf(entry);
+  return verbs.flatMap((each) => [`${role}: ${each} ${what} ${name}`, `${role}: ${each} ${what} `]);
 }
 
 interface Rule {
@@ -246,11 +245,9 @@ async function grantedRights(): Promise<string[]> {
   const [ours, theirs] = [(await list(NAMESPACE)).items, (await list(RESTARTED)).items];
   const restarting = theirs.filter(({ metadata }) => metadata.name === "switchback-restart");
   assert.equal(restarting.length, 1);
-  // This is the controller's right in a listed namespace. The uninstall hook's right is left out, as
-  // uninstall.test.ts runs that hook.
+  // This is the controller's right in a listed namespace, and the uninstall hook's, which uninstall.test.ts runs.
   for (const { metadata } of restarting) metadata.name = "switchback-controller";
-  const items = [...ours, ...restarting].filter(({ metadata }) => metadata.name !== "switchback-uninstall-restart");
-  return items.flatMap(({ metadata, rules }) =>
+  return [...ours, ...restarting].flatMap(({ metadata, rules }) =>
     rules.flatMap(({ apiGroups, resources, resourceNames = [""], verbs }) => {
       const whats = apiGroups.flatMap((group) => resources.map((resource) => `${group}/${resource}`));
       return verbs.flatMap((verb) =>
@@ -264,14 +261,7 @@ describe("RBAC", () => {
   it("is enough: no request of our components was forbidden", async () => {
     const entries = await system.audit.entries();
     const accounts = new Set(entries.map(roleOf));
-    assert.deepEqual([...accounts].sort(), [
-      "switchback-controller",
-      "switchback-doctor",
-      "switchback-map-reader",
-      "switchback-operator",
-      "switchback-proxy",
-      "switchback-webhook",
-    ]);
+    assert.deepEqual([...accounts].sort(), ["switchback-controller", "switchback-proxy", READER, "switchback-webhook"]);
     const refused = entries.filter(({ responseStatus }) => [401, 403].includes(responseStatus?.code ?? 0));
     assert.deepEqual(
       refused.map((entry) => `${roleOf(entry)}: ${entry.verb} ${entry.requestURI}`),
@@ -290,7 +280,7 @@ describe("RBAC", () => {
     const as = (...args: string[]) => system.cluster.tool("kubectl", ["-n", NAMESPACE, ...args], { kubeconfig });
     for (const args of [
       ["get", "cm"],
-      ["get", "cm", OBJECTS.targets],
+      ["get", "cm", "theirs"],
       ["get", "secrets"],
       ["get", "secret", OBJECTS.ca],
       ["delete", "secret", OBJECTS.statusKey],

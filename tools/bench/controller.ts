@@ -7,8 +7,11 @@ import { progress, type Reporter, reportTimes } from "./report.ts";
 import { Routes } from "./routes.ts";
 import type { Served } from "./serve.ts";
 
-/** Pause after a start, so that garbage collection does not affect the next measurement. */
-const SETTLE_MS = 3_000;
+/**
+ * Pause after a start, so that neither garbage collection nor the look at all objects that a leader takes after ten
+ * seconds (controller/claim-events) affects the next measurement.
+ */
+const SETTLE_MS = 13_000;
 /** More names need a larger heap than the chart's default (docs/sizing.md). */
 const DEFAULT_HEAP_NAMES = 20_000;
 const LARGE_HEAP = ["--max-old-space-size=384"];

@@ -173,7 +173,7 @@ async function measureCommands(folder: string, report: Reporter): Promise<void> 
   const cases: readonly (readonly [string, string, readonly string[]])[] = [
     ["bare-node", "-e", ["0"]],
     ["version", COMMAND, ["--version"]],
-    ["status", COMMAND, ["status", "--namespace", INSTALLED]],
+    ["status", COMMAND, ["status", "--switchback-namespace", INSTALLED]],
   ];
   for (const [name, file, args] of cases) {
     const used: number[] = [];

@@ -12,7 +12,6 @@ lib/config/schema.ts and what the extras add: change those, not this page.
 
     helm install switchback CHART --namespace switchback-system --create-namespace \\
       --set image.repository=registry.example.com/switchback
-    helm test switchback --namespace switchback-system
     helm uninstall switchback --namespace switchback-system
 
 A cluster can have one release. Values are validated: an unknown key is an error that names its
@@ -21,16 +20,13 @@ value with its default and what it is for.
 `;
 
 const COLUMNS = 100;
-const SYNONYMS: readonly string[] = ["podAnnotations", "podLabels"];
 const COMPONENTS = ["controller", "webhook", "proxy", "agent", "podDns"] as const;
 
 const PODS = `
 ## All pods, and each component
-Each of these values can also be set for one component, such as \`webhook.nodeSelector\`, apart from
-\`runAsUser\`, \`preStopSleepSeconds\` and, for the agents, \`topologySpreadConstraints\` and
-\`podDisruptionBudget\`; a value there replaces the one of \`pods\`. Agents use only their own security
-contexts. The words \`podAnnotations\` and \`podLabels\` of other charts are accepted
-with a warning.
+Each of these values can also be set for one component, such as \`webhook.nodeSelector\`, apart from,
+for the agents, \`topologySpreadConstraints\` and \`podDisruptionBudget\`; a value there replaces the
+one of \`pods\`. Agents use only their own security contexts.
 `;
 
 const CONFIG = `
@@ -82,7 +78,6 @@ function* rowsOf(
 ): Iterable<string[]> {
   const [section = "", key = ""] = path;
   if (COMPONENTS.some((name) => name === section) && path.length === 2 && shared.has(key)) return;
-  if (SYNONYMS.includes(path.at(-1) ?? "")) return;
   const properties = Object.entries(schema.properties ?? {});
   // A value with its own description is one row, unless it is a section.
   if (properties.length > 0 && (path.length === 1 || schema.description === undefined)) {

@@ -6,7 +6,6 @@ import { promisify } from "node:util";
 import { build } from "esbuild";
 import { RESERVED_TARGET_NAMES } from "#lib/config/defaults.ts";
 import { frontName } from "#lib/documents/listeners.ts";
-import { eventReason } from "#lib/kube/events.ts";
 import { binary } from "#test/cluster/binaries.ts";
 import { chartReadme } from "./chart-readme.ts";
 import { codeParts, codesPage } from "./codes-page.ts";
@@ -123,37 +122,6 @@ function formatJson(value: unknown, file: string): string {
   return result.stdout;
 }
 
-/** The parts of docs/codes.md whose codes the controller reports by an Event. */
-const EVENT_PARTS = [
-  "Names and claims",
-  "Gateway API",
-  "Targets",
-  "Map and front Services",
-  "Running pods and restarts",
-];
-
-/** The Event reasons that the admission policy allows the controller's account. */
-const eventReasons: Generator = {
-  name: "event-reasons",
-  file: "manifests/chart/templates/_event-reasons.tpl",
-  render: async () => {
-    const parts = codeParts();
-    const rows = EVENT_PARTS.flatMap((title) => {
-      const part = parts.get(title);
-      if (part === undefined) throw new Error(`no codes.md has a part "${title}"`);
-      return part.rows;
-    });
-    const reasons = [...new Set(rows.flatMap(({ codes }) => codes.map(eventReason)))].sort();
-    return `{{- /* Made by \`npm run gen\` from the files codes.md beside the code. */}}
-
-{{/* The reasons of the controller's Events. JSON. */}}
-{{- define "switchback.eventReasons" -}}
-${JSON.stringify(reasons, undefined, 1)}
-{{- end }}
-`;
-  },
-};
-
 /** cli/dump/known-codes.ts: the codes that a redacted dump keeps. */
 const knownCodes: Generator = {
   name: "known-codes",
@@ -192,7 +160,6 @@ const chartLicense: Generator = {
 
 // The order matters: Helm reads the templates, the values and their schema when it renders the manifest.
 const GENERATORS: readonly Generator[] = [
-  eventReasons,
   serviceNames,
   valuesSchemaFile,
   installManifest,

@@ -165,7 +165,7 @@ const CASES: readonly Case[] = [
     "one with values of another syntax",
     WIDGET,
     { hosts: ["a.com", 5, null, "", "*", "b.com"] },
-    ["a.com last - false", "unreadable.invalid: syntax-invalid", "b.com last - false"],
+    ["a.com last - false", "unreadable.invalid: path-failed", "b.com last - false"],
   ],
   [
     "one with lists of names",
@@ -200,7 +200,7 @@ const CASES: readonly Case[] = [
     balancer({ [HOSTNAME]: "a.com", "internal.example.com/hostname": "b.com" }),
     ["b.com - - false"],
   ],
-  ["one of another type", SERVICE, balancer({ [HOSTNAME]: "a.com" }, {}), ["a.com: not-a-load-balancer"]],
+  ["one of another type", SERVICE, balancer({ [HOSTNAME]: "a.com" }, {}), ["a.com: not-short-circuited"]],
   ["one with our annotation", SERVICE, balancer({ [HOSTNAME]: "a.com", [IGNORE_KEY]: "true" }), ["a.com: ignored"]],
   ["one without names", SERVICE, balancer({ [HOSTNAME]: "" }), []],
 ];
@@ -262,8 +262,8 @@ describe("untrusted values", () => {
     });
 
   for (const [what, value, expected] of [
-    ["a map", { toString: "a.com" }, "syntax-invalid"],
-    ["a list", ["a.com"], "syntax-invalid"],
+    ["a map", { toString: "a.com" }, "path-failed"],
+    ["a list", ["a.com"], "path-failed"],
     ["a line break", "a.com\n192.0.2.1 b.com", "name-invalid"],
     ["a zero byte", "a.com\u0000", "name-invalid"],
     ["an escape sequence", "\u001b[2Ja.com", "name-invalid"],

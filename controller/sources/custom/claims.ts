@@ -68,7 +68,7 @@ export function customReader(source: ClaimPaths): CustomReader {
 
 function syntaxInvalid(value: unknown, { hostnames, syntax }: ClaimPaths): Reason {
   const text = `${hostnames} selects ${show(JSON.stringify(value))}, which does not have the syntax ${syntax}`;
-  return { code: "syntax-invalid", text };
+  return { code: "path-failed", text };
 }
 
 /** The routing hints of an object. If the kind has no path for admission, the object counts as admitted. */
@@ -146,7 +146,7 @@ function hintsOfService(raw: Raw, { ref, ignored }: ObjectOrigin): RoutingHints 
   if (ignored) return ignoredBy(ref.kind);
   if (mapOf(raw.spec).type !== "LoadBalancer") {
     const text = "the Service is not of type LoadBalancer: pods reach its address directly";
-    return { code: "not-a-load-balancer", text };
+    return { code: "not-short-circuited", text };
   }
   const addresses = loadBalancerOf(raw).flatMap(({ ip, hostname }) => textsOf([ip, hostname]));
   const { namespace, name } = ref;

@@ -2,14 +2,7 @@ import * as v from "valibot";
 import type { Section } from "#lib/config/sections.ts";
 import { optionalSetting } from "#lib/config/values.ts";
 import { strictObject } from "#lib/errors/schemas.ts";
-import {
-  componentSchema,
-  passedThrough,
-  placement,
-  serviceAccountSchema,
-  strings,
-  synonyms,
-} from "#manifests/pod-values.ts";
+import { componentSchema, placement, serviceAccountSchema, strings } from "#manifests/pod-values.ts";
 
 const agentSchema = strictObject({
   enabled: optionalSetting(
@@ -21,9 +14,7 @@ const agentSchema = strictObject({
     "Create the agents' namespace, with the Pod Security level privileged.",
   ),
   ...placement,
-  ...synonyms,
   serviceAccount: v.optional(serviceAccountSchema),
-  updateStrategy: optionalSetting(passedThrough, "Update strategy of the DaemonSet."),
   nodeFlags: componentSchema.entries.nodeFlags,
   seLinuxOptions: optionalSetting(
     strings,

@@ -90,7 +90,6 @@ describe("the first page of an installation", () => {
       "the ingress controller has no pods",
       { endpoints: known([{ namespace: "ingress-nginx", name: "ingress-nginx-controller", ready: 0 }]) },
     ],
-    ["nothing is published", install({ map: known(undefined) })],
   ] as const satisfies readonly (readonly [string, Partial<ClusterFacts>])[]) {
     it(`is no better than the doctor's findings: ${what}`, () => {
       const facts = { ...HEALTHY, ...change };

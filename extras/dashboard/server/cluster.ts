@@ -2,7 +2,7 @@ import type { FullStatus } from "#controller/status.ts";
 import { type AddedChecks, readUpdaters } from "#doctor/added-checks.ts";
 import { type Fact, known, readFact } from "#doctor/fact.ts";
 import type { ObjectName } from "#doctor/facts.ts";
-import { gatherEndpoints } from "#doctor/gather-endpoints.ts";
+import { gatherEndpoints } from "#doctor/gather-cluster.ts";
 import { gatherConfig, gatherDeployments } from "#doctor/gather-install.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { endpointSlicesOf, podsBehind, type RawEndpointSlice } from "#lib/kube/endpoints.ts";

@@ -90,7 +90,7 @@ test("without the right to read the status, the page says which Role has the rig
     const last = (await eventsUntil(address, "unknown")).at(-1);
     assert.match(
       last?.type === "unknown" ? last.text : "",
-      /Forbidden.*the Role switchback-operator in the namespace ours has the right/,
+      /Forbidden.*the ClusterRole switchback-reader has the right/,
     );
   } finally {
     child.kill("SIGTERM");
@@ -104,7 +104,7 @@ test("the demo serves a page with a running example, without a cluster", async (
     const messages = await eventsUntil(address, "summary");
     assert.deepEqual(messages[0], { type: "begin", place: "the demo on this machine", canExamine: false });
     const names = messages.flatMap((message) => (message.type === "names" ? (message.set ?? []) : []));
-    assert.ok(names.some(([, { name, target }]) => name === "added.example.com" && target === "ingress-nginx"));
+    assert.ok(names.some(([, { name, target }]) => name === "shop.example.com" && target === "ingress-nginx"));
     const [running] = messages.flatMap((message) =>
       message.type === "summary" ? (message.summary.running ?? []) : [],
     );

@@ -2,17 +2,7 @@ import * as v from "valibot";
 import type { Section } from "#lib/config/sections.ts";
 import { optionalSetting } from "#lib/config/values.ts";
 import { integer, strictObject } from "#lib/errors/schemas.ts";
-import {
-  componentSchema,
-  placement,
-  replicated,
-  resources,
-  serviceAccountSchema,
-  synonyms,
-} from "#manifests/pod-values.ts";
-
-/** Without `probes`: the pods have two containers, whose probes differ. */
-const { probes: _probes, ...resolverPlacement } = placement;
+import { componentSchema, placement, replicated, resources, serviceAccountSchema } from "#manifests/pod-values.ts";
 
 const podDnsSchema = strictObject({
   enabled: optionalSetting(v.boolean(), "Run the resolvers."),
@@ -21,11 +11,9 @@ const podDnsSchema = strictObject({
     v.boolean(),
     "With `enabled: false`: delete the resolvers' Services. A pod that still uses them loses all DNS.",
   ),
-  ...resolverPlacement,
-  ...synonyms,
+  ...placement,
   ...replicated,
   serviceAccount: v.optional(serviceAccountSchema),
-  strategy: componentSchema.entries.strategy,
   replicas: optionalSetting(integer(1), "Pods of each of the two Deployments."),
   nodeFlags: componentSchema.entries.nodeFlags,
   resources: optionalSetting(resources, "Requests and limits of the sidecar."),

@@ -1,4 +1,3 @@
-import assert from "node:assert/strict";
 import { parse } from "yaml";
 import { configSections } from "#cli/extras.ts";
 import { PublisherStateStore } from "#extras/publishers/publisher-state-store.ts";
@@ -12,6 +11,7 @@ import { silentLogger } from "#lib/telemetry/log.ts";
 import { NAMESPACE, type System, until } from "#test/integration/system.ts";
 import { PUBLISHERS_SECTION, type PublishersSettings } from "../config.ts";
 import { createPublisher } from "../create.ts";
+import type { PublisherName } from "../names.ts";
 import type { Publisher } from "../publisher.ts";
 import { toPublisherMap } from "../publisher-map.ts";
 import { runPublisher } from "../run.ts";
@@ -33,8 +33,8 @@ export interface PublisherRun {
  */
 export async function startPublisher(
   system: System,
-  name: string,
-  make: (settings: PublishersSettings, client: KubeClient) => Publisher | undefined = (publishers, client) =>
+  name: PublisherName,
+  make: (settings: PublishersSettings, client: KubeClient) => Publisher = (publishers, client) =>
     createPublisher(name, { publishers, namespace: NAMESPACE }, client),
 ): Promise<PublisherRun> {
   const account = `switchback-publisher-${name}`;
@@ -44,7 +44,7 @@ export async function startPublisher(
   const map = await system.kubectl("-n", NAMESPACE, "get", "deployment", account, "-o", mounted);
   const text = await system.kubectl("-n", NAMESPACE, "get", "cm", map, "-o", "jsonpath={.data.config\\.yaml}");
   const settings = settingsOf(parseConfig(parse(text), await configSections()), PUBLISHERS_SECTION);
-  const publisher = make(settings, client) ?? assert.fail();
+  const publisher = make(settings, client);
   const store = new PublisherStateStore(client, NAMESPACE, name);
   const local = { ...settings, address: "127.0.0.1", healthPort: 0 };
   let steps = 0;

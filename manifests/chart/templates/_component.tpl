@@ -15,9 +15,15 @@ metadata:
   {{- include "switchback.metadata" $here | nindent 2 }}
 spec:
   replicas: {{ $values.replicas }}
-  revisionHistoryLimit: {{ include "switchback.revisionHistoryLimit" . }}
+  {{- with $values.strategy }}
+  strategy: {{ toJson . }}
+  {{- end }}
+  {{- if $values.hostNetwork }}
+  # A new pod needs a node without an old pod. With as many nodes as pods, a rollout would never begin if none may stop.
   strategy:
-    {{- include "switchback.strategy" . | nindent 4 }}
+    rollingUpdate:
+      maxUnavailable: 1
+  {{- end }}
   selector:
     matchLabels:
       {{- include "switchback.selector" . | nindent 6 }}
@@ -43,37 +49,19 @@ spec:
 {{- end }}
 {{- end }}
 
-{{/*
-How a Deployment replaces its pods: without a gap. In the host's network a new pod needs a node without an old pod. So
-one of several old pods may stop first: otherwise a rollout with as many nodes as replicas would never begin.
-*/}}
-{{- define "switchback.strategy" -}}
-{{- $values := index .root.Values .component -}}
-{{- $unavailable := ternary 1 0 (and ($values.hostNetwork | default false) (gt (int $values.replicas) 1)) -}}
-{{- $default := dict "type" "RollingUpdate" "rollingUpdate" (dict "maxUnavailable" $unavailable "maxSurge" 1) -}}
-{{- $values.strategy | default $default | toYaml -}}
-{{- end }}
-
 {{- define "switchback.podSpec" -}}
-{{- $pods := .root.Values.pods -}}
 {{- $values := index .root.Values .component -}}
 {{- $settings := include "switchback.podSettings" . | fromJson -}}
-{{- $sleep := ternary (int $pods.preStopSleepSeconds) 0 .preStop -}}
+{{- /* How long the endpoints of Services need to lose a pod that ends. */}}
+{{- $sleep := ternary 5 0 .preStop -}}
 serviceAccountName: {{ include "switchback.account" . }}
 automountServiceAccountToken: {{ .token }}
-# Service links would set variables such as SWITCHBACK_..._PORT, which have the prefix of settings.
-enableServiceLinks: false
 # The preStop sleep, the process's drain, and a margin.
 terminationGracePeriodSeconds: {{ add $sleep (ceil .drainSeconds | int) 10 }}
 {{- include "switchback.pullSecrets" .root }}
 securityContext:
   {{- include "switchback.securityContext" (dict "root" .root "given" $settings.securityContext) | nindent 2 }}
 {{- include "switchback.placement" . }}
-{{- include "switchback.spread" . }}
-{{- with $settings.initContainers }}
-initContainers:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
 containers:
   - name: {{ .component }}
     image: {{ include "switchback.image" .root | quote }}
@@ -84,7 +72,6 @@ containers:
         valueFrom: { fieldRef: { fieldPath: metadata.name } }
       - name: POD_NAMESPACE
         valueFrom: { fieldRef: { fieldPath: metadata.namespace } }
-      {{- include "switchback.mallocEnv" . | nindent 6 }}
       {{- include "switchback.extra" (merge (dict "field" "extraEnv" "indent" 6) .) }}
     ports:
       - name: health
@@ -93,17 +80,14 @@ containers:
       - name: {{ $name }}
         containerPort: {{ int $port }}
       {{- end }}
-    {{- include "switchback.probes" (merge (dict "readinessSeconds" 2) .) | trim | nindent 4 }}
+    {{- include "switchback.probes" (dict "seconds" 2) | nindent 4 }}
     {{- if $sleep }}
     lifecycle:
       preStop:
         sleep:
           seconds: {{ $sleep }}
     {{- end }}
-    {{- with $values.resources }}
-    resources:
-      {{- toYaml . | nindent 6 }}
-    {{- end }}
+    {{- include "switchback.resources" $values.resources | nindent 4 }}
     securityContext:
       {{- include "switchback.securityContext" (dict "root" .root "given" $settings.containerSecurityContext "container" true) | nindent 6 }}
     volumeMounts:
@@ -122,7 +106,6 @@ containers:
         readOnly: true
       {{- end }}
       {{- include "switchback.extra" (merge (dict "field" "extraVolumeMounts" "indent" 6) .) }}
-  {{- include "switchback.extra" (merge (dict "field" "extraContainers" "indent" 2) .) }}
 volumes:
   - name: config
     configMap:

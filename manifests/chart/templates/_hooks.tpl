@@ -11,15 +11,14 @@ helm.sh/hook-output-log-policy: hook-succeeded,hook-failed
 {{- end }}
 {{- end }}
 
-{{/* A hook's restricted pod, with the placement of all pods. Arguments: root, component, name, command, resources. */}}
+{{/* A hook's restricted pod, with the placement of all pods. Arguments: as of hookJob. */}}
 {{- define "switchback.hookPodSpec" -}}
 {{- $pods := .root.Values.pods -}}
 restartPolicy: Never
-serviceAccountName: {{ .name }}
+serviceAccountName: {{ .account | default .name }}
 automountServiceAccountToken: true
-enableServiceLinks: false
 {{- include "switchback.pullSecrets" .root }}
-{{- range $field := list "priorityClassName" "runtimeClassName" "nodeSelector" "tolerations" "affinity" "dnsPolicy" "dnsConfig" }}
+{{- range $field := list "priorityClassName" "nodeSelector" "tolerations" "affinity" "dnsPolicy" "dnsConfig" }}
 {{- with index $pods $field }}
 {{ $field }}: {{ toJson . }}
 {{- end }}
@@ -30,11 +29,10 @@ containers:
   - name: {{ .component }}
     image: {{ include "switchback.image" .root | quote }}
     imagePullPolicy: {{ .root.Values.image.pullPolicy }}
-    command: {{ .command }}
-    {{- with .resources }}
+    command: {{ toJson .command }}
     resources:
-      {{- toYaml . | nindent 6 }}
-    {{- end }}
+      requests: { cpu: 50m, memory: 96Mi }
+      limits: { memory: 256Mi }
     securityContext:
       {{- include "switchback.securityContext" (dict "root" .root "given" $pods.containerSecurityContext "container" true) | nindent 6 }}
 {{- end }}
@@ -43,9 +41,10 @@ containers:
 {{- define "switchback.hookPodMetadata" -}}
 {{- $labels := include "switchback.labels" . | fromYaml -}}
 {{- $_ := unset $labels "helm.sh/chart" -}}
+{{- $_ := set $labels "app.kubernetes.io/version" .root.Chart.AppVersion -}}
 labels:
-  {{- merge $labels (.root.Values.pods.labels | default dict) (.root.Values.podLabels | default dict) | toYaml | nindent 2 }}
-{{- with merge (dict) (.root.Values.pods.annotations | default dict) (.root.Values.podAnnotations | default dict) }}
+  {{- merge $labels (.root.Values.pods.labels | default dict) | toYaml | nindent 2 }}
+{{- with merge (dict) (.root.Values.pods.annotations | default dict) }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}

@@ -7,11 +7,9 @@
   verbs: [list, watch]
 {{- end }}
 {{- if $sources.gateway.enabled }}
-- apiGroups: [gateway.networking.k8s.io]
-  resources: [gatewayclasses, gateways, listenersets, httproutes, grpcroutes, tlsroutes]
-  verbs: [list, watch]
-- apiGroups: [gateway.networking.x-k8s.io]
-  resources: [xlistenersets]
+# ListenerSets were experimental before Gateway API 1.5, in the other group.
+- apiGroups: [gateway.networking.k8s.io, gateway.networking.x-k8s.io]
+  resources: [gatewayclasses, gateways, listenersets, xlistenersets, httproutes, grpcroutes, tlsroutes]
   verbs: [list, watch]
 {{- end }}
 {{- if .Values.config.policy.namespaceAnnotation }}

@@ -90,11 +90,11 @@ describe("the dashboard in Chromium, while something changes", { skip: whyNoDebi
 
   test("without the right to read the status, no figure is shown as 0, and the rest is shown", async () => {
     shown.status = async () => {
-      throw new Error("Forbidden; the Role switchback-operator has the right");
+      throw new Error("Forbidden; the ClusterRole switchback-reader has the right");
     };
     for (const view of ["now", "names", "workloads"]) {
       await page.goto(`${dashboard.address}#/${view}`);
-      await page.getByText("status unknown: Forbidden; the Role switchback-operator has the right").waitFor();
+      await page.getByText("status unknown: Forbidden; the ClusterRole switchback-reader has the right").waitFor();
       await page.getByText("Not known: the status cannot be read.").waitFor();
       assert.equal(
         await page

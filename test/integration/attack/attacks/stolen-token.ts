@@ -108,7 +108,7 @@ export const NOBODYS_TRIES: readonly Try[] = [
   {
     what: "the end of the policies",
     method: "DELETE",
-    path: "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/switchback-front-services",
+    path: "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/switchback-own-objects",
     body: undefined,
   },
 ];
