@@ -39,7 +39,7 @@ const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
     "--long-line",
     HELP,
   ],
-  ["uninstall [options]", ...CLUSTER, "--check", "--remains", "--force", "--timeout <time> (240)", "--yes", HELP],
+  ["uninstall [options]", ...CLUSTER, "--check", "--force", "--timeout <time> (240)", "--yes", HELP],
   [
     "status [options]",
     ...OBJECTS_OF,
@@ -134,7 +134,6 @@ describe("a command gets its arguments and flags:", () => {
     ["status", ["-n", "shop"], `/api/v1/namespaces/switchback-system/secrets/${OBJECTS.statusKey}`],
     ["restart", ["shop", "--yes", ...OURS], `/api/v1/namespaces/ours/secrets/${OBJECTS.statusKey}`],
     ["uninstall", ["--check", "-n", "ours"], "/api/v1/namespaces/ours/configmaps/switchback-config"],
-    ["uninstall", ["--remains", "--namespace", "ours"], "/api/v1/namespaces/ours/pods?limit=500"],
     ["inject", ["-f", "/dev/null", "-n", "ours"], "/api/v1/namespaces/ours/configmaps?limit=500"],
   ] as const) {
     it(`${name} ${args.join(" ")}`, async () => {

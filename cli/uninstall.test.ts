@@ -42,33 +42,24 @@ describe("--check", () => {
   });
 });
 
-describe("--remains", () => {
-  test("deletes the objects created at run time, and skips the earlier steps", async (t) => {
-    const server = installed();
-    const { done, written } = await run(t, server, { remains: true });
-    await done;
-    assert.equal(written.stdout, "deleted services/switchback-nginx\n");
-    assert.ok(server.objects.has(WEBHOOK_PATH));
-  });
-
-  test("takes precedence over --check, and waits for the controller up to --timeout", async (t) => {
-    const server = installed();
-    const labels = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "controller" };
-    server.add(ours("pods"), "controller-0", { metadata: { labels } });
-    const { done, time, written } = await run(t, server, { remains: true, check: true, timeout: 1 });
-    await assert.rejects(done, { code: "still-held", message: /controller-0$/ });
-    assert.deepEqual([time.waits, written.stdout, server.writes], [[500, 500], "", []]);
-  });
-});
-
 describe("uninstall", () => {
   test("with --yes uninstalls without a prompt", async (t) => {
     const server = installed();
     const shows = atTerminal(t, "n\n");
     const { done, written } = await run(t, server, { yes: true });
     await done;
-    assert.match(written.stdout, /^the webhook configuration .* is gone.*\nno pod holds an address of Switchback\n$/);
-    assert.deepEqual([shows(QUESTION), written.stderr, server.writes], [false, "", [DELETED]]);
+    assert.match(written.stdout, /^the webhook configuration .* is gone.*\nno pod holds an address of Switchback\n/);
+    assert.match(written.stdout, /\ndeleted services\/switchback-nginx\n$/);
+    assert.deepEqual([shows(QUESTION), written.stderr, server.writes[0]], [false, "", DELETED]);
+  });
+
+  test("fails if a controller runs after --timeout, and deletes nothing that it would create again", async (t) => {
+    const server = installed();
+    const labels = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "controller" };
+    server.add(ours("pods"), "controller-0", { metadata: { labels } });
+    const { done, written } = await run(t, server, { yes: true, timeout: 1 });
+    await assert.rejects(done, { code: "still-held", message: /controller-0$/ });
+    assert.doesNotMatch(written.stdout, /^deleted /m);
   });
 
   test("without --yes prints the plan and the addresses still held, then asks; a yes uninstalls", async (t) => {
@@ -83,9 +74,9 @@ describe("uninstall", () => {
     const asked = lines.indexOf(
       "1 pod holds addresses of Switchback, and would connect to the next Service that gets one",
     );
-    assert.equal(lines[asked - 1], "Left: the namespace ours.");
+    assert.equal(lines[asked - 1], "Left: what Helm or your manifests installed, and the namespace ours.");
     assert.match(lines[asked + 1] ?? "", /^the webhook configuration/);
-    assert.equal(lines.at(-1), "no pod holds an address of Switchback");
+    assert.equal(lines.at(-1), "deleted services/switchback-nginx");
     assert.ok(shows(QUESTION));
     assert.deepEqual(server.writes[0], DELETED);
   });
@@ -96,7 +87,7 @@ describe("uninstall", () => {
       atTerminal(t, input);
       const { done, written } = await run(t, server, { force: true });
       await assert.rejects(done, { code: "declined", message: /^declined: nothing was changed\. --yes/ });
-      assert.match(written.stdout, /\nLeft: the namespace ours\.\n$/);
+      assert.match(written.stdout, /\nLeft: what Helm .* the namespace ours\.\n$/);
       assert.deepEqual(server.writes, []);
     });
   }

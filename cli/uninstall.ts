@@ -12,12 +12,6 @@ import { checkUninstall, releasePods, type UninstallOptions } from "./uninstall/
 export function define(command: Command, { context }: Definition): void {
   installationOptions(command)
     .option("--check", "print the plan without changing anything; fails while pods hold addresses of Switchback")
-    .addOption(
-      command
-        .createOption("--remains", "delete the objects created at run time, after the rest is uninstalled")
-        // A check must not delete anything.
-        .conflicts("check"),
-    )
     .option("--force", "continue even if pods hold addresses of Switchback")
     .option("--timeout <time>", "time limit for restarts: seconds, or 90s, 5m, 1h", durationSeconds, 240)
     .option("--yes", "skip the confirmation prompt")
@@ -27,7 +21,6 @@ export function define(command: Command, { context }: Definition): void {
 export interface UninstallFlags extends ConnectFlags {
   readonly namespace: string;
   readonly check?: boolean | undefined;
-  readonly remains?: boolean | undefined;
   readonly force?: boolean | undefined;
   readonly yes?: boolean | undefined;
   /** Seconds. */
@@ -35,8 +28,9 @@ export interface UninstallFlags extends ConnectFlags {
 }
 
 /**
- * `switchback uninstall`. The chart's hooks run it. People run it for an install without Helm, or to see the plan
- * first. Throws `declined` unless the answer is yes, and all errors of `releasePods`.
+ * `switchback uninstall`: what has to happen before the manifests are deleted. The chart's hook runs it. People run it for
+ * an install without Helm, or to see the plan first. Throws `declined` unless the answer is yes, and all errors of
+ * `releasePods` and `removeLeftovers`.
  */
 export async function uninstall(flags: UninstallFlags, { env, stdout, progress }: CliContext): Promise<void> {
   const client = await connect(connectOptionsFrom(env, flags));
@@ -53,13 +47,13 @@ export async function uninstall(flags: UninstallFlags, { env, stdout, progress }
     parts: await uninstallParts(),
   };
   try {
-    if (flags.remains) return await progress.during(REMAINS, () => removeLeftovers(options));
     if (flags.check) return await progress.during(READING, () => checkUninstall(options));
     if (!flags.yes) {
       await progress.during(READING, () => showPlan(options));
       await agree("uninstall now? [y/N] ");
     }
     await progress.during(RELEASING, () => releasePods(options));
+    await progress.during(REMAINS, () => removeLeftovers(options));
   } finally {
     client.close();
   }
@@ -67,7 +61,7 @@ export async function uninstall(flags: UninstallFlags, { env, stdout, progress }
 
 const READING = "reading who holds addresses of Switchback";
 const RELEASING = "waiting until no pod holds an address of Switchback";
-const REMAINS = "waiting until no controller runs, and deleting what is left";
+const REMAINS = "waiting until no controller runs, and deleting what it has created";
 
 /**
  * Prints the plan. Pods that hold addresses are not yet a failure: the uninstall restarts those that it may restart.

@@ -7,7 +7,6 @@ import { type Responder, refuse } from "#test/fakes/kube-api.ts";
 const COMMANDS = [
   ["status"],
   ["uninstall", "--check"],
-  ["uninstall", "--remains", "--timeout", "1"],
   ["uninstall", "--yes", "--timeout", "1"],
   ["restart", "shop", "--yes"],
   ["inject", "-f", "/dev/null"],

@@ -105,11 +105,6 @@ walk("uninstall refuses", [
     args: ["uninstall", "--yes", `--timeout=${value}`],
     says: TIME,
   })),
-  {
-    what: "to delete what was to be checked",
-    args: ["uninstall", "--check", "--remains"],
-    says: /option '--remains' cannot be used with option '--check'/,
-  },
 ]);
 
 walk("restart refuses", [

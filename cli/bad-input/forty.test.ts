@@ -48,7 +48,7 @@ const FORTY: readonly [args: string, cause: RegExp][] = [
   ["restart", /^switchback: missing required argument 'namespace.*'; see `switchback restart --help`$/],
   ["restart Shop", /^switchback: "Shop": expected NAMESPACE, NAMESPACE\/NAME or NAMESPACE\/KIND\/NAME/],
   ["restart shop --timeout 5d", /'5d' is invalid\. Expected a number of seconds, or a time such as 90s, 5m or 1h/],
-  ["uninstall --check --remains", /option '--remains' cannot be used with option '--check'$/],
+  ["uninstall --remains", /unknown option '--remains'/],
   ["completion csh", /'csh' is invalid\. Allowed choices are bash, zsh, fish, powershell\.$/],
   ["demo DIR/absent", /^switchback: \S+absent is not a readable /],
   ["inject", /^switchback: no file is given: name files or directories, or - for standard input$/],

@@ -19,9 +19,7 @@ function kubeconfig(cluster: object, user: object = {}, more: object = {}): stri
 const server = "https://127.0.0.1:1";
 const exec = { apiVersion: "client.authentication.k8s.io/v1", interactiveMode: "Never" };
 const notURL = (url: string) =>
-  new RegExp(
-    `^switchback: kubeconfig \\S+: server "${url}" is not a URL such as https://10\\.0\\.0\\.1:6443\\n$`,
-  );
+  new RegExp(`^switchback: kubeconfig \\S+: server "${url}" is not a URL such as https://10\\.0\\.0\\.1:6443\\n$`);
 
 walk(
   "a kubeconfig is refused, with its place and what is wrong with it:",

@@ -8,8 +8,16 @@ import type { ClusterFacts } from "#doctor/facts.ts";
 import { findLoadBalancers } from "#doctor/load-balancers.ts";
 import { PROVIDERS } from "#doctor/providers.ts";
 import { useFiles } from "#test/fakes/cli.ts";
-import { CLUSTERS, dumpOf, type Expected, FIELD_CLUSTERS, factsOf, readWhole } from "#test/fakes/cluster-table.ts";
-import type { ClusterFile } from "./read-file.ts";
+import {
+  CLUSTERS,
+  dumpOf,
+  type Expected,
+  FIELD_CLUSTERS,
+  factsOf,
+  kubectlList,
+  readWhole,
+} from "#test/fakes/cluster-table.ts";
+import { type ClusterFile, findingsInFile } from "./read-file.ts";
 import { dumpLines, recordCluster } from "./write-dump.ts";
 
 // The doctor's findings on clusters with every provider and implementation that it knows, healthy and broken. Each
@@ -45,6 +53,16 @@ describe("the doctor's findings", () => {
   for (const { file, expected, objects } of CLUSTERS) {
     it(`${file}: ${expected.title}`, async () =>
       check(await factsOf(await dumpOf(objects, files), expected), expected));
+
+    // Without the kinds of names, a file does not show that nothing needs a mapping.
+    const isShown = !expected.expect.includes("ok need-none");
+    it(`${file}, as kubectl prints it: ${isShown ? "the same findings" : "no finding but what is missing"}`, async () => {
+      const cluster = await readWhole(kubectlList(objects), files);
+      const all = findingsInFile(cluster, examine(await factsOf(cluster, expected)));
+      const found = all.filter(({ check }) => check === CHECK).map(({ status, code }) => `${status} ${code}`);
+      const right = isShown ? expected.expect : [];
+      assert.deepEqual([...new Set(found)].sort(), [...right, "unknown dump-incomplete"].sort());
+    });
 
     it(`${file}, redacted: the same findings`, async () => {
       const dump = await dumpOf(objects, files);

@@ -11,7 +11,6 @@ import {
   visit,
 } from "yaml";
 import { INJECT_KEY } from "#hostmap/metadata-keys.ts";
-import { decideOptIn } from "#hostmap/opt-in.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { printableLines } from "#lib/errors/printable.ts";
@@ -200,12 +199,12 @@ function labelReason(
   { optedIn }: ManifestOptions,
 ): Reason | undefined {
   const { labels } = Object(plainAt(document, [...pod, "metadata"]));
-  const facts = { namespace: "", labels: textsOf(labels), annotations: {}, namespaceLabels, rules: NO_RULES };
-  const decision = decideOptIn(facts);
-  return decision.optedIn || (!optedIn && facts.labels[INJECT_KEY] !== "disabled") ? undefined : decision;
+  const own = textsOf(labels)[INJECT_KEY];
+  if (own === "disabled")
+    return { code: "pod-disabled", text: `the pod's label ${INJECT_KEY} is disabled, and the pod's label wins` };
+  if (!optedIn || own === "enabled" || namespaceLabels[INJECT_KEY] === "enabled") return undefined;
+  return { code: "not-opted-in", text: `neither the pod nor its namespace opted in by the label ${INJECT_KEY}` };
 }
-
-const NO_RULES = { excluded: new Set<string>(), listed: new Set<string>() };
 
 /** The offset of a path in the text; if the path does not exist, that of the nearest enclosing value. */
 function offsetOf(document: Document.Parsed, path: Path): number {

@@ -3,16 +3,19 @@ import { TARGET_KEY } from "#hostmap/metadata-keys.ts";
 import { MAP_NAME } from "#lib/documents/map-format.ts";
 import { STATUS_SECRET } from "#lib/documents/status-page.ts";
 import { TARGETS_NAME } from "#lib/documents/targets-format.ts";
-import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
+import { ifFound, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import { METADATA_LIST } from "#lib/kube/accept.ts";
 import { corePath, resourcePath } from "#lib/kube/paths.ts";
 import { waitForRestart } from "#lib/workloads/restart.ts";
+import { workloadPath } from "#lib/workloads/workload-kinds.ts";
 import type { UninstallOptions } from "./release-pods.ts";
 
 interface Named {
   readonly metadata: { readonly name: string };
 }
 
+/** The Deployments that run the controller, in either profile. */
+const CONTROLLERS = ["switchback-controller", "switchback-all"];
 const CONTROLLER_PODS = "app.kubernetes.io/name=switchback,app.kubernetes.io/component in (controller,all)";
 /**
  * The CA that cert-manager keeps for the chart's Certificates: it does not delete the Secrets of deleted
@@ -23,11 +26,15 @@ const POLL_MS = 500;
 
 /**
  * Deletes the objects that were created at run time, and are in no chart and no manifest: front Services, the map,
- * the extras' ConfigMaps, Secrets and the election's Lease. First waits until no controller runs, because it would
- * recreate them. Throws `still-held` if one still runs after `timeoutMs`.
+ * the extras' ConfigMaps, Secrets and the election's Lease. First stops the controller, which would recreate them.
+ * Throws `still-held` if one still runs after `timeoutMs`.
  */
 export async function removeLeftovers(options: UninstallOptions): Promise<void> {
   const { client, namespace, say, now, timeoutMs, parts = [] } = options;
+  for (const name of CONTROLLERS) {
+    const scale = `${workloadPath(namespace, "Deployment", name)}/scale`;
+    if (await ifFound(client.mergePatch(scale, { spec: { replicas: 0 } }))) say(`${name} has no replicas now`);
+  }
   const look = async () => {
     const { items } = await client.list<Named>(corePath("pods", namespace), { labelSelector: CONTROLLER_PODS });
     return { missing: items.map(({ metadata }) => metadata.name).join(", ") || undefined };

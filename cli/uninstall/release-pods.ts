@@ -179,8 +179,7 @@ function describePlan(holders: readonly AddressHolder[], install: Installation, 
     reason === undefined || holder.addresses.length === 0 ? [] : `     ${describe(holder)}: ${reason.text}`,
   );
   const steps = install.lastSteps.map(({ plan }) => plan);
-  const last =
-    "Controller, webhook and proxy, the front Services, the map, the certificates and the Lease are deleted.";
+  const last = "The controller stops. What it has created is deleted: front Services, map, certificates and Lease.";
   return [
     `Addresses that the uninstall frees: ${fronts.join(", ") || "none"}`,
     `1. The webhook configuration ${WEBHOOK_CONFIGURATION} is deleted: new pods are no longer injected.`,
@@ -189,7 +188,7 @@ function describePlan(holders: readonly AddressHolder[], install: Installation, 
     ...(stuck.length === 0 ? [] : ["   These hold addresses of Switchback, and you have to recreate them:"]),
     ...stuck,
     ...[...steps, last].map((step, index) => `${index + 3}. ${step}`),
-    `Left: the namespace ${namespace}.`,
+    `Left: what Helm or your manifests installed, and the namespace ${namespace}.`,
   ];
 }
 

@@ -59,13 +59,10 @@ export function decodeRecord(text: string | undefined): ReadonlyArray<Pick<Resta
   }
 }
 
-/** Later times are forged: they have no later stamp. */
-const LATEST = Date.parse("9999-01-01T00:00:00Z");
-
-/** The time of a stamp. NaN: it has none. */
+/** The time of a stamp. NaN: it has none, or a forged one. After the year 9999 there is no later stamp. */
 function timeOf(text: string | undefined): number {
   const at = Date.parse(text ?? "");
-  return at < LATEST ? at : Number.NaN;
+  return at < Date.parse("9999-01-01T00:00:00Z") ? at : Number.NaN;
 }
 
 /**
@@ -100,8 +97,6 @@ export function restartRecords({ now, wallClock }: Pick<RestarterDeps, "now" | "
     },
 
     /** Remembers the restarts of a workload. */
-    set(uid: string, restarts: readonly Restart[]): void {
-      known.set(uid, restarts);
-    },
+    set: (uid: string, restarts: readonly Restart[]) => known.set(uid, restarts),
   };
 }

@@ -19,11 +19,11 @@ import type { RawPod } from "#lib/workloads/pods.ts";
 import { restartWorkload, waitForRestart } from "#lib/workloads/restart.ts";
 import { workloadPath } from "#lib/workloads/workload-kinds.ts";
 import { type RawWorkload, type WorkloadState, workloadState } from "#lib/workloads/workload-state.ts";
-import { webhookProblem } from "./webhook-problem.ts";
 import { checkNeed, checkState, type Difference, differenceOf, restarting } from "./may-restart.ts";
 import { reportRestart, reportStuck } from "./report.ts";
 import { encodeRecord, type Restart, restartRecords, stamp } from "./restart-record.ts";
 import { StalePods } from "./stale-pods.ts";
+import { webhookProblem } from "./webhook-problem.ts";
 import { type Decision, ITS_TURN, type RestarterDeps, stuck, type Workload, waiting } from "./workload.ts";
 
 /** Between two turns, and between two looks at a restart. */

@@ -70,14 +70,13 @@ export class StalePods {
   get unknown(): string | undefined {
     const missing = this.#informers().find(({ state }) => !state.synced)?.state;
     if (missing === undefined) return this.map === undefined ? "no map is published yet" : undefined;
-    const detail = missing.problem === undefined ? "" : `: ${missing.problem.text}`;
-    return `the pods of the cluster are not known yet${detail}`;
+    return `the pods of the cluster are not known yet${missing.problem ? `: ${missing.problem.text}` : ""}`;
   }
 
   /** The longest time, in milliseconds, since a watch last received or tried anything. */
   get inactiveMs(): number {
-    const watches = this.#informers().map(({ state }) => state.inactiveMs);
-    return Math.max(this.#maps.inactiveMs?.() ?? 0, this.agents?.inactiveMs ?? 0, ...watches);
+    const others = [this.#maps.inactiveMs?.() ?? 0, this.agents?.inactiveMs ?? 0];
+    return Math.max(...others, ...this.#informers().map(({ state }) => state.inactiveMs));
   }
 
   /** Evaluates all pods, in slices, if anything has changed. What changes meanwhile waits for the next call. */

@@ -164,7 +164,7 @@ test("all fields of a target; its ClusterIPs are the addresses of names only if 
   assert.deepEqual("code" in target || target.clusterIPs, []);
 });
 
-test("a target name is readable, truncated and valid, begins with its namespace only once, and is not ambiguous", () => {
+test("a target name is readable, truncated, valid and unambiguous, and begins with its namespace only once", () => {
   assert.match(foundName("ingress-nginx", "ingress-nginx-controller"), /^ingress-nginx-controller-[0-9a-f]{12}$/);
   assert.notEqual(foundName("a-b", "c"), foundName("a", "b-c"));
   assert.notEqual(foundName("n".repeat(63), "a"), foundName("n".repeat(63), "b"));

@@ -1,4 +1,5 @@
 import { compareNames, foldCase } from "#hostmap/hostnames.ts";
+import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { Config, TargetConfig } from "#lib/config/schema.ts";
 import type { SourceProblem } from "../sources/types.ts";
@@ -40,14 +41,11 @@ export class TargetTable {
   /** The configured target without classes. */
   readonly byDefault: TargetConfig | undefined;
   readonly #services = new Map<string, ServiceView>();
-  readonly #byAddress = new Map<string, Set<string>>();
   readonly #problems = new Map<string, SourceProblem>();
   /** The configured targets, by the key of their Service. */
   readonly #behind: ReadonlyMap<string, TargetConfig>;
-  /** Discovered targets: the key of the Service, by name. */
-  readonly #found = new Map<string, string>();
-  /** Cached active targets. Undefined after a Service of a target has changed. */
-  #active: readonly ConfiguredTarget[] | undefined;
+  /** What follows from the Services. Undefined after a change: it is computed when it is needed next. */
+  #derived: Derived | undefined;
 
   constructor(config: TableConfig, discovers: boolean, nodes?: ReadonlySet<string>) {
     this.config = config;
@@ -92,12 +90,9 @@ export class TargetTable {
       // A typing error, or too many ports, must not remove working names, so the last valid ports stay.
       if (before !== undefined) view = { ...after, ports: before.ports, map: before.map };
     }
-    this.#index(key, before, view);
-    // The first Service with a name has it. Tenants choose names, and can construct a collision of a 48-bit hash.
-    if (before !== undefined && this.#found.get(before.target) === key) this.#found.delete(before.target);
-    if (view?.exposed && !("code" in targetOfService(view)) && !this.#found.has(view.target))
-      this.#found.set(view.target, key);
-    if (this.#behind.has(key)) this.#active = undefined;
+    if (view === undefined) this.#services.delete(key);
+    else this.#services.set(key, view);
+    this.#derived = undefined;
   }
 
   get(key: string): ServiceView | undefined {
@@ -109,9 +104,8 @@ export class TargetTable {
   }
 
   /** The Services that have an address, in any order. */
-  at(address: string): ServiceView[] {
-    const keys = this.#byAddress.get(canonicalAddress(address)) ?? [];
-    return [...keys].flatMap((key) => this.#services.get(key) ?? []);
+  at(address: string): readonly ServiceView[] {
+    return this.#known.byAddress.get(canonicalAddress(address)) ?? [];
   }
 
   problems(): readonly SourceProblem[] {
@@ -151,11 +145,7 @@ export class TargetTable {
 
   /** The active configured targets. A target without classes is active only if its Service exists. */
   configured(): readonly ConfiguredTarget[] {
-    const { targets, discovery } = this.config;
-    this.#active ??= targets
-      .filter((target) => target !== this.byDefault || this.exists(target))
-      .map((target) => configuredTarget(target, discovery, this.serviceOf(target)));
-    return this.#active;
+    return this.#known.active;
   }
 
   /** The name of the target that a Service is, or would be. */
@@ -169,24 +159,24 @@ export class TargetTable {
     if (configured !== undefined) return configured.name;
     const target = targetOfService(view);
     if ("code" in target) return target;
-    if (this.#found.get(target.name) === keyOf(view)) return target.name;
+    if (this.#known.found.get(target.name) === view) return target.name;
     return { code: "target-name-taken", text: `another Service has the target name ${target.name} already` };
   }
 
   /** The Service of a target, configured or discovered, if it exists. */
   viewOf(target: string): ServiceView | undefined {
     const configured = this.named(target);
-    return configured === undefined ? this.get(this.#found.get(target) ?? "") : this.serviceOf(configured);
+    return configured === undefined ? this.#known.found.get(target) : this.serviceOf(configured);
   }
 
   /** Whether there is a target of this name. */
   has(target: string): boolean {
-    return this.#found.has(target) || this.configured().some(({ name }) => name === target);
+    return this.#known.found.has(target) || this.configured().some(({ name }) => name === target);
   }
 
   /** The current definition of a discovered target; undefined: its Service does not exist. */
   found(name: string): FoundTarget | undefined {
-    const view = this.get(this.#found.get(name) ?? "");
+    const view = this.#known.found.get(name);
     const target = view && targetOfService(view);
     if (view === undefined || target === undefined || "code" in target) return undefined;
     return withBorrowedPorts(target, view, (port) => this.#lenderOf(view, port));
@@ -237,20 +227,33 @@ export class TargetTable {
     return oldestOf(preferred(candidates, isAssigned));
   }
 
-  #index(key: string, before: ServiceView | undefined, after: ServiceView | undefined): void {
-    for (const address of allAddressesOf(before)) {
-      const keys = this.#byAddress.get(address);
-      keys?.delete(key);
-      if (keys?.size === 0) this.#byAddress.delete(address);
-    }
-    if (after === undefined) this.#services.delete(key);
-    else this.#services.set(key, after);
-    for (const address of allAddressesOf(after)) {
-      const keys = this.#byAddress.get(address);
-      if (keys === undefined) this.#byAddress.set(address, new Set([key]));
-      else keys.add(key);
-    }
+  get #known(): Derived {
+    this.#derived ??= this.#derive();
+    return this.#derived;
   }
+
+  #derive(): Derived {
+    const { targets, discovery } = this.config;
+    const byAddress = new Map<string, ServiceView[]>();
+    const found = new Map<string, ServiceView>();
+    for (const view of this.services()) {
+      for (const address of new Set(allAddressesOf(view))) getOrAdd(byAddress, address, () => []).push(view);
+      // The first Service with a name has it. Tenants choose names, and can construct a collision of a 48-bit hash.
+      if (view.exposed && !("code" in targetOfService(view))) getOrAdd(found, view.target, () => view);
+    }
+    const active = targets
+      .filter((target) => target !== this.byDefault || this.exists(target))
+      .map((target) => configuredTarget(target, discovery, this.serviceOf(target)));
+    return { byAddress, found, active };
+  }
+}
+
+interface Derived {
+  readonly byAddress: ReadonlyMap<string, readonly ServiceView[]>;
+  /** The Services of discovered targets, by the name of the target. */
+  readonly found: ReadonlyMap<string, ServiceView>;
+  /** The active configured targets. */
+  readonly active: readonly ConfiguredTarget[];
 }
 
 /** All addresses of a Service, short-circuited or not, in the form of `canonicalAddress`. */

@@ -42,7 +42,7 @@ export function partOf({ claim, name, refused }: EvaluatedClaim): Part {
  * Whether a claim keeps later claims of other namespaces away from its name, if nobody has it. One that only lacks
  * evidence does not.
  */
-export function keepsAway({ part, claim }: IndexedClaim): boolean {
+function keepsAway({ part, claim }: IndexedClaim): boolean {
   return part === "blocks" || (part === "undecided" && claim.lacking === undefined);
 }
 
@@ -155,7 +155,7 @@ export function oldest(claims: readonly IndexedClaim[]): IndexedClaim | undefine
 }
 
 /** Returns the claim of the oldest object, and that of the oldest object in another namespace, if they exist. */
-export function oldestOfTwo(claims: readonly IndexedClaim[]): IndexedClaim[] {
+function oldestOfTwo(claims: readonly IndexedClaim[]): IndexedClaim[] {
   const first = oldest(claims);
   const ofAnother = oldest(claims.filter(({ claim }) => claim.from.namespace !== first?.claim.from.namespace));
   return [first, ofAnother].filter((one) => one !== undefined);

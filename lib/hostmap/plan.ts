@@ -83,8 +83,8 @@ export class Plan {
   }
 
   /**
-   * Sets what is published, before the first `takeChanges`. Over quota, a namespace keeps its published names: neither a
-   * lower quota, an older object with new names, nor a Service takes one away.
+   * Sets what is published, before the first `takeChanges`. Over quota, a namespace keeps its published names: neither
+   * a lower quota, an older object with new names, nor a Service takes one away.
    */
   setPublished(lineOf: (name: string) => PublishedLine | undefined): void {
     this.#published = lineOf;

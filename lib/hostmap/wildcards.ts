@@ -18,20 +18,3 @@ export function plannedNameOf(name: string): string {
 export function isWildcard(name: string): boolean {
   return name.startsWith("*");
 }
-
-/**
- * Returns the planned wildcard whose addresses a resolver answers for a name that is not mapped itself. This is the
- * longest wildcard above the name. Undefined if there is none.
- */
-export function wildcardAbove(
-  name: string,
-  planned: ReadonlyMap<string, { readonly anyDepth?: boolean }>,
-): string | undefined {
-  const first = name.indexOf(".");
-  for (let dot = first; dot !== -1; dot = name.indexOf(".", dot + 1)) {
-    const wildcard = `*${name.slice(dot)}`;
-    const found = planned.get(wildcard);
-    if (found !== undefined && (dot === first || found.anyDepth === true)) return wildcard;
-  }
-  return undefined;
-}

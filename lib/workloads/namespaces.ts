@@ -1,5 +1,5 @@
 import { INJECT_KEY, ON_CHANGE_KEY } from "#hostmap/metadata-keys.ts";
-import { decideOptIn, MIRROR_KEY, type OptInRules } from "#hostmap/opt-in.ts";
+import { isNamespaceOptedIn, type OptInRules } from "#hostmap/opt-in.ts";
 import type { ObjectChange } from "#lib/kube/cache.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
@@ -56,21 +56,15 @@ function isSame(before: NamespaceFacts = SILENT, after: NamespaceFacts = SILENT)
   return before.inject === after.inject && before.onChange === after.onChange;
 }
 
-/** Whether a pod with these facts opted in. `namespaceOf` is undefined if the Namespace has no label or is gone. */
+/**
+ * Whether a pod with these facts opted in. The selectors of the webhook's entries and `webhook/injection-decision.ts`
+ * together decide in the same way. `namespaceOf` is undefined if the Namespace has no label or is gone.
+ */
 export function isOptedIn(
   { namespace, inject, mirror }: Pick<PodFacts, "namespace" | "inject" | "mirror">,
   namespaceOf: NamespaceFacts | undefined,
   rules: OptInRules,
 ): boolean {
-  return decideOptIn({
-    namespace,
-    labels: label(inject),
-    annotations: mirror ? { [MIRROR_KEY]: "" } : {},
-    namespaceLabels: label(namespaceOf?.inject),
-    rules,
-  }).optedIn;
-}
-
-function label(value: string | undefined): Record<string, string> {
-  return value === undefined ? {} : { [INJECT_KEY]: value };
+  if (rules.excluded.has(namespace) || mirror || inject === "disabled") return false;
+  return inject === "enabled" || isNamespaceOptedIn(namespace, namespaceOf?.inject, rules);
 }

@@ -3,7 +3,6 @@ import { resourcePath } from "#lib/kube/paths.ts";
 /** Kinds whose controllers recreate the pods when the pod template changes. All are in the group apps/v1. */
 const RESOURCES = { Deployment: "deployments", StatefulSet: "statefulsets", DaemonSet: "daemonsets" } as const;
 export type WorkloadKind = keyof typeof RESOURCES;
-export const WORKLOAD_KINDS = Object.keys(RESOURCES) as readonly WorkloadKind[];
 
 /** Whether a change of the pod template recreates the pods. Only these kinds can be restarted. */
 export function isWorkloadKind(kind: string): kind is WorkloadKind {

@@ -72,7 +72,7 @@ before(async () => {
   }
 });
 
-const HOOKS = ["switchback-uninstall", "switchback-remains"];
+const HOOKS = ["switchback-uninstall"];
 
 after(async () => {
   await cluster?.delete(...hookObjects);

@@ -91,6 +91,18 @@ export async function dumpOf(objects: readonly unknown[], files: Files): Promise
   return await readWhole(documents.map((document) => stringify(document)).join("---\n"), files);
 }
 
+/** What `kubectl get namespaces,... -A -o yaml` prints of a cluster with these objects. */
+export function kubectlList(objects: readonly unknown[]): string {
+  const names = (objects as { metadata: { namespace?: string } }[]).flatMap(({ metadata }) => metadata.namespace ?? []);
+  const namespaces = Array.from(new Set(names), (name) => ({
+    apiVersion: "v1",
+    kind: "Namespace",
+    metadata: { name },
+  }));
+  const items = [...namespaces, ...objects.map(allocated)];
+  return stringify({ apiVersion: "v1", items, kind: "List", metadata: { resourceVersion: "" } }, { indentSeq: false });
+}
+
 /** The facts that the doctor reads from the dump, with the expected results of the probe if there are any. */
 export async function factsOf(
   { head, client, time }: ClusterFile,

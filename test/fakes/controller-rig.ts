@@ -12,7 +12,6 @@ import type { KubeObject } from "./memory-objects.ts";
 export const OWN = "/api/v1/namespaces/switchback-system";
 export const INGRESSES = "/apis/networking.k8s.io/v1/ingresses";
 export const LEASE = `/apis/coordination.k8s.io/v1/namespaces/switchback-system/leases/${OBJECTS.lease}`;
-const EVENTS = "/apis/events.k8s.io/v1/namespaces/switchback-system/events";
 export const NAME = "shop.example.com";
 
 /** The page behind `/status`. */
@@ -123,9 +122,4 @@ export function isPublished({ kube }: Pick<ControllerRig, "kube">): boolean {
 /** Waits until the controller has published this name. */
 export async function untilPublished(rig: Pick<ControllerRig, "kube">, name = NAME): Promise<void> {
   await until(() => isPublished(rig) && lines(rig).includes(name), name);
-}
-
-/** The Events so far. */
-export function events({ kube }: Pick<ControllerRig, "kube">): KubeObject[] {
-  return kube.paths(EVENTS).flatMap((path) => kube.at(path) ?? []);
 }

@@ -6,7 +6,7 @@ import type { FoundTarget } from "#controller/targets/service-view.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
-import { OBJECTS, targetsIn, targetsObject } from "../published.ts";
+import { OBJECTS, targetsIn } from "../published.ts";
 import { LineLog } from "./clock.ts";
 import { stopClock } from "./loop-rig.ts";
 import { MemoryKube } from "./memory-kube.ts";
@@ -15,7 +15,7 @@ import { turns } from "./stopped-time.ts";
 export const NAMESPACE = "/api/v1/namespaces/switchback-system";
 export const DOCUMENT = `${NAMESPACE}/configmaps/${OBJECTS.targets}`;
 export const SLICES = "/apis/discovery.k8s.io/v1/namespaces/switchback-system/endpointslices";
-export const HOUR_MS = 3_600_000;
+const HOUR_MS = 3_600_000;
 
 /** A target, as discovery or the config provides it. */
 export function target(name: string, more: Partial<TargetConfig> = {}): TargetConfig {
@@ -122,11 +122,6 @@ export async function passHours(t: TestContext, hours: number): Promise<void> {
 
 /** The write of the targets' document, as `written` shows it. */
 export const PUBLISHED = `APPLY ${OBJECTS.targets}`;
-
-/** Breaks the targets' document, as another client would. */
-export function breakTargets({ kube }: Pick<FrontsRig, "kube">): void {
-  kube.put(DOCUMENT, { data: Object.fromEntries(Object.keys(targetsObject([]).data).map((key) => [key, "{}"])) });
-}
 
 /** The targets that are published to the proxies. */
 export function told({ kube }: Pick<FrontsRig, "kube">): readonly PublishedTarget[] {

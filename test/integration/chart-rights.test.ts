@@ -6,9 +6,9 @@ import { ISTIO_KINDS } from "#controller/sources/istio.ts";
 import { PUBLISHERS } from "#extras/publishers/names.ts";
 import { publisherStateName } from "#extras/publishers/publisher-state.ts";
 import { INJECT_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
-import { decideOptIn } from "#hostmap/opt-in.ts";
 import { optInRules } from "#lib/config/opt-in.ts";
 import { frontName } from "#lib/documents/listeners.ts";
+import { isOptedIn } from "#lib/workloads/namespaces.ts";
 import { OBJECTS } from "../published.ts";
 import { configOf, direct, NAMESPACE, named, type Rendered, relayed, render } from "./rendered.ts";
 
@@ -120,10 +120,15 @@ describe("the MutatingWebhookConfiguration", () => {
           ({ namespaceSelector, objectSelector }: Rendered) =>
             selects(namespaceSelector, ofNamespace) && selects(objectSelector, ofPod),
         );
-        const facts = { namespace: name, labels: ofPod, annotations: {}, namespaceLabels: ofNamespace, rules };
-        const { optedIn, code } = decideOptIn(facts);
+        const pod = { namespace: name, inject: ofPod[INJECT_KEY], mirror: false };
+        const optedIn = isOptedIn(pod, { inject: ofNamespace[INJECT_KEY], onChange: undefined }, rules);
+        const entry = pod.inject === "enabled" ? "pod" : "namespace";
         const [, path] = /^\/mutate\/([a-z]+)/.exec(calls[0]?.clientConfig.service.path ?? "") ?? [];
-        assert.deepEqual([calls.length, path], optedIn ? [1, code] : [0, undefined], JSON.stringify(facts));
+        assert.deepEqual(
+          [calls.length, path],
+          optedIn ? [1, entry] : [0, undefined],
+          JSON.stringify([ofNamespace, ofPod]),
+        );
       }
     });
   }
@@ -202,9 +207,10 @@ describe("what an account may do", () => {
     "switchback-proxy": [`list,watch configmaps/${OBJECTS.targets} ${OURS}`],
     "switchback-uninstall": [
       "list pods",
+      "get daemonsets/switchback-agent",
       `delete mutatingwebhookconfigurations/${WEBHOOK_CONFIGURATION}`,
       `get configmaps/switchback-config,${OBJECTS.targets},${PUBLISHERS.toSorted().map(publisherStateName)} ${OURS}`,
-      `patch deployments/scale/switchback-controller ${OURS}`,
+      `patch deployments/scale/switchback-controller,switchback-all ${OURS}`,
       `list,delete services ${OURS}`,
       `delete configmaps/${OBJECTS.map},${OBJECTS.targets} ${OURS}`,
       `delete secrets/${OBJECTS.ca},${OBJECTS.serving},switchback-cert-manager-ca,${OBJECTS.statusKey} ${OURS}`,
@@ -235,11 +241,7 @@ describe("what an account may do", () => {
     [
       "without discovery: the front of each relayed target, and no other Service",
       { discovery, targets: [relayed, direct, given] },
-      [
-        "list,watch namespaces",
-        `list,watch services ${OURS}`,
-        `create,patch services/${frontName("traefik")} ${OURS}`,
-      ],
+      ["list,watch namespaces", `list,watch services ${OURS}`, `create,patch services/${frontName("traefik")} ${OURS}`],
     ],
     [
       "with cert-manager: no Secret of the certificate, and no change of the webhook configuration",

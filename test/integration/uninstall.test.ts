@@ -6,8 +6,7 @@ import type { AuditEntry } from "./audit.ts";
 import { ingress } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
-// The uninstall on a real API server, with the accounts of the chart's hooks and the rights that the chart gives
-// them.
+// The uninstall on a real API server, with the account of the chart's hook and the rights that the chart gives it.
 
 const NAME = "a.example.com";
 const ENABLED = "switchback.dev/inject=enabled";
@@ -164,21 +163,10 @@ describe("the hook before anything is deleted", () => {
     assert.ok(await frontAddress(), "who still holds it is still served");
   });
 
-  it("continues if no pod holds an address any more, and with --force if one does", async () => {
+  it("asks the agents to leave, and waits until each has done so", async () => {
     await system.kubectl("-n", "shop", "delete", "deployment", "baked");
     await system.kubectl("-n", "other", "delete", "pod", "bare", "--now");
     await until("no holder", async () => (await holders()).length === 0);
-    const free = await runHook("switchback-uninstall");
-    assert.equal(free.code, 0, free.stderr);
-    assert.match(free.stdout, /no pod holds an address of Switchback\n$/);
-    await applyAll(pod("other", "late", [{ ip: await frontAddress(), hostnames: ["c.example.com"] }]));
-    const forced = await runHook("switchback-uninstall", "--force");
-    assert.equal(forced.code, 0, forced.stderr);
-    assert.match(forced.stdout, /other\/Pod\/late.*\n1 pod holds addresses of Switchback; continuing/s);
-  });
-
-  it("asks the agents to leave, and waits until each has done so", async () => {
-    await system.kubectl("-n", "other", "delete", "pod", "late", "--now");
     const labels = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "agent" };
     const metadata = { namespace: "switchback-agent", name: "switchback-agent-node-1", labels };
     await applyAll({ apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata });
@@ -188,11 +176,10 @@ describe("the hook before anything is deleted", () => {
     const args = ["-n", "switchback-agent", "get", "daemonset", "switchback-agent", "-o", "yaml"];
     assert.match(await system.kubectl(...args), /switchback\.dev\/leaving: "true"/);
     await system.kubectl("-n", "switchback-agent", "delete", "lease", "switchback-agent-node-1");
-    assert.equal((await runHook("switchback-uninstall")).code, 0);
-    await applyAll(pod("other", "late", [{ ip: await frontAddress(), hostnames: ["c.example.com"] }]));
   });
 
   it("knows the address of a front Service that somebody has deleted", async () => {
+    await applyAll(pod("other", "late", [{ ip: await frontAddress(), hostnames: ["c.example.com"] }]));
     await system.end(await system.leader());
     await system.kubectl("-n", NAMESPACE, "delete", "service", "switchback-ingress-nginx");
     const { code, stderr } = await runHook("switchback-uninstall");
@@ -201,45 +188,37 @@ describe("the hook before anything is deleted", () => {
     const next = await system.start("controller");
     await until("the front Service", async () => (await frontAddress()) !== "");
     await system.end(next);
-  });
-});
-
-describe("the hook after everything is deleted", () => {
-  it("waits for the controller to end, and reports if it does not", async () => {
-    const { code, stderr } = await runHook("switchback-remains", "--timeout", "1");
-    assert.equal(code, 1);
-    assert.match(stderr, /a controller still runs, and would recreate what is deleted: switchback-controller-/);
+    await system.kubectl("-n", "other", "delete", "pod", "late", "--now");
   });
 
-  it("leaves nothing that was created at run time", async () => {
-    const uninstalled = await system.cluster.tool(
-      "helm",
-      ["uninstall", "switchback", "-n", NAMESPACE, "--no-hooks"],
-      {},
-    );
-    assert.equal(uninstalled.code, 0, uninstalled.stderr);
-    const made = await remaining();
+  it("once no pod holds an address, stops the controller, and leaves nothing that was created at run time", async () => {
+    const made = [
+      "service/switchback-ingress-nginx",
+      `configmap/${OBJECTS.map}`,
+      `configmap/${OBJECTS.targets}`,
+      `secret/${OBJECTS.ca}`,
+      `secret/${OBJECTS.serving}`,
+    ];
+    const before = await remaining();
     assert.deepEqual(
-      [
-        "service/switchback-ingress-nginx",
-        `configmap/${OBJECTS.map}`,
-        `configmap/${OBJECTS.targets}`,
-        `secret/${OBJECTS.ca}`,
-        `secret/${OBJECTS.serving}`,
-      ].filter((name) => !made.includes(name)),
+      made.filter((name) => !before.includes(name)),
       [],
       "what it is about was there",
     );
-    const token = await system.cluster.tokenFor(`${NAMESPACE}/switchback-remains`);
-    const kubeconfig = await system.cluster.kubeconfigFor({ token });
-    const { code, stderr } = await system.cli(["uninstall", "--remains", "--namespace", NAMESPACE], { kubeconfig });
+    // The pods of the Deployment are those of nobody: the processes of this test are the controllers.
+    for (const controller of [...system.controllers]) await system.end(controller);
+    const { code, stdout, stderr } = await runHook("switchback-uninstall");
     assert.equal(code, 0, stderr);
+    assert.match(stdout, /no pod holds an address of Switchback\nswitchback-controller has no replicas now\ndeleted /);
+    const args = ["uninstall", "switchback", "-n", NAMESPACE, "--no-hooks"];
+    const uninstalled = await system.cluster.tool("helm", args, {});
+    assert.equal(uninstalled.code, 0, uninstalled.stderr);
     assert.deepEqual(await remaining(), []);
   });
 });
 
-describe("the hooks' rights", () => {
-  const isHook = ({ user }: AuditEntry) => /:switchback-(uninstall|remains)$/.test(user.username);
+describe("the hook's rights", () => {
+  const isHook = ({ user }: AuditEntry) => /:switchback-uninstall$/.test(user.username);
 
   it("are enough, and every one of them was used", async () => {
     const entries = (await system.audit.entries()).filter(isHook);
@@ -248,7 +227,11 @@ describe("the hooks' rights", () => {
       forbidden.map(({ verb, requestURI }) => `${verb} ${requestURI}`),
       [],
     );
-    const used = new Set(entries.map(({ verb, objectRef }) => `${verb} ${objectRef?.resource}`));
+    const used = new Set(
+      entries.map(({ verb, objectRef: { resource, subresource } = { resource: "" } }) =>
+        [`${verb} ${resource}`, ...(subresource ? [subresource] : [])].join("/"),
+      ),
+    );
     assert.deepEqual([...used].sort(), [
       "delete configmaps",
       "delete leases",
@@ -258,12 +241,12 @@ describe("the hooks' rights", () => {
       "get configmaps",
       "get daemonsets",
       "get deployments",
-      "list configmaps",
       "list leases",
       "list pods",
       "list services",
       "patch daemonsets",
       "patch deployments",
+      "patch deployments/scale",
     ]);
     for (const right of granted.filter((each) => !/statefulsets/.test(each))) assert.ok(used.has(right), right);
   });
