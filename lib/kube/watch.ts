@@ -95,8 +95,6 @@ export interface Informer<P> {
   readonly state: WatchState;
   /** The current state. The map is updated in place. */
   objects(): ReadonlyMap<string, P>;
-  /** Replaces what is kept of an object by the result of `change`. Undefined: the object is no longer kept. */
-  revise(key: string, change: (value: P) => P | undefined): void;
   /**
    * Sends a request for one object, and takes the object of the answer for its state. So it counts before the watch
    * shows it. Undefined: the object is missing. If the watch has shown anything of the object since the request, the
@@ -168,10 +166,6 @@ class Watch<P> implements Informer<P> {
 
   objects(): ReadonlyMap<string, P> {
     return this.#cache.values;
-  }
-
-  revise(key: string, change: (value: P) => P | undefined): void {
-    this.#emit(this.#cache.revise(key, change));
   }
 
   async request(key: string, send: () => Promise<ApiObject | undefined>): Promise<P | undefined> {
