@@ -48,8 +48,6 @@ export async function observe(config: Config, options: ObserveOptions): Promise<
   loop.start();
   try {
     await untilKnown(replica, options);
-    // The last objects may be evidence for others. Discovery resolves those at the next turn.
-    await pause(POLL_MS);
     return status();
   } finally {
     await loop.stop();

@@ -56,7 +56,8 @@ describe("the doctor's findings", () => {
 
     // Without the kinds of names, a file does not show that nothing needs a mapping.
     const isShown = !expected.expect.includes("ok need-none");
-    it(`${file}, as kubectl prints it: ${isShown ? "the same findings" : "no finding but what is missing"}`, async () => {
+    const shown = isShown ? "the same findings" : "no finding but what is missing";
+    it(`${file}, as kubectl prints it: ${shown}`, async () => {
       const cluster = await readWhole(kubectlList(objects), files);
       const all = findingsInFile(cluster, examine(await factsOf(cluster, expected)));
       const found = all.filter(({ check }) => check === CHECK).map(({ status, code }) => `${status} ${code}`);

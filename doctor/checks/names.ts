@@ -65,7 +65,8 @@ function checkNamesOf(loadBalancer: LoadBalancer, { lookups, inside, isAlways }:
   const { nowhere = [], here = [], unreachable = [], elsewhere = [] } = Object.groupBy(resolved, whereOf);
   const findings: Finding[] = [];
   if (nowhere.length > 0) {
-    const evidence = `the cluster's DNS has no address: ${list(nowhere, ({ name, failure }) => `${name} (${failure})`)}`;
+    const unresolved = list(nowhere, ({ name, failure }) => `${name} (${failure})`);
+    const evidence = `the cluster's DNS has no address: ${unresolved}`;
     findings.push(
       warning(subject, "name-unresolved", evidence, "create the DNS records; pods that did not opt in depend on them"),
     );

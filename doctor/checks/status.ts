@@ -50,7 +50,8 @@ export function checkStatus(status: StatusFacts): Finding[] {
   const problems = sources.flatMap((source) => source.problems ?? []);
   const [first] = problems;
   if (first !== undefined) {
-    const evidence = `${problems.length} object(s) are refused in whole or in part, such as ${first.place}: ${first.text}`;
+    const example = `${first.place}: ${first.text}`;
+    const evidence = `${problems.length} object(s) are refused in whole or in part, such as ${example}`;
     findings.push(warning(subject, "source-problems", evidence, "see docs/codes.md for what to do about each code"));
   }
   // Workloads that stay stale until a person acts.

@@ -185,7 +185,7 @@ export function isPublished(object: MapObject | undefined, map: RenderedMap, not
 }
 
 /** Codes of Reasons for a map that cannot be used. */
-export const MAP_MISSING = "map-missing";
+const MAP_MISSING = "map-missing";
 export const MAP_VERSION = "map-version";
 const MALFORMED = "map-malformed";
 

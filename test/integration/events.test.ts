@@ -125,7 +125,7 @@ describe("the controller's token", () => {
   const named = { name: "switchback-a" };
   const ownerReferences = [{ apiVersion: "v1", kind: "Pod", name: "p", uid: "u" }];
   for (const [what, changes, metadata] of [
-    ["a reason of another component", { reason: "NodeNotReady" }],
+    ["a reason in another form", { reason: "node-not-ready" }],
     ["an action of another component", { action: "Evicting" }],
     ["the name of another component", { reportingController: "kubelet" }],
     ["a Secret as its subject", about("v1", "Secret")],
