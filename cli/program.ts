@@ -1,5 +1,5 @@
 import type { Command as TypedCommand } from "@commander-js/extra-typings";
-import { Command, Option } from "commander";
+import { Command } from "commander";
 import type { CommandLine } from "#extras/extension-points.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { type CommandFile, connectionOptions, type Definition, installationOptions, notEmpty } from "./command.ts";
@@ -110,7 +110,7 @@ function component(name: "controller" | "webhook" | "proxy" | "all", does: strin
   return {
     group: "component",
     description: `run the ${name}: ${does}`,
-    examples: [`${name} --config switchback.yaml --log-format text`],
+    examples: [`${name} --config switchback.yaml`],
     load: async () => ({
       define: (command, { context }) => {
         componentOptions(command as unknown as Command).action(async (flags) =>
@@ -172,8 +172,7 @@ function addCommand(root: Command, name: string, group: Group, examples: readonl
 function componentOptions(command: Command): Command {
   return command
     .option("--config <file>", "configuration file (YAML)", notEmpty)
-    .option("--set <path=value...>", "override one setting, such as log.level=debug")
-    .addOption(new Option("--log-format <format>", "lines of the log (log.format)").choices(["json", "text"]));
+    .option("--set <path=value...>", "override one setting, such as log.level=debug");
 }
 
 /** The functions with which extras add their commands. */

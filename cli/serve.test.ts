@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { connect } from "node:net";
-import { createInterface } from "node:readline";
 import { afterEach, before, beforeEach, describe, type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { issueAuthority, issueLeaf } from "#certs/issue.ts";
@@ -119,16 +117,6 @@ describe("a component", () => {
       assert.deepEqual([stopping?.component, stopping?.signal, stopping?.level], ["proxy", signal, "info"]);
     });
   }
-
-  test("with --log-format text writes text, even if the configuration says JSON", async () => {
-    const args = [MAIN, "proxy", "--config", config, ...[...LOCAL, "log.format=json"].flatMap((set) => ["--set", set])];
-    const child = spawn(process.execPath, [...args, "--log-format", "text"], { stdio: ["ignore", "ignore", "pipe"] });
-    const lines = createInterface({ input: child.stderr })[Symbol.asyncIterator]();
-    const { value: line = "" } = await lines.next();
-    child.kill();
-    assert.match(line, /^\d{4}-\S+Z (INFO |WARN ) proxy: /);
-    await once(child, "exit");
-  });
 
   test("waits for its connections; a second signal ends the process at once", async (t) => {
     await using upstream = await Upstream.listen();

@@ -35,7 +35,7 @@ export async function serveStarter(
     identity: env.POD_NAME ?? hostname(),
     clusterDomain,
     resolvConf,
-    log: createLogger({ ...config.log, format: flags.logFormat ?? config.log.format }, part),
+    log: createLogger(config.log, part),
     hasCluster: Boolean(env.KUBECONFIG) || isInPod(env),
     connect: () => connect({ ...connectOptionsFrom(env), userAgent: `switchback-${part}` }),
     command: sameCommand,

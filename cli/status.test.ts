@@ -49,10 +49,10 @@ Asked for a PROXY header: 1
   TARGET  INGRESS CONTROLLER
   ------  ------------------
   asked   edge/web
-      443 demands v1
+      443 demands-v1
 `,
   );
-  assert.match(textOf(asked, {}, true), /\n {2}asked {3}edge\/web {12}443 demands v1\n/);
+  assert.match(textOf(asked, {}, true), /\n {2}asked {3}edge\/web {12}443 demands-v1\n/);
   for (const filter of [{ namespace: "shop" }, { name: "*" }, { refused: true }, { stuck: true }]) {
     assert.doesNotMatch(textOf(asked, filter), /Asked for/, JSON.stringify(filter));
   }

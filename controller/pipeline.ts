@@ -7,6 +7,7 @@ import { steadyNow, timeSlices } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { DnsSweep } from "./dnscheck/sweep.ts";
 import type { ClaimBudget } from "./sources/claim-budget.ts";
+import { textOfHints } from "./sources/claim-list.ts";
 import type {
   ApiResource,
   ClaimSink,
@@ -226,7 +227,7 @@ export class Pipeline implements ClaimSource {
     if (!this.#areRead)
       return { ...view, target: NOT_READ, undecided: true, ...(held !== undefined && { maybe: held }) };
     const isOfNamespace = (target: string) => this.#targetsIn(memo).has(`${namespace} ${target}`);
-    const key = `${namespace} ${held} ${textOf(hints)}`;
+    const key = `${namespace} ${held} ${textOfHints(hints)}`;
     const found = getOrAdd(memo.found, key, () => this.#find(hints, { held, isOfNamespace }));
     const claim: Claim = {
       ...view,
@@ -313,15 +314,6 @@ export class Pipeline implements ClaimSource {
     }
     return undefined;
   }
-}
-
-const TEXTS = new WeakMap<object, string>();
-
-/** A text that is equal for equal hints. */
-function textOf(hints: object): string {
-  const text = TEXTS.get(hints) ?? JSON.stringify(hints);
-  TEXTS.set(hints, text);
-  return text;
 }
 
 function namesOf(seen: readonly Seen[]): Set<string> {

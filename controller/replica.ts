@@ -87,7 +87,7 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
   // Which names a namespace may have.
   const namespaces = new Namespaces({ client, log });
   const names = new InClusterNames({ namespaces, services: targets });
-  const domainsOf = policy.namespaceAnnotation ? (one: string) => namespaces.domainsOf(one) : undefined;
+  const domainsOf = policy.namespaceAnnotation ? (one: string) => namespaces.of(one)?.domains : undefined;
   const permitted = createClaimPolicy(policy, clusterDomain, domainsOf);
   const { maxNamesPerNamespace } = policy;
   const plan = new Plan(permitted, maxNamesPerNamespace, (name) => names.reasonOf(name));
@@ -141,7 +141,7 @@ function configuredSources(
 ): Source[] {
   const { client, budget, namespaces, log, clusterDomain } = deps;
   const sources = [
-    config.ingress.enabled && ingressSource({ client, budget, log }),
+    config.ingress.enabled && ingressSource({ client, config, budget, log }),
     config.gateway.enabled && gatewaySource({ client, config, budget, namespaces, log, clusterDomain }),
     customSource({ client, config, budget, log }),
     istioSource({ client, config, budget, log }),

@@ -19,7 +19,7 @@ const FILES = {
   "empty-hosts": "",
   "type.yaml": "webhook: { port: https }\n",
   "typo.yaml": "proxy: { maxConections: 5 }\n",
-  "wrong.yaml": "controller: { port: x }\nwebhook: { port: x }\nlog: { level: x, format: x }\nmap: { shards: x }\n",
+  "wrong.yaml": "controller: { port: x }\nwebhook: { port: x }\nlog: { level: x }\nmap: { shards: x }\n",
   "list.yaml": "- targets\n",
   "broken.yaml": "targets: [\n",
   kubeconfig: JSON.stringify(KUBECONFIG),

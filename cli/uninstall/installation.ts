@@ -132,7 +132,7 @@ export async function readHolders(
   namespace?: string,
 ): Promise<AddressHolder[]> {
   const found = new Map<string, AddressHolder>();
-  for await (const { items } of listPages<RawPod>({ client, path: corePath("pods", namespace) })) {
+  for await (const { items } of listPages<RawPod>(client, corePath("pods", namespace))) {
     for (const pod of items) {
       const addresses = addressesOf(pod, ours);
       if (addresses === undefined) continue;

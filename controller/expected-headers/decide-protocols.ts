@@ -1,5 +1,5 @@
 import type { Reason } from "#hostmap/types.ts";
-import { answerText, type HeaderAnswer } from "#lib/documents/header-answers.ts";
+import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import type { ConfiguredTarget } from "../targets/configured-target.ts";
 import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
 import type { HeaderReason } from "../targets/resolver.ts";
@@ -159,11 +159,9 @@ export function contradictionOf(
   const clear = [...seen].filter(([each]) => each !== "unknown");
   const texts: string[] = [];
   if (stated === "annotation" && !worksWith(protocol, answer))
-    texts.push(`its annotation ${says}, but it ${answerText(answer)}`);
+    texts.push(`its annotation ${says}, but it answers ${answer}`);
   if (clear.length > 1)
-    texts.push(
-      clear.map(([each, proxies]) => `it ${answerText(each)} (seen from ${proxies.join(", ")})`).join(", and "),
-    );
+    texts.push(clear.map(([each, proxies]) => `it answers ${each} (seen from ${proxies.join(", ")})`).join(", and "));
   if (texts.length === 0) return undefined;
   const { namespace, name } = upstream.service;
   return { code: "header-contradicted", text: `Service ${namespace}/${name}, port ${number}: ${texts.join("; ")}` };

@@ -1,10 +1,10 @@
 import { getHeapStatistics } from "node:v8";
 import { sameObject } from "#hostmap/conflict.ts";
-import { compareNames, foldCase, parseHostname } from "#hostmap/hostnames.ts";
+import { foldCase, parseHostname } from "#hostmap/hostnames.ts";
 import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { ObjectRef, Reason } from "#hostmap/types.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
-import type { Published, View, ViewSink } from "./types.ts";
+import type { Published, ViewSink } from "./types.ts";
 
 /** Claims that a namespace may have for each name of its quota: several objects may claim a name. */
 const CLAIMS_PER_NAME = 4;
@@ -30,58 +30,47 @@ interface BudgetOptions {
   readonly holderOf: (name: string) => ObjectRef | undefined;
 }
 
-/** The names of an object, or the claims that it has beyond them, as the budget counts them. */
+/** An object, as the budget counts it. */
 export interface Entry {
   /** The object in calls of the sink. */
   readonly object: string;
   readonly from: ObjectRef;
   readonly created: string;
-  readonly limit: Limit;
-  /** What is kept. An object without names has one empty name. */
-  names: readonly string[];
-  /** All claims of the object, if `names` are those that it has beyond its own names. */
-  views?: readonly View[];
-  /** Whether something is left out. */
-  isPartial: boolean;
-}
-
-/** The objects of one kind, without the type of what is kept of them. */
-export interface Limit {
-  readonly sink: ViewSink;
-  /** Leaves out the names at these places, which were counted before. */
-  cut(entry: Entry, places: ReadonlySet<number>): void;
-  /** Reads a namespace again, because there is room for more. */
-  refresh(namespace: string): void;
-}
-
-interface Account {
-  /** Oldest object first. */
-  readonly entries: Entry[];
+  readonly kind: {
+    readonly sink: ViewSink;
+    /** Reads the objects again, because there is room for more. */
+    relist(): void;
+  };
+  /** Claims that are kept. */
   used: number;
+  /** Whether some were left out. */
+  isPartial: boolean;
 }
 
 /** A namespace with claims that were left out. */
 interface Full {
-  readonly limits: Set<Limit>;
+  readonly kinds: Set<Entry["kind"]>;
   /** Withdraws the claim that reports it. */
   readonly withdraw: () => void;
 }
 
 /**
- * Limits the claims that are kept, where objects enter: for each namespace, oldest objects first, and in all. The rest
- * is counted and reported once for each namespace (`too-many-claims`), and not kept at all. It is listed again when
- * there is room. A claim that has its name, and the first 50 claims of each namespace, always fit.
+ * Limits the claims that are kept, where objects enter: for each namespace, and in all. What comes later is counted,
+ * reported once for each namespace (`too-many-claims`), and not kept at all. The namespace is listed again when there
+ * is room. A claim that has its name, and the first 50 claims of each namespace, always fit. So after a restart, the
+ * order of the list decides only about names that nobody had.
  */
 export class ClaimBudget {
   readonly #options: BudgetOptions;
   readonly #perNamespace: number;
   readonly #total: number;
-  readonly #accounts = new Map<string, Account>();
+  /** Claims that are kept, by namespace and in all. */
+  readonly #used = new Map<string, number>();
+  #usedInAll = 0;
   readonly #full = new Map<string, Full>();
   readonly #again: Reconciler;
   /** Names that an earlier leader published, each with its namespace and the first object there that claims it. */
   readonly #published = new Map<string, { readonly holder: string | undefined; first: string | undefined }>();
-  #used = 0;
   #leftOut = 0;
 
   constructor(options: BudgetOptions) {
@@ -100,55 +89,39 @@ export class ClaimBudget {
   keep(published: Published): void {
     this.#published.clear();
     for (const [name, { holder }] of published) this.#published.set(name, { holder, first: undefined });
-    for (const namespace of [...this.#full.keys()]) this.#list(namespace);
+    this.#list([...this.#full.keys()]);
   }
 
   async stop(): Promise<void> {
     await this.#again.stop();
   }
 
-  /**
-   * Counts names of an object. If there is no room, younger objects of its namespace give up theirs first. Returns the
-   * places of the names that are left out all the same.
-   */
-  enter(entry: Entry): ReadonlySet<number> {
-    const account = getOrAdd(this.#accounts, entry.from.namespace, () => ({ entries: [], used: 0 }));
-    account.entries.splice(placeOf(account.entries, entry), 0, entry);
-    this.#charge(account, entry.names.length);
-    for (const younger of this.#room(account) < 0 ? account.entries.toReversed() : []) {
-      const places = this.#cut(younger, account);
-      if (younger === entry) return places;
-      if (places.size > 0) younger.limit.cut(younger, places);
-    }
-    return new Set();
+  /** Counts a claim of an object, if there is room for it. */
+  takes(entry: Entry, name: string): boolean {
+    const fits = this.#roomOf(entry.from.namespace) > 0 || this.#isMapped(name, entry);
+    if (fits) this.#count(entry, 1);
+    else this.#leaveOut(entry, name);
+    return fits;
   }
 
-  /** Counts the names of an object no more. */
-  leave(entry: Entry): void {
-    const account = this.#accounts.get(entry.from.namespace);
-    const place = account?.entries.indexOf(entry) ?? -1;
-    if (account === undefined || place === -1) return;
-    account.entries.splice(place, 1);
-    this.#charge(account, -entry.names.length);
-    if (account.entries.length === 0) this.#accounts.delete(entry.from.namespace);
+  /** Counts all claims of an object no more, except the first ones. */
+  release(entry: Entry, kept = 0): void {
+    this.#count(entry, Math.min(0, kept - entry.used));
   }
 
-  /** Leaves out the names of an object that have no room, the last ones first, but none that it has. */
-  #cut(entry: Entry, account: Account): ReadonlySet<number> {
-    const count = -this.#room(account);
-    const places = new Set<number>();
-    for (let place = entry.names.length - 1; place >= 0 && places.size < count; place -= 1) {
-      if (!this.#isMapped(entry.names[place] ?? "", entry)) places.add(place);
-    }
-    if (places.size === 0) return places;
-    const left = entry.names.filter((_, place) => places.has(place));
-    const stays = entry.names.filter((_, place) => !places.has(place));
-    entry.isPartial = true;
-    if (stays.length === 0) this.leave(entry);
-    else this.#charge(account, -places.size);
-    entry.names = stays;
-    this.#leaveOut(entry, left);
-    return places;
+  #count(entry: Entry, by: number): void {
+    const { namespace } = entry.from;
+    entry.used += by;
+    this.#usedInAll += by;
+    const used = (this.#used.get(namespace) ?? 0) + by;
+    if (used > 0) this.#used.set(namespace, used);
+    else this.#used.delete(namespace);
+  }
+
+  /** Claims that still fit. */
+  #roomOf(namespace: string): number {
+    const used = this.#used.get(namespace) ?? 0;
+    return Math.min(this.#perNamespace - used, Math.max(ALWAYS - used, this.#total - this.#usedInAll));
   }
 
   /** Whether the object has the name, now or since an earlier leader. Such a claim needs no room. */
@@ -162,64 +135,39 @@ export class ClaimBudget {
     return line.first === object;
   }
 
-  /** Counts claims of an object that were left out, and reports the first one of a namespace. */
-  #leaveOut({ object, from, created, limit }: Entry, names: readonly string[]): void {
-    this.#leftOut += names.length;
+  /** Counts a claim that was left out, and reports the first one of a namespace. */
+  #leaveOut(entry: Entry, name: string): void {
+    const { object, from, created, kind } = entry;
+    this.#leftOut += 1;
+    entry.isPartial = true;
     const full = getOrAdd(this.#full, from.namespace, () => {
       const place = `${object} ${TOO_MANY}`;
       // With an invalid name, that would be the reason of the claim.
-      const hostname = names.find((name) => parseHostname(name).kind !== "invalid") ?? NAMELESS;
-      limit.sink(place, [{ hostname, from, created, hints: this.#reasonFor(from.namespace) }]);
-      return { limits: new Set<Limit>(), withdraw: () => limit.sink(place, []) };
+      const hostname = parseHostname(name).kind === "invalid" ? NAMELESS : name;
+      kind.sink(place, [{ hostname, from, created, hints: this.#reasonFor(from.namespace) }]);
+      return { kinds: new Set<Entry["kind"]>(), withdraw: () => kind.sink(place, []) };
     });
-    full.limits.add(limit);
+    full.kinds.add(kind);
     this.#again.enqueue(AGAIN_MS);
   }
 
   #reasonFor(namespace: string): Reason {
     const text =
       `the namespace ${namespace} has more than the ${this.#perNamespace} claims that are kept of one, or the ` +
-      `cluster more than ${this.#total}; those of the youngest objects are left out`;
+      `cluster more than ${this.#total}; those that came last are left out`;
     return { code: TOO_MANY, text };
   }
 
-  #charge(account: Account, by: number): void {
-    account.used += by;
-    this.#used += by;
-  }
-
-  /** Claims that still fit. Negative: claims that have to go. */
-  #room({ used }: Account): number {
-    return Math.min(this.#perNamespace - used, Math.max(ALWAYS - used, this.#total - this.#used));
-  }
-
   #listFreed() {
-    for (const namespace of [...this.#full.keys()]) {
-      const account = this.#accounts.get(namespace);
-      if (account === undefined || this.#room(account) > 0) this.#list(namespace);
-    }
+    this.#list([...this.#full.keys()].filter((namespace) => this.#roomOf(namespace) > 0));
     return this.#full.size > 0 ? { requeueAfter: AGAIN_MS } : undefined;
   }
 
-  #list(namespace: string): void {
-    const full = this.#full.get(namespace);
-    this.#full.delete(namespace);
-    full?.withdraw();
-    for (const limit of full?.limits ?? []) limit.refresh(namespace);
+  /** Lists the kinds again of which these namespaces had more than fits. */
+  #list(namespaces: readonly string[]): void {
+    const freed = namespaces.flatMap((namespace) => this.#full.get(namespace) ?? []);
+    for (const namespace of namespaces) this.#full.delete(namespace);
+    for (const { withdraw } of freed) withdraw();
+    for (const kind of new Set(freed.flatMap(({ kinds }) => [...kinds]))) kind.relist();
   }
-}
-
-/** Where an entry belongs among entries with the oldest object first. */
-function placeOf(entries: readonly Entry[], entry: Entry): number {
-  let [low, high] = [0, entries.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (compareAges(entries[middle] ?? entry, entry) <= 0) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-function compareAges(one: Entry, other: Entry): number {
-  return compareNames(one.created, other.created) || compareNames(one.object, other.object);
 }

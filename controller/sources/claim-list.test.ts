@@ -14,12 +14,6 @@ function listed(...added: (readonly [name: string, of: RoutingHints | typeof REF
   return claims.all.map(({ hostname, hints: of }) => [hostname, "code" in of ? of.code : of.className]);
 }
 
-test("a claim has the name as written, the object and the hints", () => {
-  const claims = new ClaimList(OBJECT);
-  claims.add("A.com", A);
-  assert.deepEqual(claims.all, [{ hostname: "A.com", from: OBJECT.ref, created: OBJECT.created, hints: A }]);
-});
-
 test("a name counts once per hints, whatever its case; the first spelling stays", () => {
   assert.deepEqual(listed(["A.com", A], ["a.com", A], ["b.com", A]), [
     ["A.com", "a"],
@@ -37,11 +31,6 @@ test("hints replace a reason, whichever comes first; of two reasons the first st
   assert.deepEqual(listed(["a.com", REFUSED], ["a.com", A]), expected);
   assert.deepEqual(listed(["a.com", A], ["a.com", REFUSED]), expected);
   assert.deepEqual(listed(["a.com", REFUSED], ["a.com", { code: "other", text: "" }]), [["a.com", "ignored"]]);
-});
-
-test("a longer name is truncated to one character more than a hostname may have", () => {
-  const kept = (length: number) => listed(["x".repeat(length), A])[0]?.[0]?.length;
-  assert.deepEqual([kept(253), kept(254), kept(255), kept(1_000_000)], [253, 254, 254, 254]);
 });
 
 test("names beyond the limit are counted, and only the first of them is listed", () => {
@@ -62,27 +51,4 @@ test("names beyond the limit are counted, and only the first of them is listed",
     created: OBJECT.created,
     hints: { code: "too-many-names", text: "the Widget has more than 1000 names; 3 are ignored" },
   });
-});
-
-test("all names are refused with one reason", () => {
-  const refused = new ClaimList(OBJECT).refuseAll(["a.com", "b.com"], REFUSED).all;
-  assert.deepEqual(
-    refused.map(({ hostname, hints: of }) => [hostname, of]),
-    [
-      ["a.com", REFUSED],
-      ["b.com", REFUSED],
-    ],
-  );
-});
-
-test("only claims of wildcards have anyDepth", () => {
-  const claims = new ClaimList(OBJECT, { anyDepth: true });
-  for (const name of ["a.com", "*.a.com"]) claims.add(name, A);
-  assert.deepEqual(
-    claims.all.map(({ hostname, anyDepth }) => [hostname, anyDepth]),
-    [
-      ["a.com", undefined],
-      ["*.a.com", true],
-    ],
-  );
 });

@@ -10,6 +10,15 @@ import type { RoutingHints, View } from "./types.ts";
  */
 export const MAX_NAMES_PER_OBJECT = 1_000;
 
+const TEXTS = new WeakMap<object, string>();
+
+/** A text that is equal for equal hints. */
+export function textOfHints(hints: object): string {
+  const text = TEXTS.get(hints) ?? JSON.stringify(hints);
+  TEXTS.set(hints, text);
+  return text;
+}
+
 /**
  * Collects the claims of one object, with each name once per routing hints. A reason is dropped if the name also has
  * routing hints.
@@ -19,7 +28,7 @@ export class ClaimList {
   readonly #created: string;
   readonly #anyDepth: boolean;
   /** Claims by name, then by hints. With a list of hints, many hints would take quadratic time. */
-  readonly #byName = new Map<string, Map<RoutingHints | Reason, View>>();
+  readonly #byName = new Map<string, Map<string, View>>();
   #leftOut = 0;
   #firstLeftOut = "";
 
@@ -30,25 +39,25 @@ export class ClaimList {
     this.#anyDepth = anyDepth;
   }
 
-  /** `name` is the name as written in the object. Hints are compared by identity. */
+  /** `name` is the name as written in the object. */
   add(name: string, hints: RoutingHints | Reason): void {
     const hostname = copied(name);
     const key = foldCase(hostname);
     const known = this.#byName.get(key);
+    const text = textOfHints(hints);
     if (known === undefined) {
       if (this.#byName.size >= MAX_NAMES_PER_OBJECT) this.#leaveOut(hostname);
-      else this.#byName.set(key, new Map([[hints, this.#claim(hostname, hints)]]));
+      else this.#byName.set(key, new Map([[text, this.#claim(hostname, hints)]]));
       return;
     }
-    if ("code" in hints || known.has(hints)) return;
-    const [first] = known.keys();
-    if (first !== undefined && "code" in first) known.delete(first);
-    known.set(hints, this.#claim(hostname, hints));
+    if ("code" in hints || known.has(text)) return;
+    const [[first, view] = []] = known;
+    if (first !== undefined && view !== undefined && "code" in view.hints) known.delete(first);
+    known.set(text, this.#claim(hostname, hints));
   }
 
-  /** Adds all names with the same reason. */
-  refuseAll(names: readonly string[], reason: Reason): this {
-    for (const name of names) this.add(name, reason);
+  addAll(names: Iterable<string>, hints: RoutingHints | Reason): this {
+    for (const name of names) this.add(name, hints);
     return this;
   }
 

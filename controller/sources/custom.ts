@@ -1,12 +1,9 @@
 import type { Config } from "#lib/config/schema.ts";
-import type { KubeClient } from "#lib/kube/client.ts";
-import type { Logger } from "#lib/telemetry/log.ts";
-import type { ClaimBudget } from "./claim-budget.ts";
+import { serviceClaims } from "./custom/claims.ts";
 import { type ClaimingKind, customKind, PRESETS } from "./custom/presets.ts";
-import { serviceClaims } from "./custom/service-claims.ts";
+import type { Kept, Kind, SourceDeps } from "./followed-kind.ts";
 import { isIstio } from "./istio.ts";
-import type { Kept } from "./kind-limit.ts";
-import { type OptionalKind, OptionalKinds } from "./optional-kinds.ts";
+import { KindsSource } from "./kinds-source.ts";
 import type { Source, View } from "./types.ts";
 
 /** What is kept of an object: its claims. */
@@ -18,27 +15,14 @@ interface Claiming extends Kept {
  * The source of the configured kinds: presets except Istio's, custom kinds, and Services with the external-dns
  * annotation. Undefined: none is configured.
  */
-export function customSource(deps: {
-  readonly client: KubeClient;
-  readonly config: Config["sources"];
-  readonly budget: ClaimBudget;
-  readonly log: Logger;
-}): Source | undefined {
-  const wanted = kindsOf(deps.config).map(followed);
-  if (wanted.length === 0) return undefined;
-  const kinds = new OptionalKinds(deps, wanted);
-  return {
-    start(sink, onKnown) {
-      kinds.start({ sink, onKnown, onChange: (object, kept) => kinds.report(object, kept?.views ?? []) });
-    },
-    state: () => kinds.state(),
-    resourceOf: (object) => kinds.resourceOf(object),
-    stop: () => kinds.stop(),
-  };
+export function customSource(deps: SourceDeps & { readonly config: Config["sources"] }): Source | undefined {
+  const kinds = kindsOf(deps.config).map(followed);
+  if (kinds.length === 0) return undefined;
+  return new KindsSource<Claiming>(deps, { kinds, prepare: () => (kept) => kept.views });
 }
 
 /** Of an object without claims nothing is kept. Several kinds may have one name, so the prefix is the kind's place. */
-function followed({ read, ...names }: ClaimingKind, place: number): OptionalKind<Claiming> {
+function followed({ read, ...names }: ClaimingKind, place: number): Kind<Claiming> {
   return {
     ...names,
     prefix: `${place} `,
@@ -55,5 +39,5 @@ function kindsOf({ presets, custom, services }: Config["sources"]): ClaimingKind
   const kinds = presets.flatMap((name) => (isIstio(name) ? [] : PRESETS[name])).concat(custom.map(customKind));
   if (!services.enabled) return kinds;
   const read: ClaimingKind["read"] = (raw) => serviceClaims(raw, services.annotationPrefixes);
-  return [...kinds, { group: "", versions: ["v1"], resource: "services", read }];
+  return [...kinds, { group: "", versions: ["v1"], resource: "services", builtIn: "Service", read }];
 }

@@ -1,47 +1,40 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Config } from "#lib/config/schema.ts";
-import type { KubeClient } from "#lib/kube/client.ts";
-import type { Logger } from "#lib/telemetry/log.ts";
-import type { ClaimBudget } from "./claim-budget.ts";
-import { type GatewayObject, gatewayClaims, type Owners } from "./gateway/route-attachment.ts";
+import type { Kind, SourceDeps } from "./followed-kind.ts";
+import { type GatewayObject, gatewayClaims } from "./gateway/route-attachment.ts";
 import {
-  EXPERIMENTAL_GROUP,
+  type ClassView,
   GATEWAY_GROUP,
   type GatewayView,
   type ListenerSetView,
+  ROUTE_KINDS,
   type RouteKind,
   type RouteView,
+  SET_GROUPS,
   type SetKind,
   viewClass,
   viewGateway,
   viewListenerSet,
   viewRoute,
 } from "./gateway/view.ts";
-import { graphSource } from "./graph-source.ts";
+import { KindsSource } from "./kinds-source.ts";
 import type { Namespaces } from "./namespaces.ts";
-import type { OptionalKind } from "./optional-kinds.ts";
 import type { Source } from "./types.ts";
 
 /** The GatewayClasses, Gateways, ListenerSets and routes of a cluster that may have Gateway API. */
-export function gatewaySource(deps: {
-  readonly client: KubeClient;
-  /** Their labels decide which routes a listener takes. */
-  readonly namespaces: Pick<Namespaces, "follow" | "labelsOf" | "synced">;
-  readonly config: Config["sources"];
-  readonly budget: ClaimBudget;
-  readonly log: Logger;
-  readonly clusterDomain?: string | undefined;
-}): Source {
+export function gatewaySource(
+  deps: SourceDeps & {
+    /** Their labels decide which routes a listener takes. */
+    readonly namespaces: Pick<Namespaces, "follow" | "of" | "synced">;
+    readonly config: Config["sources"];
+    readonly clusterDomain?: string | undefined;
+  },
+): Source {
   const { config, namespaces } = deps;
-  let owners: Owners = new Map();
-  const labelsOf = (namespace: string) => namespaces.labelsOf(namespace);
-  const source = graphSource<GatewayObject>(deps, {
+  const labelsOf = (namespace: string) => namespaces.of(namespace)?.labels;
+  const source = new KindsSource<GatewayObject>(deps, {
     kinds: gatewayKinds(deps.clusterDomain),
-    claimsOf: (objects) => {
-      const claims = gatewayClaims(objects, { ...config.gateway, labelsOf }, owners);
-      owners = claims.owners;
-      return claims.all;
-    },
+    prepare: (objects) => gatewayClaims(objects, { ...config.gateway, labelsOf }),
     isReady: () => namespaces.synced,
   });
   namespaces.follow((_name, before, after) => {
@@ -50,41 +43,56 @@ export function gatewaySource(deps: {
   return source;
 }
 
+const STANDARD = { group: GATEWAY_GROUP, versions: ["v1"] };
+
 /** The kinds, with the versions that are read of each. TLSRoute was the last one to become `v1`. */
-function gatewayKinds(clusterDomain: string | undefined): OptionalKind<GatewayObject>[] {
-  const standard = { group: GATEWAY_GROUP, versions: ["v1"] };
-  const gateways: OptionalKind<GatewayView> = {
-    ...standard,
+function gatewayKinds(clusterDomain: string | undefined): Kind<GatewayObject>[] {
+  const classes: Kind<ClassView> = {
+    ...STANDARD,
+    prefix: "GatewayClass ",
+    resource: "gatewayclasses",
+    isShared: true,
+    project: viewClass,
+  };
+  const gateways: Kind<GatewayView> = {
+    ...STANDARD,
     prefix: "Gateway ",
     resource: "gateways",
+    isShared: true,
     project: (raw) => viewGateway(raw, { clusterDomain }),
     pick: pickListeners,
   };
   return [
-    { ...standard, prefix: "GatewayClass ", resource: "gatewayclasses", project: viewClass },
+    classes,
     gateways,
-    listenerSets("ListenerSet", { ...standard, resource: "listenersets" }),
-    listenerSets("XListenerSet", { group: EXPERIMENTAL_GROUP, versions: ["v1alpha1"], resource: "xlistenersets" }),
-    routes("HTTPRoute", { ...standard, resource: "httproutes" }),
-    routes("GRPCRoute", { ...standard, resource: "grpcroutes" }),
-    routes("TLSRoute", { ...standard, versions: ["v1", "v1alpha3", "v1alpha2"], resource: "tlsroutes" }),
+    ...(["ListenerSet", "XListenerSet"] as const).map(listenerSets),
+    ...ROUTE_KINDS.map(routes),
   ];
 }
 
-type Names = Pick<OptionalKind, "group" | "versions" | "resource">;
-
-function listenerSets(kind: SetKind, names: Names): OptionalKind<ListenerSetView> {
-  return { ...names, prefix: `${kind} `, project: (raw) => viewListenerSet(raw, kind), pick: pickListeners };
-}
-
-function routes(kind: RouteKind, names: Names): OptionalKind<RouteView> {
-  const pick: OptionalKind<RouteView>["pick"] = (view, keeps) => ({
-    ...view,
-    hostnames: view.hostnames.filter(keeps),
-  });
-  return { ...names, prefix: `${kind} `, project: (raw) => viewRoute(kind, raw), pick };
+function listenerSets(kind: SetKind): Kind<ListenerSetView> {
+  return {
+    prefix: `${kind} `,
+    group: SET_GROUPS[kind],
+    versions: kind === "ListenerSet" ? ["v1"] : ["v1alpha1"],
+    resource: `${kind.toLowerCase()}s`,
+    isShared: true,
+    project: (raw) => viewListenerSet(raw, kind),
+    pick: pickListeners,
+  };
 }
 
 function pickListeners<V extends GatewayView | ListenerSetView>(view: V, keeps: (name: string) => boolean): V {
   return { ...view, listeners: view.listeners.filter(({ hostname }) => keeps(hostname ?? "")) };
+}
+
+function routes(kind: RouteKind): Kind<RouteView> {
+  return {
+    prefix: `${kind} `,
+    group: GATEWAY_GROUP,
+    versions: kind === "TLSRoute" ? ["v1", "v1alpha3", "v1alpha2"] : ["v1"],
+    resource: `${kind.toLowerCase()}s`,
+    project: (raw) => viewRoute(kind, raw),
+    pick: (view, keeps) => ({ ...view, hostnames: view.hostnames.filter(keeps) }),
+  };
 }

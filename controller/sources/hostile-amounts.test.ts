@@ -94,9 +94,9 @@ const config = parseConfig({
     services: { enabled: true },
   },
 }).sources;
-const ingresses: Start = (deps) => ingressSource({ ...deps, log });
+const ingresses: Start = (deps) => ingressSource({ ...deps, config, log });
 const gateways: Start = (deps) =>
-  gatewaySource({ ...deps, namespaces: { synced: true, follow() {}, labelsOf: () => undefined }, config, log });
+  gatewaySource({ ...deps, namespaces: { synced: true, follow() {}, of: () => undefined }, config, log });
 const istio: Start = (deps) => istioSource({ ...deps, config, log });
 const custom: Start = (deps) => customSource({ ...deps, config, log });
 
@@ -140,16 +140,6 @@ const CROWDS: readonly (readonly [what: string, start: Start, objects: Readonly<
     },
   ],
   [
-    "5,000 Ingresses of 10 hosts",
-    ingresses,
-    {
-      [INGRESSES]: many(5_000, (index) => ({
-        metadata: metadata(index),
-        spec: { tls: [{ hosts: hosts(index, 10) }] },
-      })),
-    },
-  ],
-  [
     "50 Ingresses with 200 KB of text around each name",
     ingresses,
     {
@@ -160,16 +150,6 @@ const CROWDS: readonly (readonly [what: string, start: Start, objects: Readonly<
           "switchback.dev/target": `target-${index}${PADDING}`,
         }),
         spec: { rules: [{ host: `${index}.crowd.example.com` }] },
-      })),
-    },
-  ],
-  [
-    "3,000 HTTPRoutes of 16 hostnames",
-    gateways,
-    {
-      [`${GATEWAY_API}/httproutes`]: many(3_000, (index) => ({
-        metadata: metadata(index),
-        spec: { parentRefs, hostnames: hosts(index, 16) },
       })),
     },
   ],
@@ -212,22 +192,6 @@ const CROWDS: readonly (readonly [what: string, start: Start, objects: Readonly<
       [`${ISTIO}/virtualservices`]: many(50, (index) => ({
         metadata: metadata(index),
         spec: { gateways: [`crowd-${index}`], hosts: hosts(index, 1_000), http: [{}] },
-      })),
-    },
-  ],
-  [
-    "100 VirtualServices with a wildcard, at a Gateway of 1,000 hosts",
-    istio,
-    {
-      [`${ISTIO}/gateways`]: [
-        {
-          metadata: { namespace: "infra", name: "mesh", creationTimestamp: created(1) },
-          spec: { selector: { istio: "ingress" }, servers: servers(1_000) },
-        } as ApiObject,
-      ],
-      [`${ISTIO}/virtualservices`]: many(100, (index) => ({
-        metadata: metadata(index),
-        spec: { gateways: ["infra/mesh"], hosts: ["*"], http: [{}] },
       })),
     },
   ],

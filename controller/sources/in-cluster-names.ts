@@ -12,7 +12,7 @@ export interface ServiceKeys {
 }
 
 interface InClusterNamesDeps {
-  readonly namespaces: Pick<Namespaces, "has" | "follow">;
+  readonly namespaces: Pick<Namespaces, "of" | "follow">;
   /** Without discovery, no Service is read, so that only namespaces count. */
   readonly services: ServiceKeys;
 }
@@ -54,7 +54,7 @@ export class InClusterNames {
   /** Why a name (in lower case) is, or may be, a name of a Service of this cluster; undefined: it is not. */
   reasonOf(hostname: string): Reason | undefined {
     const service = serviceNameOf(hostname);
-    if (service === undefined || !this.#deps.namespaces.has(service.namespace)) return undefined;
+    if (service === undefined || this.#deps.namespaces.of(service.namespace) === undefined) return undefined;
     if (isPublicTld(service.namespace)) return this.#reasonOfService(hostname, service);
     const text =
       `${show(hostname)} would be a Service of the namespace ${service.namespace}, which is no public top-level ` +

@@ -1,8 +1,5 @@
-import { show } from "#hostmap/hostnames.ts";
-import type { ObjectRef, Reason } from "#hostmap/types.ts";
-import { ClaimList, MAX_NAMES_PER_OBJECT } from "./claim-list.ts";
+import { MAX_NAMES_PER_OBJECT } from "./claim-list.ts";
 import { copied, textOf } from "./raw-object.ts";
-import type { RoutingHints, View } from "./types.ts";
 
 // The names that ingress-nginx serves for an Ingress in addition to its hosts. Other controllers ignore its
 // annotations.
@@ -25,13 +22,6 @@ export const INGRESS_NGINX_OWN_CONTROLLERS: readonly string[] = [
 export const INGRESS_NGINX_CLASS = "nginx";
 const PREFIX = "nginx.ingress.kubernetes.io/";
 
-/** The names from an Ingress's annotations, whichever controller serves the Ingress. */
-export interface NginxNames {
-  readonly names: readonly string[];
-  /** The first alias that ingress-nginx does not accept. It then refuses the whole Ingress, so there are no names. */
-  readonly invalid: string | undefined;
-}
-
 /**
  * Whether ingress-nginx serves Ingresses of a class. `controller` is that of the IngressClass, if the class has one.
  */
@@ -51,37 +41,28 @@ export function isController(known: string, controller: string): boolean {
 }
 
 /**
- * The names that the annotations of an Ingress add. Undefined: it has no such annotation, or is a canary, which adds
- * no server (internal/ingress/controller, createServers). `ruleHosts` are the hosts of its rules, with an empty text
- * for a rule without a host; `hosts` are all hosts that it claims.
+ * The names that the annotations of an Ingress add, whichever controller serves the Ingress. A canary adds no server
+ * (internal/ingress/controller, createServers). An alias may be a regular expression, which is no name. `ruleHosts` are
+ * the hosts of its rules, with an empty text for a rule without a host; `hosts` are all hosts that it claims.
  */
 export function nginxNames(
   annotations: Readonly<Record<string, unknown>>,
   ruleHosts: readonly string[],
   hosts: readonly string[],
-): NginxNames | undefined {
+): readonly string[] {
   const alias = textOf(annotations[`${PREFIX}server-alias`]);
   const redirects = isTrue(annotations[`${PREFIX}from-to-www-redirect`]);
-  if ((alias === undefined && !redirects) || isTrue(annotations[`${PREFIX}canary`])) return undefined;
+  if ((alias === undefined && !redirects) || isTrue(annotations[`${PREFIX}canary`])) return [];
   const aliases = alias === undefined || ruleHosts.length === 0 ? [] : aliasesOf(alias);
-  const invalid = aliases.find((name) => !ACCEPTED.test(name));
-  if (invalid !== undefined) return { names: [], invalid: copied(invalid) };
   const redirected = redirects ? ruleHosts.filter((host) => host !== "" && !host.startsWith("*")).map(otherOf) : [];
-  const own = new Set(hosts);
-  const names = new Set([...redirected, ...aliases].filter((name) => !own.has(name)));
-  return { names: [...names].slice(0, MAX_NAMES_PER_OBJECT + 1).map((name) => copied(name)), invalid };
+  const names = new Set([...redirected, ...aliases]).difference(new Set(hosts));
+  return [...names].slice(0, MAX_NAMES_PER_OBJECT + 1).map((name) => copied(name));
 }
 
 /** Splits aliases like internal/ingress/annotations/alias/main.go, Parse. */
 function aliasesOf(text: string): string[] {
   return text.split(",").flatMap((alias) => alias.trim() || []);
 }
-
-/**
- * The characters that ingress-nginx accepts (internal/ingress/annotations/parser/validators.go). They include regular
- * expressions, which are not names.
- */
-const ACCEPTED = /^[-/._~a-zA-Z0-9:^$[\](){}*+?|&=\\]*$/;
 
 /** The name that is redirected to a host (pkg/util/ingress/ingress.go, BuildRedirects). */
 function otherOf(host: string): string {
@@ -91,23 +72,4 @@ function otherOf(host: string): string {
 /** Parses a boolean like Go's strconv.ParseBool. */
 function isTrue(value: unknown): boolean {
   return typeof value === "string" && /^(?:1|[tT]|true|TRUE|True)$/.test(value);
-}
-
-/**
- * ingress-nginx gives a name that is also a host of another Ingress to that Ingress. No check is needed here, because
- * the same target serves both (createServers). NGINX's own wildcards cover any number of labels (nginx.org, "Server
- * names").
- */
-export function nginxClaims(
-  object: { readonly ref: ObjectRef; readonly created: string },
-  { names, invalid }: NginxNames,
-  hints: RoutingHints | Reason,
-): View[] {
-  const claims = new ClaimList(object, { anyDepth: true });
-  if (invalid !== undefined) {
-    const text = `ingress-nginx does not accept the server-alias ${show(invalid)}, nor the Ingress with it`;
-    claims.add(invalid, { code: "not-accepted", text });
-  }
-  for (const name of names) claims.add(name, hints);
-  return claims.all;
 }

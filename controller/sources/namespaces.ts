@@ -3,8 +3,8 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import type { Labels } from "./gateway/selector.ts";
-import { informerState } from "./ingress-hosts.ts";
+import { informerState } from "./followed-kind.ts";
+import type { Labels } from "./gateway/route-attachment.ts";
 import { mapOf, type Raw, textMapOf } from "./raw-object.ts";
 import type { Prerequisite, SourceState } from "./types.ts";
 
@@ -51,17 +51,9 @@ export class Namespaces implements Prerequisite {
     return this.#informer?.state.synced === true;
   }
 
-  has(name: string): boolean {
-    return this.#informer?.objects().has(name) === true;
-  }
-
-  domainsOf(name: string): string | undefined {
-    return this.#informer?.objects().get(name)?.domains;
-  }
-
-  /** The labels of a namespace. Undefined: it does not exist, or the namespaces are not known yet. */
-  labelsOf(name: string): Labels | undefined {
-    return this.#informer?.objects().get(name)?.labels;
+  /** Undefined: the namespace does not exist, or the namespaces are not known yet. */
+  of(name: string): NamespaceView | undefined {
+    return this.#informer?.objects().get(name);
   }
 
   state(): SourceState[] {

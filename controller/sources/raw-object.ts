@@ -59,29 +59,25 @@ export interface ObjectOrigin {
   readonly created: string;
   /** Whether the object has our annotation that excludes its names. */
   readonly ignored: boolean;
+  /** The target that it chooses. */
   readonly chosen?: ChosenTarget;
-}
-
-/** `namespace` replaces a missing namespace. */
-export function originOf(kind: string, raw: Raw, { namespace = "" }: { namespace?: string } = {}): ObjectOrigin {
-  const metadata = mapOf(raw.metadata);
-  const annotations = mapOf(metadata.annotations);
-  const ref = { kind, namespace: textOf(metadata.namespace) ?? namespace, name: textOf(metadata.name) ?? "" };
-  return {
-    ref,
-    created: textOf(metadata.creationTimestamp) ?? "",
-    ignored: annotations[IGNORE_KEY] === "true",
-    ...chosenBy(annotations, ref),
-  };
 }
 
 /** One character more than a target's name may have, so a truncated name is still no valid target. */
 const MAX_TARGET_NAME = 64;
 
-/** The target that an object chooses. An empty text matches no target, and is reported like an unknown name. */
-function chosenBy(annotations: Raw, { namespace }: ObjectRef): Pick<ObjectOrigin, "chosen"> {
-  const text = annotations[TARGET_KEY];
-  return typeof text === "string" ? { chosen: { target: copied(text, MAX_TARGET_NAME), namespace } } : {};
+export function originOf(kind: string, raw: Raw): ObjectOrigin {
+  const metadata = mapOf(raw.metadata);
+  const annotations = mapOf(metadata.annotations);
+  const namespace = textOf(metadata.namespace) ?? "";
+  const target = annotations[TARGET_KEY];
+  return {
+    ref: { kind, namespace, name: textOf(metadata.name) ?? "" },
+    created: textOf(metadata.creationTimestamp) ?? "",
+    ignored: annotations[IGNORE_KEY] === "true",
+    // An empty text matches no target, and is reported like an unknown name.
+    ...(typeof target === "string" && { chosen: { target: copied(target, MAX_TARGET_NAME), namespace } }),
+  };
 }
 
 /** The hints of an object, with its own choice or that of the object that it is attached to. */

@@ -98,14 +98,6 @@ export interface ApiResource {
 /** The published names, each with its target and the namespace that has it. */
 export type Published = Iterable<readonly [name: string, line: Pick<PublishedLine, "target" | "holder">]>;
 
-/** Something that must be known before any claim is decided. */
-export interface Prerequisite {
-  /** `onSynced` is called once. */
-  start(onSynced: () => void): void;
-  state(): SourceState[];
-  stop(): Promise<void>;
-}
-
 /** Converts objects of some kinds to views. */
 export interface Source {
   /**
@@ -118,6 +110,9 @@ export interface Source {
   resourceOf?(object: string): ApiResource | undefined;
   stop(): Promise<void>;
 }
+
+/** Something that must be known before any claim is decided. `onSynced` is called once. */
+export type Prerequisite = Pick<Source, "state" | "stop"> & { start(onSynced: () => void): void };
 
 /** The claims of all objects: the input of the plan. */
 export interface ClaimSource {

@@ -3,7 +3,7 @@ import { corePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { informerState } from "../sources/ingress-hosts.ts";
+import { informerState } from "../sources/followed-kind.ts";
 import type { RoutingHints, SourceState } from "../sources/types.ts";
 import { type Found, findTarget } from "./find-target.ts";
 import type { Holding } from "./match-service.ts";

@@ -17,7 +17,7 @@ export const publishers: Extra = {
       .addArgument(new Argument("<publisher>", "what it publishes to").choices(PUBLISHERS))
       .option("--remove", "take out what the publisher has written, and exit; required for the options below")
       .option("--yes", "skip the confirmation prompt");
-    addConnection(command).action(async (name, { remove, config, set, logFormat, ...flags }) => {
+    addConnection(command).action(async (name, { remove, config, set, ...flags }) => {
       const start = async () => await import("./start.ts");
       if (remove) {
         const { removeOnePublisher } = await start();
@@ -27,7 +27,7 @@ export const publishers: Extra = {
       const [other] = Object.keys(flags);
       if (other !== undefined)
         throw new SwitchbackError("input-invalid", `${optionOf(other)} is only valid with --remove`);
-      await serve("publisher", async () => (await start()).publisherStarter(name), { config, set, logFormat });
+      await serve("publisher", async () => (await start()).publisherStarter(name), { config, set });
     });
   },
   configSections: async () => [(await import("./config.ts")).PUBLISHERS_SECTION],

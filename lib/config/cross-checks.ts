@@ -1,9 +1,7 @@
+import { renderPath } from "#lib/errors/validation.ts";
 import { RESERVED_TARGET_NAMES } from "./defaults.ts";
 import { optInRules } from "./opt-in.ts";
 import type { Config } from "./schema.ts";
-
-/** Maximum number of ports of all configured targets. Each port is a socket in every thread of every proxy. */
-const MAX_CONFIGURED_PORTS = 1_000;
 
 type Path = readonly (string | number)[];
 type ReportError = (path: Path, message: string) => void;
@@ -38,8 +36,6 @@ function checkTargets(targets: Targets, reportError: ReportError): void {
       const message = `must not be ${RESERVED_TARGET_NAMES.join(", ")}: these Services are Switchback's own`;
       reportError([index, "name"], message);
     }
-    if (targets.findIndex(({ name }) => name === target.name) < index)
-      reportError([index, "name"], "two targets have this name");
     const direct = target.ports.length > 0 && target.ports.every(({ protocol }) => protocol === "none");
     if (direct && !("service" in target.upstream) && target.clusterIPs.length === 0) {
       reportError(
@@ -47,41 +43,35 @@ function checkTargets(targets: Targets, reportError: ReportError): void {
         "with protocol none on all ports, set the upstream to a Service, or set the addresses to map to",
       );
     }
-    const ports = target.ports.map(({ port: number }) => number);
-    if (new Set(ports).size < ports.length) reportError([index, "ports"], "a port is listed twice");
-  }
-  const ports = targets.reduce((sum, target) => sum + target.ports.length, 0);
-  if (ports > MAX_CONFIGURED_PORTS)
-    reportError([], `${ports} ports in all; at most ${MAX_CONFIGURED_PORTS} are possible`);
-  checkClasses(targets, reportError);
-  checkListenPorts(targets, reportError);
-}
-
-/** Listen ports must be unique: each proxy binds the ports of all targets. */
-function checkListenPorts(targets: Targets, reportError: ReportError): void {
-  const used = new Map<number, string>();
-  for (const [index, target] of targets.entries()) {
-    for (const [position, { listenPort }] of target.ports.entries()) {
-      if (listenPort === undefined) continue;
-      const path = `targets[${index}].ports[${position}]`;
-      const other = used.get(listenPort);
-      if (other !== undefined) reportError([index, "ports", position, "listenPort"], `${other} already has this port`);
-      else used.set(listenPort, path);
-    }
-  }
-}
-
-function checkClasses(targets: Targets, reportError: ReportError): void {
-  const used = new Map<string, string>();
-  for (const [index, target] of targets.entries()) {
-    if (targets.length > 1 && target.classes.length === 0) {
+    if (targets.length > 1 && target.classes.length === 0)
       reportError([index, "classes"], "with several targets, each must list its ingress classes");
-    }
-    for (const className of target.classes) {
-      const other = used.get(className);
-      if (other !== undefined)
-        reportError([index, "classes"], `the class ${className} already belongs to the target ${other}`);
-      used.set(className, target.name);
-    }
+    const ports = target.ports.map(({ port }, at) => ({ value: port, path: [index, "ports", at, "port"] }));
+    reportRepeated(ports, reportError);
+  }
+  const names = targets.map(({ name }, index) => ({ value: name, path: [index, "name"] }));
+  const classes = targets.flatMap((target, index) =>
+    target.classes.map((value, at) => ({ value, path: [index, "classes", at] })),
+  );
+  // Each proxy binds the ports of all targets.
+  const listenPorts = targets.flatMap(({ ports }, index) =>
+    ports.flatMap(({ listenPort: value }, at) =>
+      value === undefined ? [] : { value, path: [index, "ports", at, "listenPort"] },
+    ),
+  );
+  for (const places of [names, classes, listenPorts]) reportRepeated(places, reportError);
+}
+
+interface Place {
+  readonly value: string | number;
+  readonly path: Path;
+}
+
+/** Reports each value that an earlier place has, too. */
+function reportRepeated(places: readonly Place[], reportError: ReportError): void {
+  const first = new Map<unknown, Path>();
+  for (const { value, path } of places) {
+    const earlier = first.get(value);
+    if (earlier === undefined) first.set(value, path);
+    else reportError(path, `${renderPath(["targets", ...earlier])} is the same`);
   }
 }

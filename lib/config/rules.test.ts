@@ -25,17 +25,6 @@ test("an upstream is an address or a name, without a port or a path", () => {
   }
 });
 
-test("all targets together may have a thousand ports, but not more", () => {
-  const ports = Array.from({ length: 200 }, (_, index) => ({ port: index + 1 }));
-  const five = ["a", "b", "c", "d", "e"].map((name) => target(name, { ports }));
-  assert.equal(accepted(...five), true);
-  const { flaws } = checkConfig({ targets: [...five, target("f", { ports: [{ port: 1 }] })] });
-  assert.deepEqual(
-    flaws.map(({ path, message }) => [path, message]),
-    [[["targets"], "1001 ports in all; at most 1000 are possible"]],
-  );
-});
-
 test("a target needs an address if all its ports go to a host without a header, and only then", () => {
   const none = { protocol: "none" };
   const of = (more: object) => accepted(target("a", more));

@@ -135,11 +135,6 @@ export const configSchema = strictObject({
   log: section(
     strictObject({
       level: setting(v.picklist(["trace", "debug", "info", "warn", "error"]), "info", "Lowest level that is logged."),
-      format: setting(
-        v.picklist(["json", "text"]),
-        "json",
-        "Lines of the log: `json` for programs, `text` for people.",
-      ),
     }),
   ),
 });

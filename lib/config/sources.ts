@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { number, strictObject, text } from "#lib/errors/schemas.ts";
 import { EXTERNAL_DNS_PREFIXES } from "./defaults.ts";
-import { described, label, optionalSetting, path, seconds, section, setting } from "./values.ts";
+import { described, label, optionalSetting, path, section, setting } from "./values.ts";
 
 const gatewaySchema = strictObject({
   enabled: setting(v.boolean(), true, "Read the Gateways and routes of Gateway API, if the cluster has them."),
@@ -82,11 +82,6 @@ export const sourcesSchema = strictObject({
   discoverySeconds: setting(
     number(1, 3600),
     15,
-    "How often the controller checks whether optional kinds were installed or removed.",
-  ),
-  removedKindSeconds: setting(
-    seconds,
-    3600,
-    "After a kind is removed from the cluster, its last known objects are kept for this long.",
+    "How often the controller looks for kinds that the cluster does not serve yet.",
   ),
 });

@@ -15,21 +15,7 @@ export const HEADER_ANSWERS = [
 ] as const;
 export type HeaderAnswer = (typeof HEADER_ANSWERS)[number];
 
-const WORDS = {
-  "demands-v1": "demands v1",
-  "demands-v2": "demands v2",
-  "demands-either": "demands v1 or v2",
-  optional: "takes a header or none",
-  "refuses-header": "refuses a header",
-  unknown: "gives no clear answer",
-} as const satisfies Readonly<Record<HeaderAnswer, string>>;
-
-/** Returns an answer as text: the predicate of a sentence about the port. It may be from another version. */
-export function answerText(answer: string): string {
-  return Object.entries(WORDS).find(([known]) => known === answer)?.[1] ?? answer;
-}
-
-/** Describes the answer of each port that was asked, such as `443 demands v1`. */
+/** Describes the answer of each port that was asked, such as `443 demands-v1`. */
 export function askedTexts(ports: ReadonlyArray<{ readonly port: number; readonly asked?: { answer: string } }>) {
-  return ports.flatMap(({ port, asked }) => (asked === undefined ? [] : [`${port} ${answerText(asked.answer)}`]));
+  return ports.flatMap(({ port, asked }) => (asked === undefined ? [] : [`${port} ${asked.answer}`]));
 }

@@ -10,8 +10,6 @@ export interface ObjectChange<P> {
   readonly key: string;
   readonly before?: P;
   readonly after?: P;
-  /** The object still exists, but is no longer kept. */
-  readonly dropped?: true;
 }
 
 /** The projections of all objects of a watch. The objects are not kept: they are many times larger. */
@@ -52,7 +50,12 @@ export class ObjectCache<P> {
       this.#onError(key, error);
       return undefined;
     }
-    return value === undefined ? this.#drop(key) : this.#set(key, version, value);
+    if (value === undefined) return this.remove(key);
+    const isKept = this.#versions.has(key);
+    const before = this.#values.get(key) as P;
+    this.#values.set(key, value);
+    this.#versions.set(key, version);
+    return { key, ...(isKept ? { before } : {}), after: value };
   }
 
   remove(key: string): ObjectChange<P> | undefined {
@@ -60,28 +63,6 @@ export class ObjectCache<P> {
     const before = this.#values.get(key) as P;
     this.#values.delete(key);
     return { key, before };
-  }
-
-  /** Replaces a kept value by the result of `change`. Undefined: the object is no longer kept. */
-  revise(key: string, change: (value: P) => P | undefined): ObjectChange<P> | undefined {
-    const version = this.#versions.get(key);
-    if (version === undefined) return undefined;
-    const value = change(this.#values.get(key) as P);
-    return value === undefined ? this.#drop(key) : this.#set(key, version, value);
-  }
-
-  #set(key: string, version: string, value: P): ObjectChange<P> | undefined {
-    const isKept = this.#versions.has(key);
-    const before = this.#values.get(key) as P;
-    if (this.#versions.get(key) === version && before === value) return undefined;
-    this.#values.set(key, value);
-    this.#versions.set(key, version);
-    return { key, ...(isKept ? { before } : {}), after: value };
-  }
-
-  #drop(key: string): ObjectChange<P> | undefined {
-    const change = this.remove(key);
-    return change && { ...change, dropped: true };
   }
 }
 

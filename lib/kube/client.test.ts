@@ -72,10 +72,10 @@ for (const [what, call, expected] of [
   ["replace", (client) => client.replace(PATH, {}), { method: "PUT", body: "{}", headers: JSON_TYPE }],
   [
     "delete with preconditions",
-    (client) => client.delete(PATH, { preconditions: { uid: "u" }, propagationPolicy: "Background" }),
+    (client) => client.delete(PATH, { preconditions: { uid: "u" } }),
     {
       method: "DELETE",
-      body: '{"preconditions":{"uid":"u"},"propagationPolicy":"Background"}',
+      body: '{"preconditions":{"uid":"u"}}',
       headers: JSON_TYPE,
     },
   ],

@@ -22,7 +22,6 @@ interface ApplyOptions extends WriteOptions {
 
 interface DeleteOptions extends CallOptions {
   dryRun?: boolean;
-  propagationPolicy?: "Foreground" | "Background" | "Orphan";
   /** Deletes the object only if it has this uid or resourceVersion; otherwise 409. */
   preconditions?: { uid?: string; resourceVersion?: string };
 }
@@ -172,12 +171,8 @@ function writes(send: Send): Pick<KubeClient, "apply" | "mergePatch" | "jsonPatc
     jsonPatch: (path, operations, options) => write("PATCH", path, operations, "application/json-patch+json", options),
     create: (path, object, options) => write("POST", path, object, "application/json", options),
     replace: (path, object, options) => write("PUT", path, object, "application/json", options),
-    async delete(path, options = {}) {
-      const { preconditions, propagationPolicy, dryRun } = options;
-      await write("DELETE", path, { preconditions, propagationPolicy }, "application/json", {
-        ...options,
-        ...(dryRun ? { dryRun } : {}),
-      });
+    async delete(path, { preconditions, ...options } = {}) {
+      await write("DELETE", path, { preconditions }, "application/json", options);
     },
   };
 }

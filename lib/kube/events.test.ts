@@ -93,16 +93,6 @@ describe("an Event", () => {
     assert.match(note, /^bad\\u001b\[31m\\u000aname é+\.\.\.$/);
     assert.ok(Buffer.byteLength(note) <= 1024 && Buffer.byteLength(note) >= 1020, String(Buffer.byteLength(note)));
   });
-
-  it("formats a note as a sentence, but does not change a name at its beginning", async () => {
-    const { sent, record } = recorder();
-    for (const note of ["held back until noon", "shop.example.com is gone", "shop/web is stuck", "a b"])
-      await record({ note });
-    assert.deepEqual(
-      sent.map(({ event }) => event.note),
-      ["Held back until noon", "shop.example.com is gone", "shop/web is stuck", "A b"],
-    );
-  });
 });
 
 it("a code is a reason in CamelCase", () => {

@@ -121,19 +121,11 @@ function toEvent(options: EventRecorderOptions, { type, reason, action, note, re
     type,
     reason: truncate(reason, FIELD_BYTES),
     action: truncate(action, FIELD_BYTES),
-    note: truncate(asSentence(printable(note)), NOTE_BYTES),
+    note: truncate(printable(note), NOTE_BYTES),
     reportingController: `switchback.dev/${options.component}`,
     reportingInstance: truncate(options.instance, FIELD_BYTES),
     regarding: namespace === "" ? object : { ...object, namespace },
   };
-}
-
-/**
- * Formats a note like Kubernetes' own, "Scaled up replica set ...": with a capital, unless the first word is a name
- * such as a hostname.
- */
-function asSentence(note: string): string {
-  return note.replace(/^[a-z](?=[a-z]* )/, (letter) => letter.toUpperCase());
 }
 
 /** Truncates to `bytes` of UTF-8 without splitting a character. */

@@ -1,3 +1,4 @@
+import type { Reason } from "#hostmap/types.ts";
 import { describeError, ifFound, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { KubeClient } from "./client.ts";
@@ -102,7 +103,7 @@ class Contender implements Election {
 
   async stop(): Promise<void> {
     this.#stop.abort();
-    this.#end("stopped", "this process is stopping");
+    this.#end({ code: "stopped", text: "this process is stopping" });
     await this.#contending;
   }
 
@@ -172,7 +173,7 @@ class Contender implements Election {
       await pause(Math.min(retrySeconds * 1000, this.#leftMs), signal);
       if (!signal.aborted && this.#leftMs > 0) await this.#renew(signal);
       const text = `the Lease could not be renewed for ${this.#deadlineMs / 1000} s`;
-      if (this.#leftMs <= 0) this.#end("renew-deadline", text);
+      if (this.#leftMs <= 0) this.#end({ code: "renew-deadline", text });
     }
     await pause(Math.max(0, this.#leftMs), done.signal);
     // Release only while this process may still hold the Lease, and only after the work has ended.
@@ -189,7 +190,7 @@ class Contender implements Election {
       if (signal.aborted) return;
       const reason = describeError(error);
       this.#options.log.error({ error: reason }, "leader election: the leader's work failed");
-      this.#end("work-failed", `the leader's work failed: ${reason}`);
+      this.#end({ code: "work-failed", text: `the leader's work failed: ${reason}` });
     }
   }
 
@@ -209,14 +210,14 @@ class Contender implements Election {
       const found = await this.#read(call);
       // This applies even without a holder: another process may have led and released the Lease since.
       if (found.spec?.holderIdentity === identity) this.#lease = found;
-      else this.#end("lease-lost", "another process has taken the Lease");
+      else this.#end({ code: "lease-lost", text: "another process has taken the Lease" });
     } catch (error) {
       if (!signal.aborted) log.warn({ error: describeError(error) }, "leader election: renewal failed");
     }
   }
 
   /** Ends the term, if there is one that has not ended. */
-  #end(code: string, text: string): void {
+  #end({ code, text }: Reason): void {
     if (this.#term?.signal.aborted !== false) return;
     this.#term.abort(new Error(`no longer the leader: ${text}`));
     this.#options.log.info({ code, reason: text }, "leader election: no longer leading");

@@ -36,8 +36,7 @@ export async function openStream(
   const { signal: outer } = options;
   outer.throwIfAborted();
   const inner = new AbortController();
-  const abort = () => inner.abort(outer.reason);
-  outer.addEventListener("abort", abort, { once: true });
+  const signal = AbortSignal.any([outer, inner.signal]);
   const opening = setTimeout(() => {
     inner.abort(new SwitchbackError("kube-unreachable", `${what}: no response`));
     transport.dropIdle();
@@ -48,7 +47,7 @@ export async function openStream(
       path,
       channel: "watch",
       ...(options.accept === undefined ? {} : { headers: { accept: options.accept } }),
-      signal: inner.signal,
+      signal,
     });
     const status = response.statusCode ?? 0;
     if (status >= 400) {
@@ -60,12 +59,11 @@ export async function openStream(
     return await readLines(response, options);
   };
   try {
-    return await unlessAborted(read(), inner.signal);
+    return await unlessAborted(read(), signal);
   } catch (error) {
-    throw inner.signal.aborted ? inner.signal.reason : unreachable(what, error);
+    throw signal.aborted ? signal.reason : unreachable(what, error);
   } finally {
     clearTimeout(opening);
-    outer.removeEventListener("abort", abort);
     // Whatever happened, do not leave the connection partly read.
     inner.abort();
   }

@@ -95,8 +95,6 @@ export interface Informer<P> {
   readonly state: WatchState;
   /** The current state. The map is updated in place. */
   objects(): ReadonlyMap<string, P>;
-  /** Replaces what is kept of an object by the result of `change`. Undefined: the object is no longer kept. */
-  revise(key: string, change: (value: P) => P | undefined): void;
   /**
    * Sends a request for one object, and takes the object of the answer for its state. So it counts before the watch
    * shows it. Undefined: the object is missing. If the watch has shown anything of the object since the request, the
@@ -170,10 +168,6 @@ class Watch<P> implements Informer<P> {
     return this.#cache.values;
   }
 
-  revise(key: string, change: (value: P) => P | undefined): void {
-    this.#emit(this.#cache.revise(key, change));
-  }
-
   async request(key: string, send: () => Promise<ApiObject | undefined>): Promise<P | undefined> {
     this.#requested.add(key);
     const object = await send();
@@ -225,7 +219,7 @@ class Watch<P> implements Informer<P> {
     const options = { timeoutMs: PAGE_MS, signal, ...this.#accepting(METADATA_LIST) };
     let version = "";
     const sliceEnd = timeSlices(this.#now);
-    for await (const { items, resourceVersion } of listPages<ApiObject>({ client, path, query, options })) {
+    for await (const { items, resourceVersion } of listPages<ApiObject>(client, path, query, options)) {
       version = resourceVersion;
       this.#activeAt = this.#now();
       for (const item of items) {

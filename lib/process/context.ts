@@ -36,6 +36,4 @@ interface Progress {
 export interface ConfigFlags {
   readonly config?: string;
   readonly set?: readonly string[];
-  /** Takes precedence over `log.format`. */
-  readonly logFormat?: "json" | "text";
 }

@@ -26,19 +26,6 @@ test("a line cannot control a terminal, and its JSON value is unchanged", () => 
   assert.equal(JSON.parse(lines[0] ?? "").pod, pod);
 });
 
-test("in text format, a line has time, level, component, message, and fields with visible ends", () => {
-  const lines: string[] = [];
-  const log = createLogger({ level: "info", format: "text" }, "proxy", (line) => lines.push(line));
-  log.warn(
-    { target: "edge", port: 443, since: undefined, detail: 'the "a=b" of\n\u001b[2J\u202e', list: ["x"] },
-    "not\nreached",
-  );
-  const [, time, rest] = /^(\S+) (.*)\n$/.exec(lines.join("")) ?? [];
-  assert.match(time ?? "", /^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
-  const detail = String.raw`detail="the \"a=b\" of\n\u001b[2J\u202e"`;
-  assert.equal(rest, `WARN  proxy: not\\u000areached target=edge port=443 ${detail} list=["x"]`);
-});
-
 for (const [level, written] of [
   ["trace", "debug info warn error"],
   ["debug", "debug info warn error"],

@@ -17,7 +17,7 @@ export async function switchback(args: string[], env: Record<string, string> = {
 }
 
 /** Flags of every component's command, and of every command that talks to an API server. */
-export const componentFlags = ["--config <file>", "--set <path=value...>", "--log-format <format>"];
+export const componentFlags = ["--config <file>", "--set <path=value...>"];
 export const connectFlags = [
   "--kubeconfig <file>",
   "--context <name>",

@@ -2,8 +2,8 @@ import {
   type GatewayObject,
   type GatewayOptions,
   gatewayClaims,
+  type Labels,
 } from "#controller/sources/gateway/route-attachment.ts";
-import type { Labels } from "#controller/sources/gateway/selector.ts";
 import type { RouteKind } from "#controller/sources/gateway/view.ts";
 import type { Raw } from "#controller/sources/raw-object.ts";
 import type { View } from "#controller/sources/types.ts";
@@ -99,7 +99,10 @@ export function gatewayWorld(options: Partial<GatewayOptions> = {}) {
   const objects = new Map<string, GatewayObject>();
   const labels = new Map<string, Labels>();
   const all = { requireAccepted: true, listeners: true, labelsOf: (name: string) => labels.get(name), ...options };
-  const claims = (object: string): readonly View[] => new Map(gatewayClaims(objects, all).all).get(object)?.() ?? [];
+  const claims = (object: string): readonly View[] => {
+    const view = objects.get(object);
+    return view === undefined ? [] : gatewayClaims(objects, all)(view, object);
+  };
   return {
     objects,
     /** The labels of each namespace. */

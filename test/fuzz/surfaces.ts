@@ -158,7 +158,7 @@ function claimsOfIstio(raw: object, kind: string): readonly View[] {
     ["Gateway shop/shop", usual],
     [kind, own],
   ]);
-  return new Map(istioClaims(objects, { gateways: true })).get(kind)?.() ?? [];
+  return istioClaims(objects, { gateways: true })(own, kind);
 }
 
 const customs: readonly Surface[] = Object.entries(PRESET_OBJECTS).map(
@@ -180,7 +180,7 @@ export const SURFACES: readonly Surface[] = [
   {
     name: "Ingresses",
     seeds: [INGRESS],
-    feed: tolerant((raw) => planned(claimsOfIngress(viewIngress(raw), { defaultClass: "nginx" }))),
+    feed: tolerant((raw) => planned(claimsOfIngress(viewIngress(raw), "nginx"))),
   },
   {
     name: "Gateways",

@@ -196,15 +196,8 @@ describe("names that are refused", () => {
 
   for (const [host, code] of [
     ["acme-v02.api.letsencrypt.org", "name-protected"],
-    ["*.api.letsencrypt.org", "name-protected"],
-    ["shop.default.svc.cluster.local", "name-protected"],
     ["shop.default.svc.cozy.example", "name-protected"],
-    ["kubernetes.default.svc", "name-protected"],
-    ["kubernetes.default", "name-protected"],
-    ["metadata.google.internal", "name-protected"],
     ["localhost", "name-invalid"],
-    ["1.2.3.example.999", "name-invalid"],
-    ["x.localhost", "name-protected"],
     ["www.denied.example.com", "domain-not-allowed"],
   ] as const) {
     it(`include ${host}: ${code}`, async () => {

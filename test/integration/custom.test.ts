@@ -4,11 +4,10 @@ import { PRESETS } from "#controller/sources/custom/presets.ts";
 import { ISTIO_KINDS } from "#controller/sources/istio.ts";
 import { foundName } from "#controller/targets/service-view.ts";
 import type { PresetName } from "#lib/config/sources.ts";
-import { OBJECTS } from "../published.ts";
 import { installKind } from "./gateway-api.ts";
 import { namespaceYaml } from "./objects.ts";
 import { PRESET_OBJECTS } from "./preset-objects.ts";
-import { NAMESPACE, type System, startSystem, until } from "./system.ts";
+import { type System, startSystem, until } from "./system.ts";
 
 // Configured kinds, with the rights that the chart grants for them: those of all presets, another one, and
 // Services.
@@ -139,39 +138,6 @@ describe("a kind by configuration", () => {
 });
 
 describe("a tenant with a kind that checks nothing", () => {
-  it("gets no malformed or forbidden name mapped; each is refused with a reason", async () => {
-    const hosts = [
-      "a.example.com\n192.0.2.66 bank.example.com",
-      "zero\u0000.example.com",
-      "\u001b[2Jscreen.example.com",
-      "right\u202eleft.example.com",
-      "tab\t.example.com",
-      "x".repeat(100_000),
-      { nested: "map.example.com" },
-      7,
-      "kubernetes.default.svc",
-      "acme-v02.api.letsencrypt.org",
-      "good.example.com",
-    ];
-    await widget("hostile", { hosts }, "hostile");
-    await leadsTo("good.example.com", "edge");
-    const codes = (await reasons("hostile")).map(([, code]) => code).sort();
-    assert.deepEqual(codes, [
-      "name-invalid",
-      "name-invalid",
-      "name-invalid",
-      "name-invalid",
-      "name-invalid",
-      "name-invalid",
-      "name-protected",
-      "name-protected",
-      "path-failed",
-      undefined,
-    ]);
-    const texts = await system.kubectl("-n", NAMESPACE, "get", "cm", OBJECTS.map, "-o", "yaml");
-    assert.ok(!/bank|zero|screen|right|tab|nested|letsencrypt|kubernetes\.default\.svc/.test(texts), texts);
-  });
-
   it("does not fill the controller: names and claims of a namespace are limited", async () => {
     const label = "x".repeat(60);
     const hosts = Array.from({ length: 5_000 }, (_, index) => `n${index}.${label}.${label}.${label}.example.com`);

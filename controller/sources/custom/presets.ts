@@ -1,15 +1,11 @@
 import type { CustomSource } from "#lib/config/schema.ts";
 import type { PresetName } from "#lib/config/sources.ts";
+import type { Kind } from "../followed-kind.ts";
 import type { IstioPreset } from "../istio.ts";
-import { type ClaimPaths, type CustomReader, customReader } from "./claims.ts";
-import { routeClaims } from "./openshift-route.ts";
+import { type ClaimPaths, type CustomReader, customReader, routeClaims } from "./claims.ts";
 
 /** A kind to read, and how its objects become claims. */
-export interface ClaimingKind {
-  readonly group: string;
-  /** The supported versions, the preferred one first. */
-  readonly versions: readonly string[];
-  readonly resource: string;
+export interface ClaimingKind extends Pick<Kind, "group" | "versions" | "resource" | "builtIn"> {
   readonly read: CustomReader;
 }
 
@@ -48,14 +44,8 @@ export const PRESETS: Readonly<Record<Exclude<PresetName, IstioPreset>, Claiming
 };
 
 /** Converts a configured kind to the same form. */
-export function customKind(source: CustomSource): ClaimingKind {
-  const { version, class: classPath, ...rest } = source;
-  return byPaths({
-    ...rest,
-    versions: [version],
-    classes: classPath === undefined ? [] : [classPath],
-    className: source.className,
-  });
+export function customKind({ version, class: path, ...rest }: CustomSource): ClaimingKind {
+  return byPaths({ ...rest, versions: [version], classes: path === undefined ? [] : [path] });
 }
 
 function byPaths({ group, versions, resource, ...paths }: ClaimPaths & Omit<ClaimingKind, "read">): ClaimingKind {

@@ -8,255 +8,386 @@ import {
   HTTP,
   INFRA,
   type ListenerParts,
+  listenerSetObject,
   routeObject,
 } from "#test/fakes/gateway-objects.ts";
-import { ClaimList } from "../claim-list.ts";
+import { MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
 import type { Raw } from "../raw-object.ts";
-import type { GatewayOptions } from "./route-attachment.ts";
-import type { Labels } from "./selector.ts";
-import { viewGateway, viewRoute } from "./view.ts";
+import { type RouteKind, viewClass, viewGateway, viewListenerSet, viewRoute } from "./view.ts";
 
+// Which names Gateways, ListenerSets and routes claim, beyond the specification's own examples for routes
+// (conformance.test.ts). Rows with a name like `ListenerSetHTTPRouting` are its examples for ListenerSets
+// (kubernetes-sigs/gateway-api, conformance/tests/listenerset-*, v1.7).
+
+const ALL = { from: "All" };
+const SELECTED = { from: "Selector", selector: { matchLabels: { allowed: "ns" } } };
+const ACCEPTED = [{ type: "Accepted", status: "True", reason: "Accepted", message: "" }];
 const NOT_ACCEPTED = [{ type: "Accepted", status: "False", reason: "NotAllowedByListeners", message: "no\u001b[2J" }];
+const PENDING = { conditions: [{ type: "Accepted", status: "Unknown", reason: "Pending", message: "Waiting" }] };
 const IGNORE = { "switchback.dev/ignore": "true" };
+/** A namespace that does not exist. */
+const LOST = { namespace: "unknown" };
+const GATEWAY = `Gateway ${INFRA}/gw`;
+const SET = `ListenerSet ${INFRA}/set`;
 
-interface Options {
-  readonly namespaces?: ReadonlyMap<string, Labels>;
-  readonly requireAccepted?: boolean;
+/** The status of an object whose listener `name` conflicts with another one. */
+function conflicted(accepted: string, name: string): Raw {
+  const conditions = [{ type: "Conflicted", status: "True", reason: "HostnameConflict" }];
+  return { conditions: [{ type: "Accepted", status: accepted }], listeners: [{ name, conditions }] };
 }
 
-function around(gateways: readonly Raw[], { namespaces, ...options }: Options = {}) {
-  const world = gatewayWorld(options satisfies Partial<GatewayOptions>);
-  for (const raw of gateways) world.put(viewGateway(raw));
-  for (const [name, labels] of namespaces ?? []) world.labels.set(name, labels);
-  return world;
+/** A Gateway `gw` and a ListenerSet `set` of it, where all namespaces are known. */
+function world(options: { readonly requireAccepted?: boolean; readonly listeners?: boolean } = {}) {
+  const { objects, labels, put, outcome, claims } = gatewayWorld(options);
+  labels.set(INFRA, {}).set(BACKEND, { allowed: "ns" });
+  const one = {
+    objects,
+    labels,
+    put,
+    outcome,
+    claims,
+    gateway: (listeners: readonly ListenerParts[], more: Raw = {}, allowed: object = ALL) =>
+      outcome(put(viewGateway(gatewayObject("gw", listeners, more, allowed)))),
+    set: (
+      listeners: readonly ListenerParts[],
+      parts: Parameters<typeof listenerSetObject>[3] = {},
+      parent: string | Raw = "gw",
+    ) => outcome(put(viewListenerSet(listenerSetObject("set", parent, listeners, parts)))),
+    /** The outcome of a route with these parents. */
+    route: (
+      parents: readonly (string | Raw)[],
+      hostnames?: readonly string[],
+      parts: Parameters<typeof routeObject>[3] = {},
+      kind: RouteKind = HTTP,
+    ) => outcome(put(viewRoute(kind, routeObject("web", parents, hostnames, parts)))),
+    reason: (object: string) =>
+      claims(object).flatMap(({ hints }) => ("code" in hints ? `${hints.code}: ${hints.text}` : []))[0],
+  };
+  return one;
 }
-const one = (...listeners: ListenerParts[]) => around([gatewayObject("gw", listeners)]);
-
-function outcome(route: Raw, surroundings: ReturnType<typeof around>): unknown {
-  return surroundings.outcome(surroundings.put(viewRoute(HTTP, route)));
-}
-
-function reasonOf(route: Raw, surroundings: ReturnType<typeof around>): string {
-  const [claim] = surroundings.claims(surroundings.put(viewRoute(HTTP, route)));
-  assert.ok(claim !== undefined && "code" in claim.hints, JSON.stringify(claim));
-  return `${claim.hints.code}: ${claim.hints.text}`;
-}
-
-describe("a route's claims", () => {
-  it("are computed once, however many names have no Gateway", (t) => {
-    const listed = t.mock.getter(ClaimList.prototype, "all");
-    const names = Array.from({ length: 3 }, (_, index) => `${index}.com`);
-    outcome(routeObject("web", ["gone"], names), one({}));
-    assert.equal(listed.mock.callCount(), 1);
-  });
-
-  it("include the route, its creation time, and the routing hints of the Gateway", () => {
-    const world = one({});
-    assert.deepEqual(world.claims(world.put(viewRoute(HTTP, routeObject("web", ["gw"], ["a.com"])))), [
-      {
-        hostname: "a.com",
-        from: { kind: "HTTPRoute", namespace: INFRA, name: "web" },
-        created: CREATED,
-        hints: {
-          className: "example",
-          isGatewayClass: true,
-          addresses: ["192.0.2.1"],
-          ports: [80],
-          admitted: true,
-          gateway: { namespace: INFRA, name: "gw" },
-        },
-      },
-    ]);
-  });
-
-  it("have each name once, even if several listeners of a Gateway have the name", () => {
-    const gateway = one({ hostname: "a.com" }, { hostname: "A.com", port: 443, protocol: "HTTPS" }, {});
-    assert.deepEqual(outcome(routeObject("web", ["gw"], ["a.com"]), gateway), ["a.com"]);
-    assert.deepEqual(outcome(routeObject("web", ["gw"]), gateway), ["A.com"]);
-  });
-
-  it("are found regardless of case, and keep the case of the narrower side", () => {
-    const gateway = one({ hostname: "*.Example.COM" }, { hostname: "Test.Example.NET", port: 8080 });
-    assert.deepEqual(outcome(routeObject("web", ["gw"], ["TEST.example.com"]), gateway), ["TEST.example.com"]);
-    assert.deepEqual(outcome(routeObject("web", ["gw"], ["*.EXAMPLE.net"]), gateway), ["Test.Example.NET"]);
-  });
-
-  it("are separate for each Gateway with different hints", () => {
-    const both = around([gatewayObject("gw", [{}]), gatewayObject("other", [{}])]);
-    assert.deepEqual(outcome(routeObject("web", ["gw", "other"], ["a.com"]), both), ["a.com", "a.com"]);
-  });
-
-  it("need one parent that works; then the reasons of other parents are omitted", () => {
-    const route = routeObject("web", ["missing", "gw"], ["a.com"]);
-    assert.deepEqual(outcome(route, one({})), ["a.com"]);
-  });
-
-  it("have the reason of the parent where they got furthest, if no parent accepts them", () => {
-    const surroundings = one({ hostname: "b.com" });
-    for (const parents of [
-      ["gw", "missing"],
-      ["missing", "gw"],
-    ]) {
-      assert.deepEqual(outcome(routeObject("web", parents, ["a.com"]), surroundings), ["a.com: no-matching-listener"]);
-    }
-  });
-
-  it("are not allowed by any selector if their namespace is unknown", () => {
-    const gateway = gatewayObject("gw", [
-      { from: "Selector", selector: { matchExpressions: [{ key: "x", operator: "DoesNotExist" }] } },
-    ]);
-    const route = routeObject("web", ["gw"], ["a.com"]);
-    assert.deepEqual(outcome(route, around([gateway])), ["a.com: not-allowed"]);
-    assert.deepEqual(outcome(route, around([gateway], { namespaces: new Map([[INFRA, {}]]) })), ["a.com"]);
-  });
+type RouteParts = Readonly<Parameters<ReturnType<typeof world>["route"]>>;
+const toSet = (sectionName?: string, namespace = INFRA): Raw => ({
+  group: "gateway.networking.k8s.io",
+  kind: "ListenerSet",
+  name: "set",
+  namespace,
+  ...(sectionName && { sectionName }),
+});
+const toGateway = (sectionName: string): Raw => ({ name: "gw", namespace: INFRA, sectionName });
+const metadata = (annotations: Raw) => ({
+  metadata: { namespace: INFRA, name: "gw", creationTimestamp: CREATED, annotations },
 });
 
-describe("a parent", () => {
-  it("is in the route's namespace by default", () => {
-    const parent = { name: "gw" };
-    assert.deepEqual(outcome(routeObject("web", [parent], ["a.com"]), one({})), ["a.com"]);
-    const elsewhere = routeObject("web", [parent], ["a.com"], { namespace: BACKEND });
-    assert.match(
-      reasonOf(elsewhere, one({ from: "All" })),
-      /^gateway-not-found: .*gateway-conformance-web-backend\/gw/,
+describe("a route at one Gateway", () => {
+  const CASES: readonly (readonly [
+    what: string,
+    listeners: readonly ListenerParts[],
+    route: RouteParts,
+    expected: readonly string[],
+  ])[] = [
+    [
+      "has a name of two listeners once",
+      [{ hostname: "a.com" }, { hostname: "A.com", port: 443 }],
+      [["gw"]],
+      ["A.com"],
+    ],
+    ["keeps the case of a narrower route", [{ hostname: "*.A.COM" }], [["gw"], ["B.a.com"]], ["B.a.com"]],
+    ["keeps the case of a narrower listener", [{ hostname: "B.A.com" }], [["gw"], ["*.a.com"]], ["B.A.com"]],
+    ["needs one parent that works", [{}], [["missing", "gw"], ["a.com"]], ["a.com"]],
+    [
+      "has the reason of the furthest parent",
+      [{ hostname: "b.com" }],
+      [["gw", "no"], ["a.com"]],
+      ["a.com: no-matching-listener"],
+    ],
+    ["has it in any order", [{ hostname: "b.com" }], [["no", "gw"], ["a.com"]], ["a.com: no-matching-listener"]],
+    ["finds its parent in its own namespace", [{}], [[{ name: "gw" }], ["a.com"]], ["a.com"]],
+    [
+      "finds it nowhere else",
+      [ALL],
+      [[{ name: "gw" }], ["a.com"], { namespace: BACKEND }],
+      ["a.com: gateway-not-found"],
+    ],
+    [
+      "is not for a Service",
+      [{}],
+      [[{ name: "gw", group: "", kind: "Service" }], ["a.com"]],
+      ["a.com: gateway-not-found"],
+    ],
+    ["must be accepted", [{}], [["gw"], ["a.com"], { accepted: NOT_ACCEPTED }], ["a.com: not-accepted"]],
+    [
+      "must be accepted without hostnames",
+      [{ hostname: "a.com" }],
+      [["gw"], undefined, { accepted: [] }],
+      ["a.com: not-accepted"],
+    ],
+    ["may be ignored", [{}], [["gw"], ["a.com"], { annotations: IGNORE }], ["a.com: ignored"]],
+    ["is not allowed by an unknown word", [{ from: "Later" }], [["gw"], ["a.com"]], ["a.com: not-allowed"]],
+    ["is not allowed from an unknown namespace", [SELECTED], [["gw"], ["a.com"], LOST], ["a.com: not-allowed"]],
+  ];
+  for (const [what, listeners, route, expected] of CASES) {
+    it(what, () => {
+      const { gateway, route: outcome } = world();
+      gateway(listeners);
+      assert.deepEqual(outcome(...route), expected);
+    });
+  }
+
+  it("claims with the hints of its Gateway, and of its class; separately for each Gateway", () => {
+    const { gateway, put, route, claims } = world();
+    gateway([{}]);
+    put(viewGateway(gatewayObject("other", [{}])));
+    const spec = { controllerName: "example.com/c", parametersRef: { namespace: "system" } };
+    put(viewClass({ metadata: { name: "example" }, spec }));
+    assert.deepEqual(route(["gw", "other"], ["a.com"]), ["a.com", "a.com"]);
+    const hints = {
+      className: "example",
+      isGatewayClass: true,
+      controller: "example.com/c",
+      addresses: ["192.0.2.1"],
+      ports: [80],
+      admitted: true,
+    };
+    assert.deepEqual(claims(`HTTPRoute ${INFRA}/web`)[0], {
+      hostname: "a.com",
+      from: { kind: "HTTPRoute", namespace: INFRA, name: "web" },
+      created: CREATED,
+      hints: { ...hints, gateway: { namespace: INFRA, name: "gw", classNamespace: "system" } },
+    });
+  });
+
+  it("shows why it is refused, sanitized for a terminal", () => {
+    const { gateway, route, reason } = world();
+    const web = `HTTPRoute ${INFRA}/web`;
+    gateway([{}]);
+    route(["gw"], ["a.com"], { accepted: NOT_ACCEPTED });
+    assert.match(reason(web) ?? "", /^not-accepted: .*NotAllowedByListeners: no\\u001b\[2J/);
+    route(["gw"], ["a.com"], { accepted: [] });
+    assert.match(reason(web) ?? "", /has written no status/);
+    gateway([{}], metadata(IGNORE));
+    route(["gw"], ["a.com"]);
+    assert.match(reason(web) ?? "", /^ignored: the Gateway gateway-conf/);
+    const lax = world({ requireAccepted: false });
+    lax.gateway([{}]);
+    assert.deepEqual(lax.route(["gw"], ["a.com"], { accepted: NOT_ACCEPTED }), ["a.com"]);
+  });
+
+  it("has a limited number of names, each of limited length", () => {
+    const { gateway, route, claims } = world();
+    gateway([{}]);
+    route(
+      ["gw"],
+      ["x".repeat(1_000_000), ...Array.from({ length: MAX_NAMES_PER_OBJECT + 4 }, (_, index) => `h${index}.com`)],
     );
+    const all = claims(`HTTPRoute ${INFRA}/web`);
+    assert.deepEqual([all.length, all[0]?.hostname.length], [MAX_NAMES_PER_OBJECT + 1, 254]);
+    const text = `the HTTPRoute has more than ${MAX_NAMES_PER_OBJECT} names; 5 are ignored`;
+    assert.deepEqual(all.at(-1)?.hints, { code: "too-many-names", text });
   });
-
-  for (const parent of [
-    { name: "gw", group: "", kind: "Service" },
-    { name: "gw", kind: "XListenerSet" },
-    { name: "gw", group: "example.com" },
-  ]) {
-    it(`is no Gateway: ${JSON.stringify(parent)}`, () => {
-      assert.match(reasonOf(routeObject("web", [parent], ["a.com"]), one({})), /^gateway-not-found: the HTTPRoute/);
-    });
-  }
-
-  it("with explicit group and kind is the same one", () => {
-    const full = { group: "gateway.networking.k8s.io", kind: "Gateway", namespace: INFRA, name: "gw" };
-    assert.deepEqual(outcome(routeObject("web", [full], ["a.com"]), one({})), ["a.com"]);
-  });
-
-  it("that does not exist is reported", () => {
-    assert.match(
-      reasonOf(routeObject("web", ["gone"], ["a.com"]), one({})),
-      /^gateway-not-found: .*\/gone" does not|gone/,
-    );
-  });
-});
-
-describe("acceptance", () => {
-  const refused = routeObject("web", ["gw"], ["a.com"], { accepted: NOT_ACCEPTED });
-
-  it("is required, and the controller's message is sanitized", () => {
-    const text = reasonOf(refused, one({}));
-    assert.match(text, /^not-accepted: .*NotAllowedByListeners: no\\u001b\[2J/);
-    assert.match(reasonOf(routeObject("web", ["gw"], ["a.com"], { accepted: [] }), one({})), /has written no status/);
-  });
-
-  it("is not required if implementations do not report it", () => {
-    const gateway = around([gatewayObject("gw", [{}])], { requireAccepted: false });
-    assert.deepEqual(outcome(refused, gateway), ["a.com"]);
-  });
-
-  it("that is missing is also reported for a route without hostnames, with its listeners' names", () => {
-    const hostless = routeObject("web", ["gw"], undefined, { accepted: NOT_ACCEPTED });
-    assert.deepEqual(outcome(hostless, one({ hostname: "a.com" })), ["a.com: not-accepted"]);
-  });
-});
-
-describe("the ignore annotation", () => {
-  it("on a route excludes its names, and on a Gateway those of its routes", () => {
-    const ignored = routeObject("web", ["gw"], ["a.com"], { annotations: IGNORE });
-    assert.match(reasonOf(ignored, one({})), /^ignored: the HTTPRoute gateway-conformance-infra\/web carries/);
-    const metadata = { namespace: INFRA, name: "gw", annotations: IGNORE };
-    const gateway = around([gatewayObject("gw", [{}], { metadata })]);
-    assert.match(reasonOf(routeObject("web", ["gw"], ["a.com"]), gateway), /^ignored: the Gateway gateway-conf/);
-  });
-});
-
-describe("listeners", () => {
-  const kinds = (protocol: string, listed?: readonly object[]) =>
-    viewGateway(gatewayObject("gw", [{ protocol, ...(listed && { kinds: listed }) }])).listeners[0]?.kinds ?? [];
-  const GROUP = "gateway.networking.k8s.io";
-
-  for (const [protocol, listed, expected] of [
-    ["HTTP", undefined, ["HTTPRoute", "GRPCRoute"]],
-    ["HTTPS", undefined, ["HTTPRoute", "GRPCRoute"]],
-    ["TLS", undefined, ["TLSRoute"]],
-    ["TCP", undefined, []],
-    ["UDP", [{ kind: "HTTPRoute" }], []],
-    ["HTTP", [{ kind: "GRPCRoute" }], ["GRPCRoute"]],
-    ["HTTP", [{ kind: "TLSRoute" }], []],
-    ["HTTP", [{ group: GROUP, kind: "HTTPRoute" }], ["HTTPRoute"]],
-    ["HTTP", [{ group: "example.com", kind: "HTTPRoute" }], []],
-    ["example.com/quic", undefined, []],
-    ["example.com/quic", [{ kind: "HTTPRoute" }], ["HTTPRoute"]],
-    ["constructor", undefined, []],
-  ] as const) {
-    it(`of ${protocol} with the kinds ${JSON.stringify(listed)} allow ${expected.join(", ") || "none"}`, () => {
-      assert.deepEqual(kinds(protocol, listed), expected);
-    });
-  }
-
-  for (const from of [undefined, "Same", "All", "None", "Later"]) {
-    it(`with from: ${from} allows another namespace: ${from === "All"}`, () => {
-      const route = routeObject("web", ["gw"], ["a.com"], { namespace: BACKEND });
-      const listener = from === undefined ? {} : { from };
-      assert.deepEqual(outcome(route, one(listener)), [from === "All" ? "a.com" : "a.com: not-allowed"]);
-    });
-  }
 });
 
 describe("a Gateway's own claims", () => {
-  const viewsOf = (raw: Raw, requireAccepted: boolean) =>
-    around([raw], { requireAccepted }).claims(`Gateway ${INFRA}/gw`);
-  const claims = (raw: Raw, requireAccepted = true) =>
-    viewsOf(raw, requireAccepted).map(({ hostname, from, hints }) =>
-      [from.kind, hostname, "code" in hints ? hints.code : hints.className].join(" "),
-    );
-  const LISTENERS = [
-    { hostname: "a.com" },
-    { hostname: "A.com", protocol: "HTTPS", port: 443 },
-    { hostname: "*.b.com", protocol: "TLS", port: 444 },
-    { hostname: "tcp.com", protocol: "TCP", port: 1 },
+  const TWO: readonly ListenerParts[] = [{ hostname: "a.com" }, { hostname: "A.com", protocol: "HTTPS", port: 443 }];
+  const OTHERS: readonly ListenerParts[] = [
+    { hostname: "*.b.com", protocol: "TLS" },
+    { hostname: "t.com", protocol: "TCP" },
     {},
   ];
 
-  it("are the hostnames of its listeners, if the protocol has hostnames", () => {
-    assert.deepEqual(claims(gatewayObject("gw", LISTENERS)), ["Gateway a.com example", "Gateway *.b.com example"]);
+  it("are the hostnames of its listeners, once, if the protocol has hostnames and listeners are read", () => {
+    assert.deepEqual(world().gateway([...TWO, ...OTHERS]), ["a.com", "*.b.com"]);
+    assert.deepEqual(world({ listeners: false }).gateway(TWO), []);
   });
 
   it("wait until a controller has accepted it, unless that is not required", () => {
-    const conditions = [{ type: "Accepted", status: "Unknown", reason: "Pending", message: "Waiting for controller" }];
-    const pending = gatewayObject("gw", [{ hostname: "a.com" }], { status: { conditions } });
-    assert.deepEqual(claims(pending), ["Gateway a.com not-accepted"]);
-    assert.deepEqual(claims(pending, false), ["Gateway a.com example"]);
-    const [claim] = viewsOf(pending, false);
-    assert.deepEqual(claim?.hints, {
-      className: "example",
-      isGatewayClass: true,
-      addresses: [],
-      ports: [80],
-      admitted: false,
-      gateway: { namespace: INFRA, name: "gw" },
-    });
+    assert.deepEqual(world().gateway(TWO, { status: PENDING }), ["a.com: not-accepted"]);
+    assert.deepEqual(world({ requireAccepted: false }).gateway(TWO, { status: PENDING }), ["a.com"]);
   });
 
   it("of a rejected listener have lower priority than those of another one", () => {
-    const status = {
-      conditions: [{ type: "Accepted", status: "True" }],
-      listeners: [{ name: "listener-1", conditions: [{ type: "Conflicted", status: "True" }] }],
-    };
-    assert.deepEqual(claims(gatewayObject("gw", LISTENERS.slice(0, 1), { status })), ["Gateway a.com not-accepted"]);
-    for (const listeners of [LISTENERS.slice(0, 2), LISTENERS.slice(0, 2).reverse()]) {
-      const named = listeners.map((parts) => ({ ...parts, name: parts.port === undefined ? "listener-1" : "other" }));
-      assert.deepEqual(claims(gatewayObject("gw", named, { status })), ["Gateway A.com example"]);
-    }
+    const status = conflicted("True", "listener-1");
+    assert.deepEqual(world().gateway(TWO.slice(0, 1), { status }), ["a.com: not-accepted"]);
+    assert.deepEqual(world().gateway(TWO, { status }), ["A.com"]);
+    assert.deepEqual(world().gateway(TWO.toReversed(), { status }), ["a.com"]);
   });
 
-  it("are refused with the ignore annotation", () => {
-    const metadata = { namespace: INFRA, name: "gw", annotations: IGNORE };
-    assert.deepEqual(claims(gatewayObject("gw", [{ hostname: "a.com" }], { metadata })), ["Gateway a.com ignored"]);
+  it("are refused with the ignore annotation, and tell that it is not ingress", () => {
+    assert.deepEqual(world().gateway(TWO, metadata(IGNORE)), ["a.com: ignored"]);
+    const { gateway, set, route, claims } = world();
+    const status = { conditions: ACCEPTED, addresses: [{ type: "Hostname", value: "gw.infra.svc" }] };
+    gateway([{ hostname: "*.a.com" }], { status });
+    set([{ hostname: "b.com" }]);
+    route(["gw"], ["www.a.com"]);
+    const all = [GATEWAY, SET, `HTTPRoute ${INFRA}/web`].flatMap((object) => claims(object));
+    assert.deepEqual(
+      all.map(({ hints }) => "inside" in hints && hints.inside?.code),
+      Array(3).fill("gateway-inside-cluster"),
+    );
+  });
+});
+
+describe("the ListenerSets that a Gateway accepts", () => {
+  for (const [example, allowed, own, other] of [
+    ["ListenerSetDefaultNotAllowed", undefined, false, false],
+    ["no namespaces", {}, false, false],
+    ["ListenerSetAllowedNamespaceNone", { from: "None" }, false, false],
+    ["ListenerSetAllowedNamespaceSame", { from: "Same" }, true, false],
+    ["ListenerSetAllowedNamespaceSelector", SELECTED, false, true],
+    ["ListenerSetHTTPRouting", ALL, true, true],
+  ] as const) {
+    it(example, () => {
+      const { put, set } = world();
+      put(viewGateway(gatewayObject("gw", [], {}, allowed)));
+      const outcomes = [set([{ hostname: "a.com" }]), set([{ hostname: "a.com" }], { namespace: BACKEND })];
+      assert.deepEqual(
+        outcomes,
+        [own, other].map((is) => [is ? "a.com" : "a.com: not-allowed"]),
+      );
+    });
+  }
+
+  it("are those of its own namespace by default, and have no other kind of parent", () => {
+    const { gateway, set, route } = world();
+    gateway([]);
+    const of = (parent: Raw, namespace = INFRA) => set([{ hostname: "a.com", ...ALL }], { namespace }, parent);
+    assert.deepEqual(of({ name: "gw" }), ["a.com"]);
+    assert.deepEqual(of({ name: "gw" }, BACKEND), ["a.com: gateway-not-found"]);
+    assert.deepEqual(of({ name: "gw", group: "networking.istio.io" }), ["a.com: gateway-not-found"]);
+    assert.deepEqual(of({ name: "gw", kind: "ListenerSet" }), ["a.com: gateway-not-found"]);
+    assert.deepEqual(route([toSet()], ["a.com"]), ["a.com: gateway-not-found"]);
+  });
+});
+
+describe("a route at a ListenerSet", () => {
+  const one = [{ name: "one", hostname: "one.com", ...ALL }];
+  const both = [...one, { name: "two", hostname: "two.com", ...ALL }];
+  const CASES: readonly (readonly [
+    example: string,
+    listeners: readonly ListenerParts[],
+    route: RouteParts,
+    expected: readonly string[],
+    parts?: Parameters<typeof listenerSetObject>[3],
+  ])[] = [
+    ["ListenerSetHTTPRouting, all", both, [["gw", toSet()]], ["gw.com", "one.com", "two.com"]],
+    ["ListenerSetHTTPRouting, a section", both, [[toSet("one")]], ["one.com"]],
+    ["ListenerSetDualParentRefIndependence", one, [[toGateway("one"), toSet("one")]], ["one.com"]],
+    [
+      "ListenerSetGatewayParentSectionNameNotFound",
+      one,
+      [[toGateway("one")], ["a.com"]],
+      ["a.com: no-matching-listener"],
+    ],
+    [
+      "ListenerSetAllowedRoutesNamespaces, another one",
+      [{ hostname: "a.com", from: "Same" }],
+      [[toSet()], ["a.com"], { namespace: BACKEND }],
+      ["a.com: not-allowed"],
+    ],
+    [
+      "ListenerSetAllowedRoutesNamespaces, of another namespace than its Gateway",
+      [{ hostname: "a.com", from: "Same" }],
+      [[toSet(undefined, BACKEND)], ["a.com"], { namespace: BACKEND }],
+      ["a.com"],
+      { namespace: BACKEND },
+    ],
+    [
+      "ListenerSetAllowedRoutesSupportedKinds, none",
+      [{ protocol: "TLS", hostname: "a.com", kinds: [{ kind: "HTTPRoute" }] }],
+      [[toSet()], ["a.com"]],
+      ["a.com: no-matching-listener"],
+    ],
+    [
+      "ListenerSetAllowedRoutesSupportedKinds, other",
+      [{ protocol: "TLS" }],
+      [[toSet()], ["a.com"]],
+      ["a.com: not-allowed"],
+    ],
+    [
+      "ListenerSetAllowedRoutesSupportedKinds",
+      [{ protocol: "TLS" }],
+      [[toSet()], ["a.com"], {}, "TLSRoute"],
+      ["a.com"],
+    ],
+    ["ListenerSetHostnameConflict", both, [[toSet()]], ["two.com"], { status: conflicted("True", "one") }],
+    [
+      "ListenerSetProtocolConflict",
+      one,
+      [[toSet("one")], ["one.com"]],
+      ["one.com: not-allowed"],
+      { status: conflicted("False", "one") },
+    ],
+    ["of an ignored set", one, [[toSet()]], ["one.com: ignored"], { annotations: IGNORE }],
+  ];
+  for (const [example, listeners, route, expected, parts] of CASES) {
+    it(example, () => {
+      const { gateway, set, route: outcome } = world();
+      gateway([{ name: "gw", hostname: "gw.com" }]);
+      set(listeners, parts);
+      assert.deepEqual(outcome(...route), expected);
+    });
+  }
+
+  it("ListenerSetRouteStatusScopedToParentRef: acceptance by the Gateway does not count for its ListenerSet", () => {
+    const { gateway, set, put, outcome } = world();
+    gateway([]);
+    set([{ hostname: "*.com" }]);
+    const parents = [{ parentRef: { name: "set", namespace: INFRA }, conditions: ACCEPTED }];
+    const web = viewRoute(HTTP, { ...routeObject("web", [toSet()], ["a.com"]), status: { parents } });
+    assert.deepEqual(outcome(put(web)), ["a.com: not-accepted"]);
+  });
+});
+
+describe("a ListenerSet", () => {
+  it("has its Gateway's hints; if the Gateway has no listeners, the ports are the set's, without 0", () => {
+    const { gateway, set, claims } = world();
+    const ports = () => claims(SET).map(({ hints }) => "ports" in hints && hints.ports);
+    const listeners = [
+      { hostname: "a.com", port: 0 },
+      { hostname: "b.com", port: 8443 },
+    ];
+    gateway([{}]);
+    set(listeners);
+    assert.deepEqual(ports(), [[80], [80]]);
+    gateway([]);
+    assert.deepEqual(ports(), [[8443], [8443]]);
+  });
+
+  it("is not used while it, or its Gateway, is not accepted or is ignored", () => {
+    const { gateway, set, outcome, route } = world();
+    const listeners = [{ hostname: "a.com" }];
+    gateway([]);
+    assert.deepEqual(set(listeners, { status: PENDING }), ["a.com: not-accepted"]);
+    assert.deepEqual(set(listeners), ["a.com"]);
+    gateway([], { status: PENDING });
+    assert.deepEqual(outcome(SET), ["a.com: not-accepted"]);
+    gateway([], metadata(IGNORE));
+    assert.deepEqual([outcome(SET), route([toSet()])], [["a.com: ignored"], ["a.com: ignored"]]);
+    const lax = world({ requireAccepted: false });
+    lax.gateway([]);
+    assert.deepEqual(lax.set(listeners, { status: PENDING }), ["a.com"]);
+  });
+
+  it("and its routes follow changes of the Gateway and of labels, and the end of the set", () => {
+    const { objects, labels, gateway, set, route, outcome } = world();
+    const [own, web] = [`ListenerSet ${BACKEND}/set`, `HTTPRoute ${INFRA}/web`];
+    route([toSet(undefined, BACKEND)], ["a.com"]);
+    set([{ hostname: "*.com", ...ALL }], { namespace: BACKEND });
+    gateway([], {}, SELECTED);
+    assert.deepEqual([outcome(own), outcome(web)], [["*.com"], ["a.com"]]);
+    labels.set(BACKEND, {});
+    assert.deepEqual([outcome(own), outcome(web)], [["*.com: not-allowed"], ["a.com: not-allowed"]]);
+    objects.delete(own);
+    assert.deepEqual([outcome(own), outcome(web)], [[], ["a.com: gateway-not-found"]]);
+  });
+
+  it("may have the name of an XListenerSet; each counts for itself", () => {
+    const { put, gateway, set, route, outcome } = world();
+    const experimental = put(viewListenerSet(listenerSetObject("set", "gw", [{ hostname: "x.com" }]), "XListenerSet"));
+    gateway([]);
+    set([{ hostname: "set.com" }]);
+    const toExperimental = { ...toSet(), group: "gateway.networking.x-k8s.io", kind: "XListenerSet" };
+    assert.deepEqual(outcome(experimental), ["x.com"]);
+    assert.deepEqual(route([toExperimental, toSet()], ["x.com", "set.com"]), ["x.com", "set.com"]);
+    assert.deepEqual(route([toSet()], ["x.com"]), ["x.com: no-matching-listener"]);
   });
 });

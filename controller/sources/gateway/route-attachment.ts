@@ -1,14 +1,11 @@
-import { isDeepStrictEqual } from "node:util";
 import { foldCase, show } from "#hostmap/hostnames.ts";
 import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
 import type { ObjectRef, Reason } from "#hostmap/types.ts";
 import { listSome } from "#lib/errors/printable.ts";
 import { ClaimList } from "../claim-list.ts";
-import type { GraphClaims } from "../graph-source.ts";
-import { withChoice } from "../raw-object.ts";
+import type { ClaimsOf } from "../kinds-source.ts";
+import { listOf, mapOf, textMapOf, textOf, withChoice } from "../raw-object.ts";
 import type { RoutingHints, View } from "../types.ts";
-import { narrowerOf } from "./hostname-intersection.ts";
-import { type Labels, matchesSelector } from "./selector.ts";
 import {
   type ClassView,
   type GatewayView,
@@ -21,6 +18,7 @@ import {
 } from "./view.ts";
 
 export type GatewayObject = ClassView | GatewayView | ListenerSetView | RouteView;
+export type Labels = Readonly<Record<string, string>>;
 /** By kind and key: `HTTPRoute shop/web`. */
 export type GatewayObjects = ReadonlyMap<string, GatewayObject>;
 
@@ -44,48 +42,40 @@ interface Owner {
   readonly listeners: readonly ListenerView[];
   /** A reason: it has no Gateway. */
   readonly hints: RoutingHints | Reason;
-  /** The object or its Gateway, whichever has the ignore annotation. */
-  readonly ignoredBy: ObjectRef | undefined;
+  /** Set if the object or its Gateway has the ignore annotation. */
+  readonly ignored: Reason | undefined;
   /** Why its controller does not serve it, if acceptance is required. */
   readonly refusal: Reason | undefined;
 }
 
 /** By kind and key. */
-export type Owners = ReadonlyMap<string, Owner>;
+type Owners = ReadonlyMap<string, Owner>;
 
-/** How far a route got with one parent. If no parent works, the one where it got furthest provides the reason. */
-type Attachment =
-  | { readonly listeners: readonly ListenerView[]; readonly hints: RoutingHints | Reason; readonly stage: number }
-  | { readonly reason: Reason; readonly stage: number };
+/** What became of a route at one parent: the hints or the reason of its names at these listeners. */
+interface Attachment {
+  /** How far it got. If no parent works, the one where it got furthest provides the reason. */
+  readonly stage: number;
+  readonly hints: RoutingHints | Reason;
+  /** Undefined: it got to no listener. */
+  readonly listeners?: readonly ListenerView[];
+}
 
 /** Maximum number of listeners in a reason. */
 const MAX_SHOWN = 4;
 
-const STAGES = { parent: 0, listener: 1, allowed: 2, hostname: 3, accepted: 4 } as const;
+const STAGES = { none: 0, parent: 1, listener: 2, allowed: 3, hostname: 4, accepted: 5 } as const;
 
-/**
- * The claims of all objects. `before` are the owners of the last evaluation: equal hints stay one object, so that
- * claims without news are found at once.
- */
-export function gatewayClaims(
-  objects: GatewayObjects,
-  options: GatewayOptions,
-  before: Owners = new Map(),
-): { readonly owners: Owners; readonly all: GraphClaims } {
+/** Prepares the evaluation of all objects. */
+export function gatewayClaims(objects: GatewayObjects, options: GatewayOptions): ClaimsOf<GatewayObject> {
   const owners = new Map<string, Owner>();
   for (const [object, view] of objects) {
-    if (!("listeners" in view)) continue;
-    const owner = "gateway" in view ? ownerOfSet(view, objects, options) : ownerOfGateway(view, objects, options);
-    const known = before.get(object)?.hints;
-    owners.set(object, isDeepStrictEqual(known, owner.hints) && known ? { ...owner, hints: known } : owner);
+    if ("listeners" in view) owners.set(object, ownerOf(view, objects, options));
   }
-  return { owners, all: claimsOfAll(objects, owners, options) };
-}
-
-function* claimsOfAll(objects: GatewayObjects, owners: Owners, options: GatewayOptions): GraphClaims {
-  for (const [object, owner] of options.listeners ? owners : []) yield [object, () => claimsOfOwner(owner)];
-  for (const [object, view] of objects)
-    if ("parents" in view) yield [object, () => claimsOfRoute(view, owners, options)];
+  return (view, object) => {
+    if ("parents" in view) return claimsOfRoute(view, owners, options);
+    const owner = owners.get(object);
+    return owner !== undefined && options.listeners ? claimsOfOwner(owner) : [];
+  };
 }
 
 /**
@@ -93,11 +83,12 @@ function* claimsOfAll(objects: GatewayObjects, owners: Owners, options: GatewayO
  * requests certificates for them, and its self-check runs before any route is accepted.
  */
 function claimsOfOwner(owner: Owner): View[] {
-  const { ref, hints, ignoredBy, refusal } = owner;
-  const own = ignoredBy === undefined ? (refusal ?? hints) : ignored(ignoredBy);
+  const { ref, hints, ignored, refusal } = owner;
   const claims = new ClaimList(owner, { anyDepth: true });
   for (const { hostname, refused } of owner.listeners) {
-    if (hostname !== undefined) claims.add(hostname, refused ? listenerRefused(ref, hostname) : own);
+    if (hostname === undefined) continue;
+    const text = `the ${ref.kind}'s controller rejects the listener for ${show(hostname)}`;
+    claims.add(hostname, refused ? { code: "not-accepted", text } : (ignored ?? refusal ?? hints));
   }
   return claims.all;
 }
@@ -108,59 +99,30 @@ function claimsOfOwner(owner: Owner): View[] {
  */
 function claimsOfRoute(route: RouteView, owners: Owners, options: GatewayOptions): View[] {
   const claims = new ClaimList(route, { anyDepth: true });
-  if (route.ignored) return claims.refuseAll(route.hostnames, ignored(route.ref)).all;
-  const attachments = withChoices(
-    route.parents.map((parent) => attach(route, parent, owners, options)),
-    route,
-  );
+  if (route.ignored) return claims.addAll(route.hostnames, ignoredReason(route.ref)).all;
+  const text = `the ${route.kind} has no Gateway or ListenerSet among its parents`;
+  const none: Attachment = { stage: STAGES.none, hints: { code: "gateway-not-found", text } };
+  const attachments = [none, ...route.parents.map((parent) => attach(route, parent, owners, options))];
   // A route without hostnames uses those of its listeners.
   for (const hostname of route.hostnames.length === 0 ? [undefined] : route.hostnames) {
-    claimOne(hostname, route, attachments, claims);
+    const found = attachments.map((attachment) => named(attachment, hostname));
+    const working = found.filter(({ hints }) => !("code" in hints));
+    const furthest = found.reduce((best, one) => (one.stage > best.stage ? one : best));
+    for (const { names, hints } of working.length > 0 ? working : [furthest]) claims.addAll(names, hints);
   }
   return claims.all;
 }
 
-/**
- * A route's own choice takes precedence over those of its parents. Hints are compared by identity, so equal ones must
- * stay one object.
- */
-function withChoices(attachments: readonly Attachment[], route: RouteView): readonly Attachment[] {
-  if (route.chosen === undefined) return attachments;
-  const chosen = new Map<RoutingHints | Reason, RoutingHints | Reason>();
-  return attachments.map((attachment) => {
-    if ("reason" in attachment) return attachment;
-    const hints = chosen.get(attachment.hints) ?? withChoice(attachment.hints, route);
-    chosen.set(attachment.hints, hints);
-    return { ...attachment, hints };
-  });
-}
-
-function claimOne(
-  hostname: string | undefined,
-  { ref }: RouteView,
-  attachments: readonly Attachment[],
-  claims: ClaimList,
-): void {
+/** Adds the names that a hostname of the route shares with the listeners. */
+function named(attachment: Attachment, hostname: string | undefined): Attachment & { readonly names: string[] } {
   const own = hostname === undefined ? [] : [hostname];
-  let furthest = { stage: -1, reason: noGateway(ref), names: own };
-  let leads = false;
-  const failed = (stage: number, reason: Reason, names: string[]) => {
-    if (stage > furthest.stage) furthest = { stage, reason, names };
-  };
-  for (const attachment of attachments) {
-    if ("reason" in attachment) {
-      failed(attachment.stage, attachment.reason, own);
-      continue;
-    }
-    const names = commonNames(attachment.listeners, hostname);
-    if (names.length === 0) failed(STAGES.hostname, noMatchingHostname(attachment.listeners), own);
-    else if ("code" in attachment.hints) failed(attachment.stage, attachment.hints, names);
-    else {
-      leads = true;
-      for (const name of names) claims.add(name, attachment.hints);
-    }
-  }
-  if (!leads) claims.refuseAll(furthest.names, furthest.reason);
+  const { listeners } = attachment;
+  if (listeners === undefined) return { ...attachment, names: own };
+  const names = commonNames(listeners, hostname);
+  if (names.length > 0) return { ...attachment, names };
+  const taken = listSome(listeners, MAX_SHOWN, (listener) => show(listener.hostname ?? "*"));
+  const text = `no listener accepts this name; they accept ${taken}`;
+  return { stage: STAGES.hostname, hints: { code: "no-matching-listener", text }, names: own };
 }
 
 function commonNames(listeners: readonly ListenerView[], hostname: string | undefined): string[] {
@@ -175,64 +137,50 @@ function commonNames(listeners: readonly ListenerView[], hostname: string | unde
 }
 
 function attach(route: RouteView, parent: ParentView, owners: Owners, options: GatewayOptions): Attachment {
-  const owner = owners.get(`${parent.kind} ${parent.key}`);
-  const own = describe(parent);
-  if (owner === undefined) {
-    const text = `its parent, the ${own}, does not exist`;
-    return { stage: STAGES.parent, reason: { code: "gateway-not-found", text } };
-  }
-  const { hints, listeners: all } = owner;
-  if ("code" in hints) {
-    const text = `its parent, the ${own}, has no Gateway: ${hints.text}`;
-    return { stage: STAGES.parent, reason: { code: hints.code, text } };
-  }
-  const named = all.filter((listener) => isNamed(listener, parent));
-  if (named.length === 0) {
+  const { kind, key, sectionName, port, accepted, refusal } = parent;
+  const owner = owners.get(`${kind} ${key}`);
+  const own = `${kind} ${show(key)}`;
+  const refused = (stage: keyof typeof STAGES, code: string, text: string) => ({
+    stage: STAGES[stage],
+    hints: { code, text },
+  });
+  if (owner === undefined) return refused("parent", "gateway-not-found", `its parent, the ${own}, does not exist`);
+  const { hints, ignored } = owner;
+  if ("code" in hints) return refused("parent", hints.code, `its parent, the ${own}, has no Gateway: ${hints.text}`);
+  // If both name and port are set, both must match (`ParentReference`).
+  const ofName = owner.listeners.filter(({ name }) => sectionName === undefined || sectionName === name);
+  const meant = ofName.filter((listener) => port === undefined || port === listener.port);
+  if (meant.length === 0) {
     const text = `its parent, the ${own}, has no listener for hostnames with the route's name and port`;
-    return { stage: STAGES.listener, reason: { code: "no-matching-listener", text } };
+    return refused("listener", "no-matching-listener", text);
   }
-  const listeners = named.filter((listener) => allows(listener, route, owner.ref.namespace, options));
+  const listeners = meant.filter(
+    (one) =>
+      !one.refused && one.kinds.includes(route.kind) && selects(one, route.ref.namespace, owner.ref.namespace, options),
+  );
   if (listeners.length === 0) {
-    const text = `no listener of the ${own} allows a ${route.kind} from this namespace`;
-    return { stage: STAGES.allowed, reason: { code: "not-allowed", text } };
+    return refused("allowed", "not-allowed", `no listener of the ${own} allows a ${route.kind} from this namespace`);
   }
-  const refusal = refusalOf(parent, owner, options);
-  return { stage: STAGES.accepted, listeners, hints: refusal ?? hints };
+  const words = refusal === undefined ? "its controller has written no status" : show(refusal);
+  const text = `the ${own} has not accepted the route: ${words}`;
+  const unaccepted = options.requireAccepted && !accepted ? { code: "not-accepted", text } : undefined;
+  return { stage: STAGES.accepted, listeners, hints: ignored ?? unaccepted ?? withChoice(hints, route) };
 }
 
-function describe({ kind, key }: Pick<ParentView, "kind" | "key">): string {
-  return `${kind} ${show(key)}`;
-}
-
-function ownerOfGateway(view: GatewayView, objects: GatewayObjects, options: GatewayOptions): Owner {
+/** The hints of a ListenerSet are those of its Gateway. If the Gateway has no listeners, the ports are the set's. */
+function ownerOf(view: GatewayView | ListenerSetView, objects: GatewayObjects, options: GatewayOptions): Owner {
   const { ref, created, listeners } = view;
-  const hints = hintsOfGateway(view, objects);
+  const gateway = "gateway" in view ? gatewayOfSet(view, objects, options) : view;
+  const known = "code" in gateway ? gateway : hintsOfGateway(gateway, objects);
+  const hints = "code" in known || known.ports !== undefined ? known : { ...known, ...portsOf(listeners) };
+  const both = "code" in gateway ? [view] : [view, gateway];
+  const ignored = both.find((one) => one.ignored)?.ref;
+  const unaccepted = options.requireAccepted && both.length === 2 ? both.find(({ accepted }) => !accepted) : undefined;
   return {
-    ref,
-    created,
-    listeners,
-    hints,
-    ignoredBy: view.ignored ? ref : undefined,
-    refusal: notAccepted(view, options),
-  };
-}
-
-/**
- * The hints of a ListenerSet are those of its Gateway. If the Gateway has no listeners, the ports are those of the
- * set.
- */
-function ownerOfSet(set: ListenerSetView, objects: GatewayObjects, options: GatewayOptions): Owner {
-  const { ref, created, listeners } = set;
-  const gateway = gatewayOfSet(set, objects, options);
-  const ignoredBy = [set, gateway].find((object) => "ignored" in object && object.ignored);
-  const owner = { ref, created, listeners, ignoredBy: ignoredBy && "ref" in ignoredBy ? ignoredBy.ref : undefined };
-  if ("code" in gateway) return { ...owner, hints: gateway, refusal: undefined };
-  const hints = hintsOfGateway(gateway, objects);
-  const withPorts = hints.ports === undefined ? { ...hints, ...portsOf(listeners) } : hints;
-  return {
-    ...owner,
-    hints: withChoice(withPorts, set),
-    refusal: notAccepted(set, options) ?? notAccepted(gateway, options),
+    ...{ ref, created, listeners },
+    hints: withChoice(hints, view),
+    ignored: ignored && ignoredReason(ignored),
+    refusal: unaccepted && notAccepted(unaccepted),
   };
 }
 
@@ -259,16 +207,6 @@ function gatewayOfSet(set: ListenerSetView, objects: GatewayObjects, options: Ga
   return { code: "not-allowed", text };
 }
 
-/** If both name and port are set, both must match (`ParentReference`). */
-function isNamed(listener: ListenerView, { sectionName, port }: ParentView): boolean {
-  return (sectionName === undefined || sectionName === listener.name) && (port === undefined || port === listener.port);
-}
-
-function allows(listener: ListenerView, route: RouteView, ownNamespace: string, options: GatewayOptions): boolean {
-  if (listener.refused || !listener.kinds.includes(route.kind)) return false;
-  return selects(listener, route.ref.namespace, ownNamespace, options);
-}
-
 /** Whether objects of `namespace` may attach to an object of `own`. */
 function selects(
   { from, selector }: NamespaceChoice,
@@ -282,35 +220,62 @@ function selects(
   return labels !== undefined && matchesSelector(selector, labels);
 }
 
-function refusalOf(parent: ParentView, { ignoredBy }: Owner, { requireAccepted }: GatewayOptions): Reason | undefined {
-  if (ignoredBy !== undefined) return ignored(ignoredBy);
-  if (!requireAccepted || parent.accepted) return undefined;
-  const words = parent.refusal === undefined ? "its controller has written no status" : show(parent.refusal);
-  return { code: "not-accepted", text: `the ${describe(parent)} has not accepted the route: ${words}` };
-}
-
-function notAccepted(
-  { ref, accepted, refusal }: GatewayView | ListenerSetView,
-  { requireAccepted }: GatewayOptions,
-): Reason | undefined {
-  if (!requireAccepted || accepted) return undefined;
+function notAccepted({ ref: { kind }, refusal }: GatewayView | ListenerSetView): Reason {
   const words = refusal === undefined ? "there is no status" : show(refusal);
-  return { code: "not-accepted", text: `no controller has accepted the ${ref.kind}: ${words}` };
+  return { code: "not-accepted", text: `no controller has accepted the ${kind}: ${words}` };
 }
 
-function noGateway({ kind }: ObjectRef): Reason {
-  return { code: "gateway-not-found", text: `the ${kind} has no Gateway or ListenerSet among its parents` };
-}
-
-function noMatchingHostname(listeners: readonly ListenerView[]): Reason {
-  const taken = listSome(listeners, MAX_SHOWN, ({ hostname }) => show(hostname ?? "*"));
-  return { code: "no-matching-listener", text: `no listener accepts this name; they accept ${taken}` };
-}
-
-function listenerRefused({ kind }: ObjectRef, hostname: string): Reason {
-  return { code: "not-accepted", text: `the ${kind}'s controller rejects the listener for ${show(hostname)}` };
-}
-
-function ignored({ kind, namespace, name }: ObjectRef): Reason {
+function ignoredReason({ kind, namespace, name }: ObjectRef): Reason {
   return { code: "ignored", text: `the ${kind} ${namespace}/${name} carries ${IGNORE_KEY}: "true"` };
+}
+
+/**
+ * Which hostname is the intersection of a listener's and a route's hostname; undefined: they do not intersect. Either
+ * may be a wildcard, which covers every name below it, at any depth, but not the name itself. An undefined hostname
+ * covers all names (gateway.networking.k8s.io/v1: `HTTPRouteSpec.hostnames`, `Listener.hostname`). Names must already
+ * be in lower case, because a Gateway with many listeners calls this very often.
+ */
+function narrowerOf(listener: string | undefined, route: string | undefined): "listener" | "route" | undefined {
+  if (listener === undefined || route === undefined) return route === undefined ? "listener" : "route";
+  if (covers(listener, route)) return "route";
+  return covers(route, listener) ? "listener" : undefined;
+}
+
+/** Whether `wide` covers every name that `narrow` covers. */
+function covers(wide: string, narrow: string): boolean {
+  return wide === narrow || (wide.startsWith("*.") && narrow.endsWith(wide.slice(1)));
+}
+
+/**
+ * Whether labels match a `LabelSelector` (meta/v1). An empty selector matches all labels. An unknown operator matches
+ * no labels.
+ */
+export function matchesSelector(selector: unknown, labels: Labels): boolean {
+  const { matchLabels, matchExpressions } = mapOf(selector);
+  return (
+    Object.entries(textMapOf(matchLabels)).every(([key, value]) => labelOf(labels, key) === value) &&
+    listOf(matchExpressions).every((expression) => matchesExpression(expression, labels))
+  );
+}
+
+function matchesExpression(expression: unknown, labels: Labels): boolean {
+  const { key, operator, values } = mapOf(expression);
+  const value = labelOf(labels, textOf(key) ?? "");
+  switch (operator) {
+    case "In":
+      return value !== undefined && listOf(values).includes(value);
+    case "NotIn":
+      // As in Kubernetes, `In` does not match an object without the label.
+      return value === undefined || !listOf(values).includes(value);
+    case "Exists":
+      return value !== undefined;
+    case "DoesNotExist":
+      return value === undefined;
+    default:
+      return false;
+  }
+}
+
+function labelOf(labels: Labels, key: string): string | undefined {
+  return Object.hasOwn(labels, key) ? labels[key] : undefined;
 }

@@ -1,17 +1,11 @@
-import { foldCase } from "#hostmap/hostnames.ts";
-import {
-  listOf,
-  mapOf,
-  numberOf,
-  type ObjectOrigin,
-  originOf,
-  type Raw,
-  textOf,
-  textsOf,
-  withChoice,
-} from "../raw-object.ts";
+import { isIP } from "node:net";
+import { foldCase, show } from "#hostmap/hostnames.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { listOf, mapOf, numberOf, originOf, type Raw, textOf, textsOf, withChoice } from "../raw-object.ts";
 import type { RoutingHints } from "../types.ts";
-import { insideCluster } from "./inside-cluster.ts";
+
+// What is kept of the objects of Gateway API. The projections of two versions of an object are deeply equal if all used
+// fields are the same.
 
 export const GATEWAY_GROUP = "gateway.networking.k8s.io";
 /**
@@ -21,68 +15,10 @@ export const GATEWAY_GROUP = "gateway.networking.k8s.io";
 export const EXPERIMENTAL_GROUP = "gateway.networking.x-k8s.io";
 
 /** The kinds of routes whose requests have a hostname that a client resolves. */
-const ROUTE_KINDS = ["HTTPRoute", "GRPCRoute", "TLSRoute"] as const;
+export const ROUTE_KINDS = ["HTTPRoute", "GRPCRoute", "TLSRoute"] as const;
 export type RouteKind = (typeof ROUTE_KINDS)[number];
-
-/** The projection of a GatewayClass. */
-export interface ClassView extends Pick<ObjectOrigin, "ref" | "created"> {
-  readonly controller: string | undefined;
-  /** That of the parameters of its implementation (`spec.parametersRef`). */
-  readonly namespace: string | undefined;
-}
-
-/** The projection of a Gateway (gateway.networking.k8s.io/v1). */
-export interface GatewayView extends ObjectOrigin {
-  /** Whether its controller has accepted it. If not, `refusal` may have the controller's reason and message. */
-  readonly accepted: boolean;
-  readonly refusal: string | undefined;
-  readonly hints: RoutingHints;
-  readonly listeners: readonly ListenerView[];
-  /** The namespaces whose ListenerSets may attach. */
-  readonly allowedSets: NamespaceChoice;
-}
-
-/** The projection of a ListenerSet or XListenerSet (GEP-1713): further listeners of a Gateway. */
-export interface ListenerSetView extends ObjectOrigin {
-  /** See `GatewayView`. */
-  readonly accepted: boolean;
-  readonly refusal: string | undefined;
-  /** `namespace/name` of its Gateway; undefined if its parent is of another kind. */
-  readonly gateway: string | undefined;
-  readonly listeners: readonly ListenerView[];
-}
-
-/** Namespaces from which objects may attach. */
-export interface NamespaceChoice {
-  readonly from: "Same" | "All" | "Selector" | "None";
-  /** The selected namespaces, with `from: Selector`. */
-  readonly selector: unknown;
-}
-
-/** A listener with a protocol that uses hostnames. */
-export interface ListenerView extends NamespaceChoice {
-  readonly name: string;
-  readonly port: number | undefined;
-  /** As written, or undefined for all names. */
-  readonly hostname: string | undefined;
-  /** `hostname` in lower case. */
-  readonly folded: string | undefined;
-  readonly kinds: readonly RouteKind[];
-  /** Whether the controller rejects this listener, for instance because another one has its hostname and port. */
-  readonly refused: boolean;
-}
-
-/** The projection of a route. */
-export interface RouteView extends ObjectOrigin {
-  readonly kind: RouteKind;
-  /** As written, without duplicates. If empty, the route uses the hostnames of its listeners. */
-  readonly hostnames: readonly string[];
-  /** Its parents that are Gateways or ListenerSets. */
-  readonly parents: readonly ParentView[];
-}
-
-/** The kinds of objects that add listeners to a Gateway, each with its group. */
-const SET_GROUPS = { ListenerSet: GATEWAY_GROUP, XListenerSet: EXPERIMENTAL_GROUP } as const;
+/** The kinds of objects that add listeners to a Gateway (GEP-1713), each with its group. */
+export const SET_GROUPS = { ListenerSet: GATEWAY_GROUP, XListenerSet: EXPERIMENTAL_GROUP } as const;
 export type SetKind = keyof typeof SET_GROUPS;
 /** The groups of the kinds of parents with listeners. */
 const PARENT_GROUPS: ReadonlyMap<unknown, string> = new Map([
@@ -90,17 +26,14 @@ const PARENT_GROUPS: ReadonlyMap<unknown, string> = new Map([
   ...Object.entries(SET_GROUPS),
 ]);
 
-/** A Gateway or a ListenerSet, or one of its listeners, that a route attaches to. */
-export interface ParentView {
-  readonly kind: "Gateway" | SetKind;
-  /** `namespace/name`. */
-  readonly key: string;
-  readonly sectionName: string | undefined;
-  readonly port: number | undefined;
-  readonly accepted: boolean;
-  /** The controller's reason and message if it rejected the route. */
-  readonly refusal: string | undefined;
-}
+export type ClassView = ReturnType<typeof viewClass>;
+export type GatewayView = ReturnType<typeof viewGateway>;
+export type ListenerSetView = ReturnType<typeof viewListenerSet>;
+export type ListenerView = ReturnType<typeof viewListener>[number];
+export type RouteView = ReturnType<typeof viewRoute>;
+export type ParentView = ReturnType<typeof viewParent>;
+/** Namespaces from which objects may attach. */
+export type NamespaceChoice = ReturnType<typeof choiceOf>;
 
 /**
  * The kinds of routes that a listener allows by its protocol (`ProtocolType` and `AllowedRoutes.kinds`). TCP and
@@ -114,23 +47,22 @@ const KINDS_OF_PROTOCOL: Readonly<Record<string, readonly RouteKind[]>> = {
   UDP: [],
 };
 
-export function viewClass(raw: Raw): ClassView {
-  const { ref, created } = originOf("GatewayClass", raw);
+export function viewClass(raw: Raw) {
   const { controllerName, parametersRef } = mapOf(raw.spec);
-  return { ref, created, controller: textOf(controllerName), namespace: textOf(mapOf(parametersRef).namespace) };
+  return {
+    ...originOf("GatewayClass", raw),
+    controller: textOf(controllerName),
+    /** That of the parameters of its implementation. */
+    namespace: textOf(mapOf(parametersRef).namespace),
+  };
 }
 
-/** Projects a Gateway. The projections of two versions are deeply equal if all used fields are the same. */
-export function viewGateway(
-  raw: Raw,
-  { clusterDomain }: { readonly clusterDomain?: string | undefined } = {},
-): GatewayView {
+export function viewGateway(raw: Raw, { clusterDomain }: { readonly clusterDomain?: string | undefined } = {}) {
   const spec = mapOf(raw.spec);
   const own = viewListeners(raw);
   const addresses = listOf(mapOf(raw.status).addresses).flatMap(addressOf);
   const inside = insideCluster(raw, addresses, clusterDomain);
-  const allowed = mapOf(mapOf(spec.allowedListeners).namespaces);
-  const origin = originOf("Gateway", raw, { namespace: "default" });
+  const origin = originOf("Gateway", raw);
   const hints: RoutingHints = {
     className: textOf(spec.gatewayClassName),
     isGatewayClass: true,
@@ -144,14 +76,44 @@ export function viewGateway(
     ...origin,
     ...own,
     hints: withChoice(hints, origin),
-    allowedSets: choiceOf(allowed, "None"),
+    /** The namespaces whose ListenerSets may attach. */
+    allowedSets: choiceOf(mapOf(mapOf(spec.allowedListeners).namespaces), "None"),
   };
 }
 
-/** Projects a ListenerSet, like `viewGateway`. */
-export function viewListenerSet(raw: Raw, kind: SetKind = "ListenerSet"): ListenerSetView {
-  const own = originOf(kind, raw, { namespace: "default" });
+/**
+ * Annotation of a Gateway: the type of the Service that Istio makes for it (istio,
+ * pilot/pkg/config/kube/gatewaycommon/deploymentcontroller.go).
+ */
+const SERVICE_TYPE = "networking.istio.io/service-type";
+
+/**
+ * Why a Gateway is not ingress: it is reachable only inside the cluster. Istio reports the name of the Service as the
+ * address if the Service has no external one (pilot/pkg/config/kube/gateway/conversion.go, `reportGatewayStatus`). So
+ * an egress gateway, or a mesh's gateway, has such a name. A load balancer may have it briefly, until it gets its
+ * address.
+ */
+function insideCluster(raw: Raw, addresses: readonly string[], clusterDomain = "cluster.local"): Reason | undefined {
+  if (mapOf(mapOf(raw.metadata).annotations)[SERVICE_TYPE] === "ClusterIP") {
+    return { code: "gateway-inside-cluster", text: `the Gateway asks for a ClusterIP Service by ${SERVICE_TYPE}` };
+  }
+  const [first] = addresses;
+  if (first === undefined || !addresses.every((address) => isServiceName(address, clusterDomain))) return undefined;
+  const text = `the Gateway's only address is ${show(first)}, a name inside the cluster`;
+  return { code: "gateway-inside-cluster", text };
+}
+
+/** Whether an address is the DNS name of a Service: `*.svc`, or `*.svc` with the cluster's domain. */
+function isServiceName(address: string, clusterDomain: string): boolean {
+  if (isIP(address) !== 0) return false;
+  const name = address.toLowerCase().replace(/\.$/, "");
+  return [".svc", `.svc.${clusterDomain.toLowerCase().replace(/\.$/, "")}`].some((end) => name.endsWith(end));
+}
+
+export function viewListenerSet(raw: Raw, kind: SetKind = "ListenerSet") {
+  const own = originOf(kind, raw);
   const parent = mapOf(mapOf(raw.spec).parentRef);
+  /** `namespace/name` of its Gateway; undefined if its parent is of another kind. */
   const gateway = parentKindOf(parent) === "Gateway" ? parentKey(parent, own.ref.namespace) : undefined;
   return { ...own, ...viewListeners(raw), gateway };
 }
@@ -163,22 +125,26 @@ export function portsOf(listeners: readonly ListenerView[]): Pick<RoutingHints, 
 }
 
 /** The fields that Gateways and ListenerSets have in common. */
-function viewListeners(raw: Raw): Pick<GatewayView, "accepted" | "refusal" | "listeners"> {
+function viewListeners(raw: Raw) {
   const status = mapOf(raw.status);
-  const accepted = conditionOf(status.conditions, "Accepted");
   const refused = new Set(
     listOf(status.listeners)
+      .map(mapOf)
       .filter(isRefused)
-      .map((listener) => mapOf(listener).name),
+      .map(({ name }) => name),
   );
-  const listeners = listOf(mapOf(raw.spec).listeners).flatMap((listener) => viewListener(mapOf(listener), refused));
-  return { accepted: accepted.status === "True", refusal: accepted.words, listeners };
+  return {
+    ...acceptanceOf([status.conditions]),
+    listeners: listOf(mapOf(raw.spec).listeners).flatMap((listener) => viewListener(mapOf(listener), refused)),
+  };
 }
 
-function viewListener(raw: Raw, refused: ReadonlySet<unknown>): ListenerView[] {
+/** A listener with a protocol that uses hostnames. `refused` has the names that the controller rejects. */
+function viewListener(raw: Raw, refused: ReadonlySet<unknown>) {
   const allowed = mapOf(raw.allowedRoutes);
   const kinds = kindsOf(textOf(raw.protocol) ?? "", listOf(allowed.kinds));
   if (kinds.length === 0) return [];
+  /** As written, or undefined for all names. */
   const hostname = textOf(raw.hostname);
   return [
     {
@@ -194,6 +160,12 @@ function viewListener(raw: Raw, refused: ReadonlySet<unknown>): ListenerView[] {
   ];
 }
 
+/** Whether a controller rejects a listener, for instance because another one has its hostname and port. */
+function isRefused({ conditions }: Raw): boolean {
+  const isOf = (type: string, status: string) => conditionOf(conditions, type)?.status === status;
+  return isOf("Accepted", "False") || isOf("Conflicted", "True");
+}
+
 /**
  * With an implementation-specific protocol, the listener allows the kinds that it lists. With a standard one, only
  * kinds that can work.
@@ -201,38 +173,34 @@ function viewListener(raw: Raw, refused: ReadonlySet<unknown>): ListenerView[] {
 function kindsOf(protocol: string, listed: readonly unknown[]): readonly RouteKind[] {
   const possible = Object.hasOwn(KINDS_OF_PROTOCOL, protocol) ? KINDS_OF_PROTOCOL[protocol] : undefined;
   if (listed.length === 0) return possible ?? [];
-  const names = listed
-    .map(mapOf)
-    .filter(({ group }) => group === undefined || group === GATEWAY_GROUP)
-    .map(({ kind }) => kind);
-  return (possible ?? ROUTE_KINDS).filter((kind) => names.includes(kind));
+  const own = listed.map(mapOf).filter(({ group }) => group === undefined || group === GATEWAY_GROUP);
+  return (possible ?? ROUTE_KINDS).filter((kind) => own.some((each) => each.kind === kind));
 }
 
 /** Maximum length of a selector, as JSON. It is kept as it is, and may be as long as an object. */
 const MAX_SELECTOR = 16_384;
 
 /** Reads where objects may attach from. An unknown value, or a selector that is too long, allows no namespace. */
-function choiceOf({ from, selector }: Raw, usual: "Same" | "None"): NamespaceChoice {
+function choiceOf({ from, selector }: Raw, usual: "Same" | "None") {
   const value = from === undefined ? usual : from;
-  const known = value === "Same" || value === "All" || value === "Selector" ? value : "None";
-  if (known !== "Selector") return { from: known, selector: undefined };
-  const isLong = (JSON.stringify(selector) ?? "").length > MAX_SELECTOR;
-  return isLong ? { from: "None", selector: undefined } : { from: known, selector };
+  const isLong = value === "Selector" && (JSON.stringify(selector) ?? "").length > MAX_SELECTOR;
+  const known = (["Same", "All", "Selector"] as const).find((each) => each === value && !isLong) ?? "None";
+  return { from: known, selector: known === "Selector" ? selector : undefined };
 }
 
 function addressOf(raw: unknown): string[] {
   const { type, value } = mapOf(raw);
-  const known = type === undefined || type === "IPAddress" || type === "Hostname";
-  const text = known ? textOf(value) : undefined;
-  return text === undefined ? [] : [text];
+  return type === undefined || type === "IPAddress" || type === "Hostname" ? textsOf([value]) : [];
 }
 
-/** Projects a route. */
-export function viewRoute(kind: RouteKind, raw: Raw): RouteView {
+export function viewRoute(kind: RouteKind, raw: Raw) {
   const spec = mapOf(raw.spec);
-  const own = originOf(kind, raw, { namespace: "default" });
+  const own = originOf(kind, raw);
   const { namespace } = own.ref;
-  const statuses = statusesByParent(listOf(mapOf(raw.status).parents).map(mapOf), namespace);
+  // Several controllers may have written a status for a parent.
+  const statuses = Map.groupBy(listOf(mapOf(raw.status).parents).map(mapOf), ({ parentRef }) =>
+    refKey(mapOf(parentRef), namespace),
+  );
   const refs = listOf(spec.parentRefs)
     .map(mapOf)
     .filter((ref) => parentKindOf(ref) !== undefined);
@@ -241,28 +209,21 @@ export function viewRoute(kind: RouteKind, raw: Raw): RouteView {
   return {
     kind,
     ...own,
+    /** As written, without duplicates. If empty, the route uses the hostnames of its listeners. */
     hostnames: [...new Set(textsOf(spec.hostnames))],
+    /** Its parents that are Gateways or ListenerSets. */
     parents: [...parents].map(([key, ref]) => viewParent(ref, statuses.get(key) ?? [], namespace)),
   };
 }
 
-/** The statuses of each parent with listeners, by its `refKey`. Several controllers may have written a status. */
-function statusesByParent(statuses: readonly Raw[], namespace: string): ReadonlyMap<string, readonly Raw[]> {
-  const relevant = statuses.filter(({ parentRef }) => parentKindOf(mapOf(parentRef)) !== undefined);
-  return Map.groupBy(relevant, ({ parentRef }) => refKey(mapOf(parentRef), namespace));
-}
-
-function viewParent(raw: Raw, statuses: readonly Raw[], namespace: string): ParentView {
-  // It is enough if one controller accepts the route.
-  const conditions = statuses.map((status) => conditionOf(status.conditions, "Accepted"));
-  const accepted = conditions.some(({ status }) => status === "True");
+/** A Gateway or a ListenerSet, or one of its listeners, that a route attaches to. */
+function viewParent(raw: Raw, statuses: readonly Raw[], namespace: string) {
   return {
     kind: parentKindOf(raw) ?? "Gateway",
     key: parentKey(raw, namespace),
     sectionName: textOf(raw.sectionName),
     port: numberOf(raw.port),
-    accepted,
-    refusal: accepted ? undefined : conditions.find(({ words }) => words !== undefined)?.words,
+    ...acceptanceOf(statuses.map(({ conditions }) => conditions)),
   };
 }
 
@@ -270,10 +231,11 @@ function viewParent(raw: Raw, statuses: readonly Raw[], namespace: string): Pare
  * Group and kind have defaults (`ParentReference`). A parent that is a Service is for a mesh. Other kinds are
  * unknown.
  */
-function parentKindOf({ group = GATEWAY_GROUP, kind = "Gateway" }: Raw): ParentView["kind"] | undefined {
-  return PARENT_GROUPS.get(kind) === group ? (kind as ParentView["kind"]) : undefined;
+function parentKindOf({ group = GATEWAY_GROUP, kind = "Gateway" }: Raw): "Gateway" | SetKind | undefined {
+  return PARENT_GROUPS.get(kind) === group ? (kind as "Gateway" | SetKind) : undefined;
 }
 
+/** `namespace/name`. */
 function parentKey({ namespace, name }: Raw, own: string): string {
   return `${textOf(namespace) ?? own}/${textOf(name) ?? ""}`;
 }
@@ -284,19 +246,16 @@ function refKey(ref: Raw, own: string): string {
   return JSON.stringify(parts);
 }
 
-function isRefused(listener: unknown): boolean {
-  const { conditions } = mapOf(listener);
-  return (
-    conditionOf(conditions, "Accepted").status === "False" || conditionOf(conditions, "Conflicted").status === "True"
-  );
+/** Whether one of several controllers has accepted an object, or else the first reason and message of a refusal. */
+function acceptanceOf(lists: readonly unknown[]): { readonly accepted: boolean; readonly refusal: string | undefined } {
+  const found = lists.map((conditions) => conditionOf(conditions, "Accepted") ?? {});
+  if (found.some(({ status }) => status === "True")) return { accepted: true, refusal: undefined };
+  const words = found.map(({ reason, message }) => textsOf([reason, message]).join(": "));
+  return { accepted: false, refusal: words.find((text) => text !== "") };
 }
 
-/** A condition's status, and its reason and message if it is not True. */
-function conditionOf(conditions: unknown, type: string): { status: unknown; words: string | undefined } {
-  const found = listOf(conditions)
+function conditionOf(conditions: unknown, type: string): Raw | undefined {
+  return listOf(conditions)
     .map(mapOf)
     .find((condition) => condition.type === type);
-  const { status, reason, message } = found ?? {};
-  const words = [textOf(reason), textOf(message)].filter((text) => text !== undefined);
-  return { status, words: status === "True" || words.length === 0 ? undefined : words.join(": ") };
 }

@@ -2,16 +2,20 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fc } from "#test/property.ts";
 import type { View } from "../types.ts";
-import { type IstioObject, istioClaims } from "./claims.ts";
-import { gatewayKey, viewGateway, viewVirtualService } from "./view.ts";
+import { commonNames, type IstioObject, istioClaims, serverHosts, virtualHosts } from "./claims.ts";
+import { gatewayKey, serverHost, viewGateway, viewVirtualService } from "./view.ts";
 
 const SELECTOR = { istio: "ingressgateway" };
+const IGNORE = { "switchback.dev/ignore": "true" };
 const server = (...hosts: string[]) => ({ port: { number: 443 }, hosts });
 
 /** Objects of Istio, and the claims that follow from all of them. */
 function rig({ gateways = true } = {}) {
   const objects = new Map<string, IstioObject>();
-  const whole = (object: string): readonly View[] => new Map(istioClaims(objects, { gateways })).get(object)?.() ?? [];
+  const whole = (object: string): readonly View[] => {
+    const view = objects.get(object);
+    return view === undefined ? [] : istioClaims(objects, { gateways })(view, object);
+  };
   const object = (key: string, spec: object, annotations: object = {}) => {
     const [namespace, name] = key.split("/");
     return { metadata: { namespace, name, annotations, creationTimestamp: "t" }, spec };
@@ -20,8 +24,8 @@ function rig({ gateways = true } = {}) {
     objects.set(`Gateway ${key}`, viewGateway(object(key, { selector: SELECTOR, servers, ...more }, annotations)));
   const service = (key: string, spec: object, annotations: object = {}) =>
     objects.set(`VirtualService ${key}`, viewVirtualService(object(key, spec, annotations)));
-  const of = (kind: string, key: string) =>
-    whole(`${kind} ${key}`).map(({ hostname, hints }) => ("code" in hints ? `${hostname}: ${hints.code}` : hostname));
+  const of = (one: string) =>
+    whole(one).map(({ hostname, hints }) => ("code" in hints ? `${hostname}: ${hints.code}` : hostname));
   return { objects, whole, gateway, service, of };
 }
 
@@ -33,7 +37,7 @@ test("a Gateway claims its servers' hosts, with its selector; wildcards cover an
     { ...server("*.local"), tls: { mode: "AUTO_PASSTHROUGH" } },
     { ...server("tls.com"), tls: { mode: "PASSTHROUGH" } },
   ]);
-  assert.deepEqual(of("Gateway", "infra/public"), ["a.com", "b.com", "c.com", "*.d.com", "tls.com"]);
+  assert.deepEqual(of("Gateway infra/public"), ["a.com", "b.com", "c.com", "*.d.com", "tls.com"]);
   assert.deepEqual(whole("Gateway infra/public")[3], {
     hostname: "*.d.com",
     from: { kind: "Gateway", namespace: "infra", name: "public" },
@@ -41,21 +45,57 @@ test("a Gateway claims its servers' hosts, with its selector; wildcards cover an
     hints: { className: "istio", addresses: [], admitted: true, selector: SELECTOR },
     anyDepth: true,
   });
+  const many = Object.fromEntries(Array.from({ length: 33 }, (_, index) => [`l${index}`, "x"]));
+  for (const selector of [{ istio: 7 }, many]) {
+    gateway("infra/public", [server("a.com")], { selector });
+    assert.deepEqual(of("Gateway infra/public"), ["a.com: no-gateway-service"]);
+  }
 });
 
-test("a VirtualService claims the names that it shares with its Gateways; the mesh adds none", () => {
-  const { gateway, service, of } = rig({ gateways: false });
-  gateway("infra/public", [server("*.a.com", "other/b.com")]);
-  const hosts = ["x.a.com", "b.com", "*", "reviews"];
-  service("shop/bound", { hosts, gateways: ["infra/public", "mesh"] });
-  service("shop/lost", { hosts: ["x.a.com"], gateways: ["public"] });
-  service("shop/mesh", { hosts, gateways: ["mesh"] });
-  service("shop/none", { hosts });
-  const bound = ["x.a.com", "*.a.com", "b.com: no-matching-listener", "reviews: no-matching-listener"];
-  assert.deepEqual(of("VirtualService", "shop/bound"), bound);
-  assert.deepEqual(of("VirtualService", "shop/lost"), ["x.a.com: gateway-not-found"]);
-  assert.deepEqual([of("VirtualService", "shop/mesh"), of("VirtualService", "shop/none")], [[], []]);
-  assert.deepEqual(of("Gateway", "infra/public"), []);
+const PUBLIC = { hosts: ["a.com"], gateways: ["infra/public", "mesh"] };
+const SERVICES: readonly (readonly [what: string, spec: object, expected: readonly string[], annotations?: object])[] =
+  [
+    [
+      "what it shares with its Gateway",
+      { hosts: ["x.b.com", "c.com", "*", "reviews"], gateways: ["infra/public"] },
+      ["x.b.com", "a.com", "*.b.com", "c.com: no-matching-listener", "reviews: no-matching-listener"],
+    ],
+    ["nothing at the mesh", { hosts: ["a.com"], gateways: ["mesh"] }, []],
+    ["nothing without a Gateway", { hosts: ["a.com"] }, []],
+    ["nothing if its Gateway does not exist", { hosts: ["a.com"], gateways: ["public"] }, ["a.com: gateway-not-found"]],
+    ["nothing with our annotation", { ...PUBLIC, hosts: ["a.com", "*"] }, ["a.com: ignored"], IGNORE],
+    ["nothing at a Gateway with our annotation", { hosts: ["a.com"], gateways: ["infra/off"] }, ["a.com: ignored"]],
+    // Source: istio/istio, pilot/pkg/networking/core/gateway.go, isGatewayMatch; route/route.go, sourceMatchHTTP.
+    ["its names with a rule without match", { ...PUBLIC, http: [{ route: [] }] }, ["a.com"]],
+    ["its names with an empty match list", { ...PUBLIC, http: [{ match: [] }] }, ["a.com"]],
+    ["its names with a match without gateways", { ...PUBLIC, http: [{ match: [{ port: 80 }] }] }, ["a.com"]],
+    ["its names with a match of it", { ...PUBLIC, tls: [{ match: [{ gateways: ["infra/public"] }] }] }, ["a.com"]],
+    [
+      "its names with a second match of it",
+      { ...PUBLIC, tcp: [{ match: [{ gateways: ["mesh"] }, { gateways: ["infra/public"] }] }] },
+      ["a.com"],
+    ],
+    ["nothing with a match of the mesh", { ...PUBLIC, http: [{ match: [{ gateways: ["mesh"] }] }] }, []],
+    ["nothing with a match of another", { ...PUBLIC, http: [{ match: [{ gateways: ["public"] }] }] }, []],
+    ["its names with a rule for all", { ...PUBLIC, http: [{ match: [{ gateways: ["mesh"] }] }, {}] }, ["a.com"]],
+  ];
+for (const [what, spec, expected, annotations = {}] of SERVICES) {
+  test(`a VirtualService claims ${what}`, () => {
+    const { gateway, service, of } = rig();
+    gateway("infra/public", [server("a.com", "*.b.com", "other/c.com")]);
+    gateway("infra/off", [server("a.com")], {}, IGNORE);
+    service("shop/web", spec, annotations);
+    assert.deepEqual(of("VirtualService shop/web"), expected);
+  });
+}
+
+test("Gateways without a preset claim nothing; ignored ones have a reason", () => {
+  const { gateway, of } = rig({ gateways: false });
+  gateway("infra/public", [server("a.com")]);
+  assert.deepEqual(of("Gateway infra/public"), []);
+  const other = rig();
+  other.gateway("infra/public", [server("a.com")], {}, IGNORE);
+  assert.deepEqual(other.of("Gateway infra/public"), ["a.com: ignored"]);
 });
 
 test("Gateways with equal selectors yield one claim, and another selector a second one", () => {
@@ -64,77 +104,37 @@ test("Gateways with equal selectors yield one claim, and another selector a seco
   gateway("infra/two", [server("a.com")], { selector: { b: "2", a: "1" } });
   gateway("infra/three", [server("a.com")], { selector: { a: "1" } });
   service("shop/web", { hosts: ["a.com"], gateways: ["infra/one", "infra/two", "infra/three"] });
-  const claims = whole("VirtualService shop/web");
   assert.deepEqual(
-    claims.map(({ hints }) => ("code" in hints ? hints.code : hints.selector)),
+    whole("VirtualService shop/web").map(({ hints }) => ("code" in hints ? hints.code : hints.selector)),
     [{ a: "1", b: "2" }, { a: "1" }],
   );
 });
 
-test("our annotation excludes the names of an object; on a Gateway also those of its VirtualServices", () => {
-  const { gateway, service, of } = rig();
-  const IGNORE = { "switchback.dev/ignore": "true" };
-  gateway("infra/public", [server("a.com")], {}, IGNORE);
-  service("shop/web", { hosts: ["a.com", "*"], gateways: ["infra/public"] });
-  assert.deepEqual(of("Gateway", "infra/public"), ["a.com: ignored"]);
-  assert.deepEqual(of("VirtualService", "shop/web"), ["a.com: ignored"]);
-  gateway("infra/public", [server("a.com")]);
-  assert.deepEqual(of("VirtualService", "shop/web"), ["a.com"]);
-  service("shop/web", { hosts: ["a.com", "*"], gateways: ["infra/public"] }, IGNORE);
-  assert.deepEqual(of("VirtualService", "shop/web"), ["a.com: ignored"]);
-});
-
-test("a selector that is not a map of labels, or too large, is no evidence", () => {
-  const { gateway, of } = rig();
-  const many = Object.fromEntries(Array.from({ length: 33 }, (_, index) => [`l${index}`, "x"]));
-  for (const selector of [{ istio: 7 }, many]) {
-    gateway("infra/public", [server("a.com")], { selector });
-    assert.deepEqual(of("Gateway", "infra/public"), ["a.com: no-gateway-service"]);
+// Source: istio/istio, pilot/pkg/model/push_context.go, initVirtualServices.
+test("a VirtualService is for the namespaces of exportTo, and chooses a target before its Gateway", () => {
+  const { gateway, service, whole } = rig();
+  const choose = (target: string) => ({ "switchback.dev/target": target });
+  gateway("infra/public", [server("a.com")], {}, choose("edge"));
+  for (const [exportTo, expected] of [
+    [undefined, undefined],
+    [[], undefined],
+    [["infra", "*"], undefined],
+    [["."], ["shop"]],
+    [
+      ["infra", ".", "infra"],
+      ["infra", "shop"],
+    ],
+    [["~"], ["~"]],
+  ] as const) {
+    for (const own of [undefined, "vip"]) {
+      service("shop/web", { ...PUBLIC, exportTo }, own === undefined ? {} : choose(own));
+      const [claim] = whole("VirtualService shop/web");
+      assert.ok(claim !== undefined && !("code" in claim.hints));
+      assert.deepEqual(claim.hints.exportedTo, expected);
+      assert.deepEqual(claim.hints.chosen?.target, own ?? "edge");
+    }
   }
 });
-
-// Source: istio/istio, pilot/pkg/networking/core/gateway.go, isGatewayMatch; route/route.go, sourceMatchHTTP.
-for (const [what, rules, expected] of [
-  ["a rule without match", { http: [{ route: [] }] }, ["a.com"]],
-  ["an empty match list", { http: [{ match: [] }] }, ["a.com"]],
-  ["a match without gateways", { http: [{ match: [{ port: 80 }] }] }, ["a.com"]],
-  ["a match with it", { http: [{ match: [{ gateways: ["infra/public"] }] }] }, ["a.com"]],
-  ["a match with it, of TLS", { tls: [{ match: [{ gateways: ["infra/public"] }] }] }, ["a.com"]],
-  ["a second match, of TCP", { tcp: [{ match: [{ gateways: ["mesh"] }, { gateways: ["infra/public"] }] }] }, ["a.com"]],
-  ["a match of the mesh", { http: [{ match: [{ gateways: ["mesh"] }] }] }, ["a.com: no-matching-listener"]],
-  ["a match of another", { http: [{ match: [{ gateways: ["public"] }] }] }, ["a.com: no-matching-listener"]],
-  ["one of the mesh, and one for all", { http: [{ match: [{ gateways: ["mesh"] }] }, {}] }, ["a.com"]],
-] as const) {
-  test(`a VirtualService with ${what}`, () => {
-    const { gateway, service, of } = rig();
-    gateway("infra/public", [server("a.com")]);
-    service("shop/web", { hosts: ["a.com"], gateways: ["infra/public", "mesh"], ...rules });
-    assert.deepEqual(of("VirtualService", "shop/web"), expected);
-  });
-}
-
-// Source: istio/istio, pilot/pkg/model/push_context.go, initVirtualServices.
-for (const [exportTo, expected] of [
-  [undefined, undefined],
-  [[], undefined],
-  [["*"], undefined],
-  [["infra", "*"], undefined],
-  [["."], ["shop"]],
-  [
-    ["infra", ".", "infra"],
-    ["infra", "shop"],
-  ],
-  [["~"], "not-allowed"],
-] as const) {
-  test(`a VirtualService with exportTo ${JSON.stringify(exportTo)}`, () => {
-    const { gateway, service, whole } = rig();
-    gateway("infra/public", [server("a.com")]);
-    service("shop/web", { hosts: ["a.com"], gateways: ["infra/public"], exportTo });
-    const [claim] = whole("VirtualService shop/web");
-    assert.ok(claim !== undefined);
-    assert.deepEqual("code" in claim.hints ? claim.hints.code : claim.hints.exportedTo, expected);
-  });
-}
 
 // Source: istio/istio, pilot/pkg/model/config.go, resolveGatewayName.
 test("the current and former forms of a Gateway's name are read", () => {
@@ -143,13 +143,6 @@ test("the current and former forms of a Gateway's name are read", () => {
     names.map((name) => gatewayKey(name, "shop")),
     ["shop/gw", "shop/gw", "infra/gw", "infra/gw", "infra/gw"],
   );
-});
-
-test("fields of other types count as missing", () => {
-  for (const raw of [{}, { metadata: 7, spec: [] }, { spec: { servers: "x", hosts: {}, gateways: [1, null, {}] } }]) {
-    assert.deepEqual(viewGateway(raw).hosts, []);
-    assert.deepEqual([viewVirtualService(raw).hosts, viewVirtualService(raw).gateways], [[], []]);
-  }
 });
 
 test("property: any object is read without an exception", () => {
@@ -163,7 +156,8 @@ test("property: any object is read without an exception", () => {
       ["VirtualService a/b", viewVirtualService(named)],
       ["VirtualService a/c", viewVirtualService(raw)],
     ]);
-    for (const [, claimsOf] of istioClaims(objects, { gateways: true })) claimsOf();
+    const claimsOf = istioClaims(objects, { gateways: true });
+    for (const [object, view] of objects) claimsOf(view, object);
   });
   fc.assert(property);
 });
@@ -174,18 +168,13 @@ test("hostile: ten thousand hosts, a thousand Gateways or deep wildcards take bo
   const hosts = Array.from({ length: 10_000 }, (_, index) => `${deep}h${index}.com`);
   const gateways = Array.from({ length: 1_000 }, (_, index) => `infra/g${index}`);
   for (const key of gateways.slice(0, 20)) gateway(key, [server(...hosts)]);
-  assert.equal(of("Gateway", "infra/g0")?.length, 1_001);
-  assert.equal(of("Gateway", "infra/g0")?.at(-1), `${hosts[1_000]}: too-many-names`);
+  assert.equal(of("Gateway infra/g0").at(-1), `${hosts[1_000]}: too-many-names`);
   const begun = process.cpuUsage();
   service("shop/web", { hosts: ["*.x.com", ...hosts], gateways });
   whole("VirtualService shop/web");
   const { user, system } = process.cpuUsage(begun);
   assert.ok((user + system) / 1_000 < 500, `${(user + system) / 1_000} ms`);
-  assert.equal(of("VirtualService", "shop/web")?.length, 1_001);
-  service("shop/web", { hosts: ["*.none.com"], gateways });
-  const [claim] = whole("VirtualService shop/web");
-  assert.ok(claim !== undefined && "code" in claim.hints);
-  assert.match(claim.hints.text, /only the first 8 are read/);
+  assert.equal(of("VirtualService shop/web").length, 1_001);
   const match = gateways.map((one) => ({ gateways: [one, "x", "y"] }));
   const many = { hosts: ["a.com"], gateways, http: Array.from({ length: 300 }, () => ({ match })), exportTo: gateways };
   const before = process.cpuUsage();
@@ -193,4 +182,86 @@ test("hostile: ten thousand hosts, a thousand Gateways or deep wildcards take bo
   whole("VirtualService shop/web");
   const more = process.cpuUsage(before);
   assert.ok((more.user + more.system) / 1_000 < 1_500, `${(more.user + more.system) / 1_000} ms`);
+});
+
+/** The names that hosts of a Gateway in `infra` and of a VirtualService in `shop` have in common. */
+function common(gateway: readonly string[], hosts: readonly string[], namespace = "shop"): string[] {
+  const servers = serverHosts(gateway.map((text) => serverHost(text, "infra")));
+  return [...new Set([...commonNames(servers, virtualHosts(hosts), namespace)].map(([, name]) => name))].sort();
+}
+
+// Source: istio/istio, pkg/config/host/names_test.go, TestNamesIntersection.
+const INTERSECTIONS: ReadonlyArray<readonly [a: string[], b: string[], names: string[]]> = [
+  [["foo,com"], ["bar.com"], []],
+  [["foo.com", "bar.com"], ["bar.com"], ["bar.com"]],
+  [["foo.com", "bar.com"], ["*.com"], ["bar.com", "foo.com"]],
+  [["*.com"], ["foo.com", "bar.com"], ["bar.com", "foo.com"]],
+  [
+    ["foo.com", "*.net"],
+    ["*.com", "bar.net"],
+    ["bar.net", "foo.com"],
+  ],
+  [["foo.com", "*.net"], ["*.bar.net"], ["*.bar.net"]],
+  [["foo.com", "bar.net"], ["*"], ["bar.net", "foo.com"]],
+  [["foo.com"], [], []],
+  [[], ["bar.com"], []],
+  [["*", "foo.com"], ["foo.com"], ["foo.com"]],
+  [["*"], ["foo.com"], ["foo.com"]],
+  [["foo.com"], ["Foo.com"], []],
+];
+
+test("the common names are those of Istio's intersection", () => {
+  for (const [a, b, names] of INTERSECTIONS) assert.deepEqual(common(a, b), names, `${a} ${b}`);
+});
+
+test("the namespace before a slash limits which VirtualServices may use a host", () => {
+  const CASES: ReadonlyArray<readonly [server: string, inShop: boolean, inInfra: boolean]> = [
+    ["a.com", true, true],
+    ["*/a.com", true, true],
+    ["*/*", true, true],
+    ["./a.com", false, true],
+    ["shop/a.com", true, false],
+    ["shop/*", true, false],
+    ["shop/*.com", true, false],
+    ["~/a.com", false, false],
+    ["other/a.com", false, false],
+    ["shop/", false, false],
+  ];
+  for (const [server, inShop, inInfra] of CASES) {
+    const found = ["shop", "infra"].map((namespace) => common([server], ["a.com"], namespace).length > 0);
+    assert.deepEqual(found, [inShop, inInfra], server);
+  }
+  assert.deepEqual(common(["other/a.com", "shop/a.com"], ["a.com"]), ["a.com"]);
+});
+
+/** Copied from istio/istio, pkg/config/host/name.go, SubsetOf. */
+function isSubset(n: string, o: string): boolean {
+  if (n.startsWith("*")) {
+    return o.startsWith("*") && n.length >= o.length && n.slice(1).endsWith(o.slice(1));
+  }
+  return o.startsWith("*") ? n.endsWith(o.slice(1)) : n === o;
+}
+
+test("property: the result is the same as that of comparing every pair", () => {
+  const label = fc.constantFrom("a", "b", "c");
+  const name = fc.array(label, { minLength: 1, maxLength: 4 }).map((labels) => labels.join("."));
+  const host = fc.oneof(
+    name,
+    name.map((text) => `*.${text}`),
+    fc.constant("*"),
+  );
+  const hosts = fc.array(host, { maxLength: 8 });
+  const property = fc.property(hosts, hosts, (gateway, service) => {
+    const pairs = gateway.flatMap((one) => service.map((other) => [one, other] as const));
+    const expected = pairs.flatMap(([one, other]) => {
+      if (isSubset(other, one)) return [other];
+      return isSubset(one, other) ? [one] : [];
+    });
+    assert.deepEqual(common(gateway, service), [...new Set(expected)].sort());
+  });
+  fc.assert(property);
+});
+
+test("names that are too long or too deep to be mapped match nothing", () => {
+  assert.deepEqual(common(["*.com"], [`${"a.".repeat(200_000)}com`, `${"a.".repeat(40)}com`]), []);
 });

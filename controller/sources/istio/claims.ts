@@ -1,46 +1,38 @@
 import { show } from "#hostmap/hostnames.ts";
+import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { ClaimList } from "../claim-list.ts";
-import type { GraphClaims } from "../graph-source.ts";
+import type { ClaimsOf } from "../kinds-source.ts";
 import { ignoredBy, withChoice } from "../raw-object.ts";
 import type { RoutingHints, View } from "../types.ts";
-import { ServerHosts, virtualHosts } from "./hosts.ts";
-import type { GatewayView, VirtualServiceView } from "./view.ts";
+import type { GatewayView, ServerHost, VirtualServiceView } from "./view.ts";
 
 export type IstioObject = GatewayView | VirtualServiceView;
 
-/** A Gateway, with the hints and hosts that its VirtualServices need. */
+/** What the VirtualServices of a Gateway need of it. */
 interface KnownGateway {
-  readonly view: GatewayView;
   readonly hosts: ServerHosts;
   readonly hints: RoutingHints | Reason;
 }
 
 /** The class that a configured target must list. */
 const CLASS = "istio";
-const WILDCARDS = { anyDepth: true };
-/** What was prepared of each Gateway that has not changed. */
-const KNOWN = new WeakMap<GatewayView, KnownGateway>();
 
-/** The claims of each object. `gateways`: whether Gateways claim the hosts of their servers. */
-export function* istioClaims(
+/** Prepares the evaluation of all objects. `gateways`: whether Gateways claim the hosts of their servers. */
+export function istioClaims(
   objects: ReadonlyMap<string, IstioObject>,
   { gateways }: { readonly gateways: boolean },
-): GraphClaims {
+): ClaimsOf<IstioObject> {
+  const known = new Map<string, KnownGateway>();
   const gatewayAt = (key: string) => {
     const view = objects.get(`Gateway ${key}`);
-    return view !== undefined && "selector" in view ? knownGateway(view) : undefined;
+    if (view === undefined || !("selector" in view)) return undefined;
+    return getOrAdd(known, key, () => ({ hosts: serverHosts(view.hosts), hints: hintsOf(view) }));
   };
-  for (const [object, view] of objects) {
-    if (!("selector" in view)) yield [object, () => claimsOfVirtualService(view, gatewayAt)];
-    else if (gateways) yield [object, () => claimsOfGateway(knownGateway(view))];
-  }
-}
-
-function knownGateway(view: GatewayView): KnownGateway {
-  const known = KNOWN.get(view) ?? { view, hosts: new ServerHosts(view.hosts), hints: hintsOf(view) };
-  KNOWN.set(view, known);
-  return known;
+  return (view) => {
+    if (!("selector" in view)) return claimsOfVirtualService(view, gatewayAt);
+    return gateways ? claimsOfGateway(view) : [];
+  };
 }
 
 /** The hints of a Gateway about the Service that serves it. They come from its spec, because its status has none. */
@@ -53,65 +45,98 @@ function hintsOf(view: GatewayView): RoutingHints | Reason {
 }
 
 /** A Gateway claims the hosts of its servers. A single `*` claims no name. */
-function claimsOfGateway({ view, hints }: KnownGateway): View[] {
-  const claims = new ClaimList(view, WILDCARDS);
-  for (const { name } of view.hosts) if (isName(name)) claims.add(name, hints);
-  return claims.all;
+function claimsOfGateway(view: GatewayView): View[] {
+  const names = view.hosts.map(({ name }) => name).filter(isName);
+  return new ClaimList(view, { anyDepth: true }).addAll(names, hintsOf(view)).all;
 }
 
 /** A VirtualService claims the names that it has in common with its Gateways. */
 function claimsOfVirtualService(view: VirtualServiceView, gateway: (key: string) => KnownGateway | undefined): View[] {
-  const claims = new ClaimList(view, WILDCARDS);
-  if (view.gateways.length === 0 && view.unrouted === undefined) return [];
-  const refusal = refusalOf(view);
-  if (refusal !== undefined) return claims.refuseAll(view.hosts.filter(isName), refusal).all;
-  const gateways = view.gateways.flatMap((key) => gateway(key) ?? []);
+  const claims = new ClaimList(view, { anyDepth: true });
+  const { ref, gateways: keys, exportedTo } = view;
+  const [first = ""] = keys;
+  if (keys.length === 0) return [];
+  if (view.ignored) return claims.addAll(view.hosts.filter(isName), ignoredBy(ref.kind)).all;
+  const gateways = keys.flatMap((key) => gateway(key) ?? []);
   const hosts = virtualHosts(view.hosts);
   const matched = new Set<string>();
-  const equal = new Map<string, RoutingHints | Reason>();
   for (const one of gateways) {
-    const hints = shared(equal, withChoice(exported(one.hints, view), view));
-    for (const [host, name] of one.hosts.common(hosts, view.ref.namespace)) {
+    const own = "code" in one.hints || exportedTo === undefined ? one.hints : { ...one.hints, exportedTo };
+    const hints = withChoice(own, view);
+    for (const [host, name] of commonNames(one.hosts, hosts, ref.namespace)) {
       matched.add(host);
       if (isName(name)) claims.add(name, hints);
     }
   }
-  const reason = gateways.length > 0 ? noMatch(view) : noGateway(view);
-  for (const host of view.hosts) if (isName(host) && !matched.has(host)) claims.add(host, reason);
-  return claims.all;
-}
-
-/** Why no Gateway can serve a VirtualService. */
-function refusalOf({ ref, ignored, exportedTo, gateways, unrouted = "" }: VirtualServiceView): Reason | undefined {
-  if (ignored) return ignoredBy(ref.kind);
-  if (exportedTo?.length === 0) return { code: "not-allowed", text: "`exportTo` is ~: no Gateway has it" };
-  if (gateways.length > 0) return undefined;
-  const text = `\`match.gateways\` of its rules leaves out its Gateway ${show(unrouted)}`;
-  return { code: "no-matching-listener", text };
-}
-
-function exported(hints: RoutingHints | Reason, { exportedTo }: VirtualServiceView): RoutingHints | Reason {
-  return "code" in hints || exportedTo === undefined ? hints : { ...hints, exportedTo };
-}
-
-/** Returns the hints of an earlier Gateway if they are equal, because the list of claims compares hints by identity. */
-function shared(known: Map<string, RoutingHints | Reason>, hints: RoutingHints | Reason): RoutingHints | Reason {
-  const key = JSON.stringify("code" in hints ? hints : [Object.entries(hints.selector ?? {}).sort(), hints.chosen]);
-  const before = known.get(key);
-  if (before === undefined) known.set(key, hints);
-  return before ?? hints;
+  const others = view.hosts.filter((host) => isName(host) && !matched.has(host));
+  const unmatched = `no server of its Gateways has this host for VirtualServices of the namespace ${ref.namespace}`;
+  const reason =
+    gateways.length > 0
+      ? { code: "no-matching-listener", text: unmatched }
+      : { code: "gateway-not-found", text: `there is no Gateway ${show(first)} of Istio` };
+  return claims.addAll(others, reason).all;
 }
 
 function isName(host: string): boolean {
   return host !== "" && host !== "*";
 }
 
-function noGateway({ gateways: [first = ""] }: VirtualServiceView): Reason {
-  return { code: "gateway-not-found", text: `there is no Gateway ${show(first)} of Istio` };
+/**
+ * The policy refuses longer or deeper names (`lib/hostmap/hostnames.ts`), so they need no match. A wildcard has two
+ * bytes more than the name below it.
+ */
+const MAX_BYTES = 255;
+const MAX_LABELS = 33;
+/**
+ * The wildcards that cover a host, without the host itself. A wildcard covers any number of labels, and `*` covers
+ * everything. Letter case matters (istio/istio, pkg/config/host/name.go, SubsetOf). Istio also reads
+ * `*-x.example.com`. It is no name that could be mapped, so it covers nothing here.
+ */
+function wildcardsAbove(host: string): readonly string[] {
+  if (host === "*" || host.length > MAX_BYTES) return [];
+  const above: string[] = [];
+  for (let dot = host.indexOf("."); dot !== -1; dot = host.indexOf(".", dot + 1)) {
+    if (above.length === MAX_LABELS) return [];
+    const wildcard = `*${host.slice(dot)}`;
+    if (wildcard !== host) above.push(wildcard);
+  }
+  above.push("*");
+  return above;
 }
 
-function noMatch({ gateways, hasMore, ref }: VirtualServiceView): Reason {
-  const ignored = hasMore ? `; of its Gateways only the first ${gateways.length} are read` : "";
-  const text = `no server of its Gateways has this host for VirtualServices of the namespace ${ref.namespace}`;
-  return { code: "no-matching-listener", text: text + ignored };
+/** The hosts of a Gateway's servers: the namespaces whose VirtualServices may have each, or undefined for all. */
+export type ServerHosts = ReadonlyMap<string, readonly (string | undefined)[]>;
+
+export function serverHosts(hosts: readonly ServerHost[]): ServerHosts {
+  const byName = Map.groupBy(hosts, ({ name }) => name);
+  return new Map([...byName].map(([name, all]) => [name, all.map(({ namespace }) => namespace)]));
+}
+
+/** The hosts of a VirtualService, each with the wildcards that cover it. */
+export type VirtualHosts = ReadonlyMap<string, readonly string[]>;
+
+export function virtualHosts(hosts: readonly string[]): VirtualHosts {
+  return new Map(hosts.map((host) => [host, wildcardsAbove(host)]));
+}
+
+/**
+ * The names that a VirtualService's hosts and a Gateway's hosts have in common. Each has the host of the VirtualService
+ * that it comes from. If two hosts match, the narrower one is the common name (istio/istio,
+ * pilot/pkg/networking/core/gateway.go, pickMatchingGatewayHosts; pkg/config/host/names.go, Intersection).
+ */
+export function* commonNames(
+  servers: ServerHosts,
+  hosts: VirtualHosts,
+  namespace: string,
+): Generator<readonly [host: string, name: string]> {
+  const isOpen = (name: string) =>
+    servers.get(name)?.some((allowed) => allowed === undefined || allowed === namespace) === true;
+  let hasWildcard = false;
+  for (const [host, above] of hosts) {
+    if (isOpen(host) || above.some(isOpen)) yield [host, host];
+    hasWildcard ||= host.startsWith("*");
+  }
+  if (!hasWildcard) return;
+  for (const name of servers.keys())
+    for (const wildcard of wildcardsAbove(name)) if (hosts.has(wildcard) && isOpen(name)) yield [wildcard, name];
 }

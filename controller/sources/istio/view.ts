@@ -1,44 +1,23 @@
 import { MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
-import { copied, listOf, mapOf, type ObjectOrigin, originOf, type Raw, textMapOf, textsOf } from "../raw-object.ts";
-import { type ServerHost, serverHost } from "./hosts.ts";
+import { copied, listOf, mapOf, originOf, type Raw, textMapOf, textsOf } from "../raw-object.ts";
 
 /**
  * Maximum number of Gateways that are read per VirtualService. A tenant may name a thousand, each with a thousand
  * hosts.
  */
 const MAX_GATEWAYS = 8;
-/** Maximum number of namespaces that are read from `exportTo`. */
-const MAX_NAMESPACES = 32;
-/** Maximum number of labels in a selector. Objects have few labels. */
-const MAX_LABELS = 32;
+/** Maximum number of namespaces in `exportTo` and of labels in a selector that are read. Objects have few. */
+const MAX_ENTRIES = 32;
 /** Maximum length of a text that is kept: more than a namespace and a name have, or the key of a label. */
 const MAX_TEXT = 512;
 
-const IN_DEFAULT = { namespace: "default" };
+export type ServerHost = ReturnType<typeof serverHost>;
+export type GatewayView = ReturnType<typeof viewGateway>;
+export type VirtualServiceView = ReturnType<typeof viewVirtualService>;
 
-/** The projection of a Gateway (networking.istio.io). */
-export interface GatewayView extends ObjectOrigin {
-  /** The labels of the pods that serve it; undefined if the selector is not a map of labels, or is too large. */
-  readonly selector: Readonly<Record<string, string>> | undefined;
-  /** At most one more than an object may claim, so that the excess is reported. */
-  readonly hosts: readonly ServerHost[];
-}
-
-/** The projection of a VirtualService (networking.istio.io). */
-export interface VirtualServiceView extends ObjectOrigin {
-  readonly hosts: readonly string[];
-  /** `namespace/name` of its Gateways that a rule is for. The mesh does not count. */
-  readonly gateways: readonly string[];
-  /** The first Gateway that it names, but that no rule is for. */
-  readonly unrouted: string | undefined;
-  /** The namespaces whose proxies get it; undefined: all namespaces. */
-  readonly exportedTo: readonly string[] | undefined;
-  /** Whether it names more Gateways, which are ignored. */
-  readonly hasMore: boolean;
-}
-
-export function viewGateway(raw: Raw): GatewayView {
-  const own = originOf("Gateway", raw, IN_DEFAULT);
+/** Keeps at most one host more than an object may claim, so that the excess is reported. */
+export function viewGateway(raw: Raw) {
+  const own = originOf("Gateway", raw);
   const spec = mapOf(raw.spec);
   const hosts: ServerHost[] = [];
   for (const entry of listOf(spec.servers)) {
@@ -61,31 +40,26 @@ function hasPublicNames({ port, tls }: Raw): boolean {
   return mapOf(port).number !== undefined && mapOf(tls).mode !== "AUTO_PASSTHROUGH";
 }
 
-function selectorOf(value: unknown): GatewayView["selector"] {
-  const labels = textMapOf(value);
-  const count = Object.keys(labels).length;
-  const isLong = Object.entries(labels)
-    .flat()
-    .some(({ length }) => length > MAX_TEXT);
-  return isLong || count > MAX_LABELS || count < Object.keys(mapOf(value)).length ? undefined : labels;
+/** The labels of the pods that serve a Gateway, sorted. Undefined: the value is no map of labels, or is too large. */
+function selectorOf(value: unknown): Readonly<Record<string, string>> | undefined {
+  const labels = Object.entries(textMapOf(value)).sort();
+  const isLong = labels.flat().some(({ length }) => length > MAX_TEXT);
+  const isOther = isLong || labels.length > MAX_ENTRIES || labels.length < Object.keys(mapOf(value)).length;
+  return isOther ? undefined : Object.fromEntries(labels);
 }
 
-export function viewVirtualService(raw: Raw): VirtualServiceView {
-  const own = originOf("VirtualService", raw, IN_DEFAULT);
+export function viewVirtualService(raw: Raw) {
+  const own = originOf("VirtualService", raw);
   const spec = mapOf(raw.spec);
-  const named = textsOf(spec.gateways)
-    .filter((name) => name !== "mesh")
-    .map(short);
-  const keys = new Set(named.map((name) => gatewayKey(name, own.ref.namespace)));
+  const named = textsOf(spec.gateways).filter((name) => name !== "mesh");
+  const keys = new Set(named.map((name) => gatewayKey(short(name), own.ref.namespace)));
   const routed = routedGateways(spec, own.ref.namespace);
-  const gateways = [...keys].filter((key) => routed === "all" || routed.has(key));
   return {
     ...own,
     hosts: [...new Set(textsOf(spec.hosts))].slice(0, MAX_NAMES_PER_OBJECT + 1).map(short),
-    gateways: gateways.slice(0, MAX_GATEWAYS),
-    unrouted: [...keys].find((key) => routed !== "all" && !routed.has(key)),
+    /** `namespace/name` of its Gateways that a rule is for. The mesh does not count. */
+    gateways: [...keys].filter((key) => routed === "all" || routed.has(key)).slice(0, MAX_GATEWAYS),
     exportedTo: exportedTo(spec.exportTo, own.ref.namespace),
-    hasMore: gateways.length > MAX_GATEWAYS,
   };
 }
 
@@ -105,16 +79,28 @@ function routedGateways(spec: Raw, own: string): ReadonlySet<string> | "all" {
 }
 
 /**
- * The namespaces whose proxies get a VirtualService: `*` is all, `~` none, `.` its own (istio/istio,
- * pilot/pkg/model/push_context.go, initVirtualServices and VirtualServicesForGateway). The namespace of a gateway is
- * that of its pods, not of the Gateway object. A mesh may have another default than all,
+ * The namespaces whose proxies get a VirtualService, or undefined for all: `*` is all, `~` none, `.` its own
+ * (istio/istio, pilot/pkg/model/push_context.go, initVirtualServices and VirtualServicesForGateway). The namespace of a
+ * gateway is that of its pods, not of the Gateway object. A mesh may have another default than all,
  * `defaultVirtualServiceExportTo`, which is not read.
  */
 function exportedTo(value: unknown, own: string): readonly string[] | undefined {
   const names = textsOf(value);
   if (names.length === 0 || names.includes("*")) return undefined;
-  if (names.includes("~")) return [];
-  return [...new Set(names.map((name) => (name === "." ? own : short(name))))].sort().slice(0, MAX_NAMESPACES);
+  if (names.includes("~")) return ["~"];
+  return [...new Set(names.map((name) => (name === "." ? own : short(name))))].sort().slice(0, MAX_ENTRIES);
+}
+
+/**
+ * Reads `[namespace/]dnsName` of a server. The namespace is that of the VirtualServices that may use the name or
+ * wildcard; undefined: any. `.` is the namespace of the Gateway, `*` any (istio/istio, pilot/pkg/model/gateway.go,
+ * sanitizeServerHostNamespace).
+ */
+export function serverHost(text: string, own: string): { name: string; namespace: string | undefined } {
+  const [namespace, name] = text.split("/", 2);
+  if (name === undefined) return { name: text, namespace: undefined };
+  if (namespace === "*") return { name, namespace: undefined };
+  return { name, namespace: namespace === "." ? own : namespace };
 }
 
 function short(text: string): string {

@@ -106,7 +106,7 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
   test("a target shows what was seen at its asked ports", async () => {
     shown.status = async () => fullStatus({ targets: [ASKED_TARGET] });
     await go("now");
-    await page.getByText("443 demands v1", { exact: true }).waitFor();
+    await page.getByText("443 demands-v1", { exact: true }).waitFor();
   });
 
   test("text of tenants stays text: no markup, no script, no hidden or direction-changing characters", async () => {
