@@ -142,6 +142,6 @@ test("the plan names the agents' step", async () => {
   await checkUninstall({ ...options, parts: [AGENT_UNINSTALL] });
   assert.deepEqual(said.slice(3, 5), [
     "3. The agents, if any, remove their names from the hosts files of running pods.",
-    "4. Controller, webhook and proxy, the front Services, the map, the certificates and the Lease are deleted.",
+    "4. The controller stops. What it has created is deleted: front Services, map, certificates and Lease.",
   ]);
 });
