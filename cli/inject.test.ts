@@ -229,7 +229,7 @@ describe("unknown objects pass through with a warning:", () => {
     [
       "a misspelt kind",
       `apiVersion: apps/v1\nkind: deployment\n${template}`,
-      /kind "deployment" is not known to hold pods, but spec\.template .*; known kinds are Deployment, /,
+      /kind "deployment" is not known to hold pods, but spec\.template .*; known kinds are Pod, /,
     ],
     [
       "a misspelt Pod",

@@ -28,8 +28,8 @@ export interface UninstallFlags extends ConnectFlags {
 }
 
 /**
- * `switchback uninstall`: what has to happen before the manifests are deleted. The chart's hook runs it. People run it for
- * an install without Helm, or to see the plan first. Throws `declined` unless the answer is yes, and all errors of
+ * `switchback uninstall`: what has to happen before the manifests are deleted. The chart's hook runs it. People run it
+ * for an install without Helm, or to see the plan first. Throws `declined` unless the answer is yes, and all errors of
  * `releasePods` and `removeLeftovers`.
  */
 export async function uninstall(flags: UninstallFlags, { env, stdout, progress }: CliContext): Promise<void> {

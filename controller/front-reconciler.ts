@@ -46,7 +46,7 @@ const PARALLEL_WRITES = 4;
 /** What the loop needs of the addresses of targets. */
 export type TargetAddresses = Pick<
   FrontReconciler,
-  "start" | "synced" | "inactiveMs" | "targets" | "use" | "published" | "lead" | "stop"
+  "start" | "synced" | "inactiveMs" | "targets" | "use" | "published" | "asked" | "lead" | "stop"
 >;
 
 /**
@@ -161,6 +161,11 @@ export class FrontReconciler {
     const listed = new Set(targets.map(byName));
     const fronts = this.#services.addresses.entries().map(([name, clusterIPs]) => ({ name, clusterIPs }));
     return [...targets, ...fronts.filter(({ name }) => !listed.has(name))];
+  }
+
+  /** The targets that proxies ask. Some have no mapped name: the answer may be the reason. */
+  asked(): ReadonlySet<string> {
+    return new Set(this.#store.published.targets.filter(({ ask }) => ask !== undefined).map(byName));
   }
 
   /** Lets the leader write until `signal` aborts. `inUse` are targets whose addresses pods already hold. */

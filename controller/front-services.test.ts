@@ -111,7 +111,7 @@ const unsupported = (value: string) =>
     { status: 422 },
   );
 
-test("a trafficDistribution that the API server does not know is left out, and the front keeps its address", async (t) => {
+test("a trafficDistribution that the API server does not know is left out; the front keeps its address", async (t) => {
   const { kube, ensure, services, codes } = await rig(t, { trafficDistribution: "PreferSameNode" });
   assert.deepEqual((await ensure({ ...EDGE, name: "known" })).at(0)?.trafficDistribution, "PreferSameNode");
   kube.onWrite = ({ body }) => {

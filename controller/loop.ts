@@ -194,7 +194,7 @@ export class Loop {
     if (isRead) claimEvents?.changed(plan.takeTouched());
     const { targets } = plan;
     const inUse = new Set(targets.keys());
-    addresses.use(isComplete ? inUse : inUse.union(map.targetsInUse()), (target, last) =>
+    addresses.use(isComplete ? inUse : inUse.union(map.targetsInUse()).union(addresses.asked()), (target, last) =>
       last !== undefined && plan.hasTarget(last, target) ? last : targets.get(target),
     );
 
@@ -309,7 +309,7 @@ export class Loop {
     }
     const map = new LeaderMap(rules, plan, lines, published);
     const inUse = map.targetsInUse();
-    addresses.use(inUse);
+    addresses.use(inUse.union(addresses.asked()));
     source.keep?.(map.names.lines);
     // Without the map it is not known which targets have names. All proxies already listen for those of the document.
     if (term !== undefined) addresses.lead(flaw === undefined ? inUse : new Set(published.map(byName)), term);

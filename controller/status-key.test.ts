@@ -6,8 +6,8 @@ import { refusal } from "#test/fakes/memory-kube.ts";
 
 const SECRET = `${OWN}/secrets/switchback-status`;
 const WRONG =
-  "send the key in the Secret switchback-status as the header switchback-status-key; the ClusterRole switchback-reader " +
-  "grants reading it\n";
+  "send the key in the Secret switchback-status as the header switchback-status-key; the ClusterRole " +
+  "switchback-reader grants reading it\n";
 const UNKNOWN = "the key in the Secret switchback-status is not known to this controller yet\n";
 
 type Rig = Awaited<ReturnType<typeof controllerRig>>;

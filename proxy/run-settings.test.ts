@@ -4,6 +4,7 @@ import { type TestContext, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
 import { FakeClock, LineLog } from "#test/fakes/clock.ts";
 import { FakeEngine } from "#test/fakes/fake-engine.ts";
+import { until } from "#test/fakes/kube-api.ts";
 import { settled } from "#test/fakes/stopped-time.ts";
 import { freePort } from "./conformance/rig.ts";
 import { clampToFileLimit, readProcessLimits } from "./engine-limits.ts";
@@ -218,5 +219,6 @@ test("a dial report updates the upstream's state, and a drain updates the metric
   assert.match(await text("/readyz"), /^\[i\] upstream web:80: ok since /m);
   assert.match(await text("/metrics"), /^switchback_proxy_draining 0$/m);
   void proxy.stop();
-  assert.match(await text("/metrics"), /^switchback_proxy_draining 1$/m);
+  // The page rests for a while after it was rendered.
+  await until(async () => /^switchback_proxy_draining 1$/m.test(await text("/metrics")), "the page to show the drain");
 });

@@ -79,8 +79,8 @@ walk("403 names the ClusterRole that is missing, and how to bind it:", [
             args: [name, ...args, name === "inject" ? "-n" : "--switchback-namespace", "ours"],
             api: forbidden,
             says: new RegExp(
-              ": 403 Forbidden: [^\\n]*\\nswitchback: the ClusterRole switchback-reader has the right; an admin can bind " +
-                "it in the namespace ours: kubectl -n ours create rolebinding switchback-reader --clusterrole " +
+              ": 403 Forbidden: [^\\n]*\\nswitchback: the ClusterRole switchback-reader has the right; an admin can " +
+                "bind it in the namespace ours: kubectl -n ours create rolebinding switchback-reader --clusterrole " +
                 "switchback-reader --user 'jane'\\n$",
             ),
             code: 1,

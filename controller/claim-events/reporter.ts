@@ -44,8 +44,8 @@ const CHOSEN = "ignored";
 
 /**
  * Writes Events on objects whose names are not mapped, or lose a port: one for each object and reason. The API server
- * refuses a repetition, so nothing is remembered. An object is evaluated when its time comes, so no Event is outdated. If the
- * budget of its namespace is used up, its time comes again.
+ * refuses a repetition, so nothing is remembered. An object is evaluated when its time comes, so no Event is outdated.
+ * If the budget of its namespace is used up, its time comes again.
  */
 export class ClaimEvents {
   readonly #deps: ClaimEventsDeps;

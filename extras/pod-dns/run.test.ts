@@ -76,7 +76,9 @@ test("a map that cannot be used is reported once, and the last one stays", async
   offer(mapOf("r2", "b.test"));
   await until(() => dns.state.written?.revision === "r2", "the next map is written");
   assert.doesNotMatch((await get("/readyz")).text, /shard-missing/);
-  assert.match((await get("/metrics")).text, new RegExp(`switchback_dns_map_hash ${hashValue("r2")}\n`));
+  // The page rests for a while after it was rendered.
+  const shown = `switchback_dns_map_hash ${hashValue("r2")}\n`;
+  await until(async () => (await get("/metrics")).text.includes(shown), "the page to show the map");
 });
 
 test("the write is retried if files cannot be written", async (t) => {

@@ -10,8 +10,8 @@ import { PublisherStateStore } from "./publisher-state-store.ts";
 export type PublisherStates = Readonly<Record<string, PublisherState | Reason>>;
 
 /**
- * Reads the reports with the rights of the ClusterRole switchback-reader. Leaves out reports that it may not read or that
- * are not ours.
+ * Reads the reports with the rights of the ClusterRole switchback-reader. Leaves out reports that it may not read or
+ * that are not ours.
  */
 export async function readPublishers(
   client: KubeClient,

@@ -7,7 +7,7 @@ import { optIn } from "./opted-in.ts";
 import { openShop } from "./shop.ts";
 import { installSwitchback, SYSTEM } from "./switchback.ts";
 
-// Settings of the chart that only a real node can test: the check after an install, and a webhook in its node's network.
+// What only a real node can test of the chart: the check after an install, and a webhook in its node's network.
 
 export const needs = ["ipv4"];
 

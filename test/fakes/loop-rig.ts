@@ -125,6 +125,10 @@ class TestAddresses {
     return this.earlier;
   }
 
+  asked(): ReadonlySet<string> {
+    return new Set();
+  }
+
   lead(inUse: ReadonlySet<string>): void {
     this.inUse = inUse;
   }

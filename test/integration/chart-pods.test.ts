@@ -160,7 +160,7 @@ describe("pods", () => {
 });
 
 describe("webhook.hostNetwork", () => {
-  it("uses the node's ports and the cluster's DNS, can be rolled out with a pod on every node, and has no policy", () => {
+  it("uses the node's ports and the cluster's DNS, rolls out with a pod on every node, and has no policy", () => {
     const values = { webhook: { hostNetwork: true }, networkPolicy: { enabled: true } };
     const objects = render(values);
     const { hostNetwork, dnsPolicy } = podOf(objects, "webhook").spec;

@@ -156,7 +156,7 @@ describe("the MutatingWebhookConfiguration", () => {
   });
 });
 
-/** The rights of an account, or of a Role or ClusterRole that nobody has: `create,patch configmaps/a,b [in NAMESPACE]`. */
+/** The rights of an account: `create,patch configmaps/a,b [in NAMESPACE]`. */
 function rightsOf(objects: Rendered[], account: string): string[] {
   const bindings = objects.filter(
     ({ kind, subjects }) =>

@@ -124,7 +124,7 @@ for (const [title, values] of Object.entries(COMBINATIONS)) {
       }
     });
 
-    it("a right to write names its objects, except for what an admission policy limits; no list is longer than ten", () => {
+    it("a right to write names its objects, at most ten, except for what an admission policy limits", () => {
       const { enabled: discovery } = configOf(objects).discovery;
       for (const { rules, metadata } of objects.filter(({ kind }) => kind === "Role" || kind === "ClusterRole")) {
         for (const rule of rules as Rendered[]) {

@@ -175,8 +175,8 @@ async function inject(): Promise<void> {
 }
 
 /**
- * Runs `switchback doctor` with a probe, as a user who may read the whole cluster and create pods in one namespace. Ends
- * the pod, as a kubelet would.
+ * Runs `switchback doctor` with a probe, as a user who may read the whole cluster and create pods in one namespace.
+ * Ends the pod, as a kubelet would.
  */
 async function examine(): Promise<void> {
   const kubeconfig = await operator();

@@ -191,7 +191,7 @@ describe("the hook before anything is deleted", () => {
     await system.kubectl("-n", "other", "delete", "pod", "late", "--now");
   });
 
-  it("once no pod holds an address, stops the controller, and leaves nothing that was created at run time", async () => {
+  it("once no pod holds an address, stops the controller and leaves nothing that was created at run time", async () => {
     const made = [
       "service/switchback-ingress-nginx",
       `configmap/${OBJECTS.map}`,
