@@ -23,8 +23,8 @@ const POLL_MS = 2_000;
 
 /**
  * `switchback install-check`: waits until the API server calls the webhook, as cert-manager's `cmctl check api` does
- * (its chart's startupapicheck). It asks as the controller does before a restart. So it also waits until a controller leads
- * and has written the targets. Throws `webhook-silent` after `timeout`.
+ * (its chart's startupapicheck). It asks as the controller does before a restart. So it also waits until a controller
+ * leads and has written the targets. Throws `webhook-silent` after `timeout`.
  */
 export async function installCheck(flags: InstallCheckFlags, { env, stdout }: CliContext): Promise<void> {
   const { namespace, timeout } = flags;

@@ -50,7 +50,7 @@ function entriesOf({ webhooks = [] }: RawConfiguration): WebhookEntry[] {
 }
 
 /** Creates an opted-in pod as a dry run; never rejects. The pod meets the restricted Pod Security Standard. */
-export async function dryRunPod(client: KubeClient, namespace: string): Promise<Fact<DryRun>> {
+async function dryRunPod(client: KubeClient, namespace: string): Promise<Fact<DryRun>> {
   const pod = {
     apiVersion: "v1",
     kind: "Pod",

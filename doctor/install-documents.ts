@@ -58,7 +58,7 @@ export const statusSchema = object({
       name: v.string(),
       reason: v.optional(reasonSchema),
       /** The addresses that the cluster's DNS returned for the name. */
-      resolved: v.optional(v.array(v.string())),
+      resolved: v.optional(v.pipe(v.array(v.string()), v.readonly())),
     }),
   ),
   running: v.optional(object({ workloads: v.array(workloadSchema) })),
