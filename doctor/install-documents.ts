@@ -58,10 +58,11 @@ export const statusSchema = object({
       name: v.string(),
       reason: v.optional(reasonSchema),
       /** The addresses that the cluster's DNS returned for the name. */
-      resolved: v.optional(v.pipe(v.array(v.string()), v.readonly())),
+      resolved: v.optional(v.array(v.string())),
     }),
   ),
   running: v.optional(object({ workloads: v.array(workloadSchema) })),
 });
 
-export type StatusFacts = v.InferOutput<typeof statusSchema>;
+type Frozen<T> = T extends object ? { readonly [Key in keyof T]: Frozen<T[Key]> } : T;
+export type StatusFacts = Frozen<v.InferOutput<typeof statusSchema>>;

@@ -71,7 +71,7 @@ const isBad = ({ status }: Finding) => status === "broken" || status === "warnin
 function ofStatus({ names, workloads }: View, summary: Summary): Notice[] {
   const { leader, revision, running } = summary;
   const stuck = workloads.filter(isStuck).length;
-  const findings = checkStatus({ ...summary, names: [...names], running: running && { workloads: [...workloads] } });
+  const findings = checkStatus({ ...summary, names, running: running && { workloads } });
   return [
     ...findings.filter((each) => isBad(each) && !SHOWN_OTHERWISE.includes(each.code)).map(noticeOf),
     ...(leader && revision === undefined
