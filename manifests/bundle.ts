@@ -73,7 +73,7 @@ async function bundle(
     minifySyntax: true,
     legalComments: "none",
     // Provides `require` for the CommonJS packages in the bundle.
-    banner: { js: `import{createRequire as c}from"node:module";const require=c(import.meta.url);` },
+    banner: { js: `import{createRequire as requireFrom}from"node:module";const require=requireFrom(import.meta.url);` },
     plugins: [fewMediaTypes, leaveOutUnused, ...plugins],
     metafile: true,
     logLevel: "warning",

@@ -44,7 +44,7 @@ export async function bundleCommand(source: string, folder: string, home?: strin
     lineLimit: 200,
     legalComments: "none",
     // Provides `require` for the CommonJS packages in the bundle.
-    banner: { js: `import{createRequire as c}from"node:module";const require=c(import.meta.url);` },
+    banner: { js: `import{createRequire as requireFrom}from"node:module";const require=requireFrom(import.meta.url);` },
     metafile: true,
     logLevel: "warning",
   });

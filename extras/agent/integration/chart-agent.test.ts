@@ -8,13 +8,12 @@ import { OBJECTS } from "#test/published.ts";
 const AGENTS = "their-own";
 const enabled = (more: object = {}) =>
   render({ agent: { enabled: true, ...more }, config: { agent: { namespace: AGENTS, kubeletRoot: "/data/kubelet" } } });
-const POLICY_KINDS = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"];
 const podSpec = (objects: Rendered[]) => named(objects, "DaemonSet", "switchback-agent").spec.template.spec;
 
 describe("the agents", () => {
-  it("are off by default: only the policies for their accounts are rendered", () => {
+  it("are off by default: nothing of them is rendered", () => {
     const own = render().filter(({ metadata }) => metadata.labels["app.kubernetes.io/component"] === "agent");
-    assert.deepEqual([...new Set(own.map(({ kind }) => kind))], POLICY_KINDS);
+    assert.deepEqual(own, []);
   });
 
   it("have their own namespace, at the level that hostPath needs; the release's namespace is unchanged", () => {

@@ -179,7 +179,6 @@ describe("external-dns", () => {
       403,
     );
     assert.equal(await write("DELETE", `${SERVICES}/switchback-ingress-nginx`), 403);
-    assert.equal(await write("DELETE", `${PATH}/switchback-names-600`), 403);
   });
 
   it("is removed without a trace while it runs, and writes nothing afterwards", async () => {
