@@ -6,6 +6,7 @@ import { TARGETS_NAME } from "#lib/documents/targets-format.ts";
 import { ifFound, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import { METADATA_LIST } from "#lib/kube/accept.ts";
 import { corePath, resourcePath } from "#lib/kube/paths.ts";
+import { NOT_ENDED } from "#lib/workloads/pods.ts";
 import { waitForRestart } from "#lib/workloads/restart.ts";
 import { workloadPath } from "#lib/workloads/workload-kinds.ts";
 import type { UninstallOptions } from "./release-pods.ts";
@@ -36,7 +37,10 @@ export async function removeLeftovers(options: UninstallOptions): Promise<void> 
     if (await ifFound(client.mergePatch(scale, { spec: { replicas: 0 } }))) say(`${name} has no replicas now`);
   }
   const look = async () => {
-    const { items } = await client.list<Named>(corePath("pods", namespace), { labelSelector: CONTROLLER_PODS });
+    const { items } = await client.list<Named>(corePath("pods", namespace), {
+      labelSelector: CONTROLLER_PODS,
+      fieldSelector: NOT_ENDED,
+    });
     return { missing: items.map(({ metadata }) => metadata.name).join(", ") || undefined };
   };
   const running = await waitForRestart(look, { now, pollMs: POLL_MS, timeoutMs, report() {} });

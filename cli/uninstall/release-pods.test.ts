@@ -30,7 +30,7 @@ describe("releasePods", () => {
     const { done, said, time } = runUninstall(t, api);
     await done;
     assert.deepEqual(said, [WEBHOOK_GONE, FREE]);
-    assert.deepEqual(api.writes, [`DELETE ${WEBHOOK_PATH}`]);
+    assert.deepEqual(api.writes, [`DELETE ${WEBHOOK_PATH}`, `DELETE ${WEBHOOK_PATH}`]);
     assert.deepEqual(time.waits, [2_000]);
   });
 
@@ -56,6 +56,7 @@ describe("releasePods", () => {
       `DELETE ${WEBHOOK_PATH}`,
       "PATCH /apis/apps/v1/namespaces/shop/deployments/api",
       `PATCH ${WEB}`,
+      `DELETE ${WEBHOOK_PATH}`,
     ]);
     assert.deepEqual(
       [time.waits, steps],
@@ -70,6 +71,21 @@ describe("releasePods", () => {
     const metadata = { uid: "uid-web", resourceVersion: "7" };
     assert.deepEqual(patch?.body, { metadata, spec: { template: { metadata: { annotations } } } });
   });
+
+  for (const [what, change, message] of [
+    [
+      "the webhook configuration is restored",
+      (api: MemoryServer) => api.add(WEBHOOK_PATH.slice(0, WEBHOOK_PATH.lastIndexOf("/")), "switchback-webhook"),
+      /restored the webhook configuration/,
+    ],
+    ["a pod gets an address", (api: MemoryServer) => addHolder(api, "shop", "late"), /shop\/Pod\/late/],
+  ] as const) {
+    test(`refuses if ${what} during the steps of extras`, async (t) => {
+      const api = installed();
+      const part = { takeOut: async () => void change(api) };
+      await assert.rejects(runUninstall(t, api, { parts: [part] }).done, { code: "still-held", message });
+    });
+  }
 
   test("finds pods that were injected until the API servers stopped calling the webhook", async (t) => {
     const api = installed();

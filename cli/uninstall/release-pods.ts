@@ -63,9 +63,7 @@ export async function checkUninstall({ client, namespace, say, parts = [] }: Uni
 export async function releasePods(options: UninstallOptions): Promise<void> {
   const { client, namespace, force, say, parts = [] } = options;
   const install = await readInstallation(client, namespace, parts);
-  const group = "admissionregistration.k8s.io";
-  const kind = { group, version: "v1", resource: "mutatingwebhookconfigurations" };
-  await ifFound(client.delete(resourcePath({ ...kind, name: WEBHOOK_CONFIGURATION })));
+  await deleteConfiguration(client);
   say(`the webhook configuration ${WEBHOOK_CONFIGURATION} is gone: new pods are no longer injected`);
   await pause(options.settleMs ?? SETTLE_MS);
   const held = await restartHolders(options, install);
@@ -76,12 +74,36 @@ export async function releasePods(options: UninstallOptions): Promise<void> {
   const extraOptions = { ...options, sections: install.sections, canAsk: options.canAsk ?? false };
   for (const { takeOut } of parts) await takeOut?.(extraOptions);
   const others = await takeLastSteps(install, extraOptions, force);
+  if (!force) await checkStillReleased(client, install);
   const holders = held.length > 0 ? countPods(held) : others.map((who) => `${who} hold addresses`).join(", ");
   say(
     holders === ""
       ? "no pod holds an address of Switchback"
       : `${holders} of Switchback; continuing because of --force`,
   );
+}
+
+/** Returns whether it existed. */
+async function deleteConfiguration(client: KubeClient): Promise<boolean> {
+  const group = "admissionregistration.k8s.io";
+  const kind = { group, version: "v1", resource: "mutatingwebhookconfigurations" };
+  const deleted = await ifFound(client.delete(resourcePath({ ...kind, name: WEBHOOK_CONFIGURATION })).then(() => true));
+  return deleted === true;
+}
+
+/**
+ * Waiting for pods and for the steps of extras takes minutes. Throws `still-held` if somebody has restored the webhook
+ * configuration meanwhile, such as a tool that synchronizes manifests, or if a pod has got an address.
+ */
+async function checkStillReleased(client: KubeClient, install: Installation): Promise<void> {
+  if (await deleteConfiguration(client)) {
+    const what = `something has restored the webhook configuration ${WEBHOOK_CONFIGURATION}`;
+    throw new SwitchbackError("still-held", `${what}: turn off what applies it, and uninstall again`);
+  }
+  const held = (await readHolders(client, install)).filter(({ addresses }) => addresses.length > 0);
+  if (held.length === 0) return;
+  const names = held.map(describe).join(", ");
+  throw new SwitchbackError("still-held", `meanwhile ${countPods(held)} of Switchback: ${names}. Uninstall again`);
 }
 
 /** Restarts the permitted workloads, and waits for their old pods. Returns and prints what still holds addresses. */

@@ -60,6 +60,7 @@ test("the uninstall has the only order that works: webhook, restarts, the wait f
     "PATCH /apis/apps/v1/namespaces/shop/deployments/api",
     `PATCH ${WEB}`,
     `PATCH ${AGENT_PATH}`,
+    `DELETE ${WEBHOOK_PATH}`,
   ]);
   assert.deepEqual(time.waits, [2_000, 2_000, 2_000, 1_000]);
   const [patch] = api.callsOf("PATCH", WEB);
