@@ -65,6 +65,7 @@ export class FrontReconciler {
   readonly #reconciler: Reconciler;
   /** Undefined before the first `use`: "none in use" is not the same as "not known yet". */
   #inUse: ReadonlySet<string> | undefined;
+  #named: ReadonlySet<string> = new Set();
   #exampleOf: ExampleOf = () => undefined;
   #refused: ReadonlyMap<string, Reason> = new Map();
   /** The signal of the leader's term. */
@@ -105,7 +106,7 @@ export class FrontReconciler {
 
   /** False until it is known for every target whether it has an address. */
   get synced(): boolean {
-    return this.#store.synced && this.#services.synced && this.#listening.synced;
+    return this.#store.synced && this.#services.synced && this.#listening.synced && this.#deps.headers.synced;
   }
 
   /** Milliseconds since a watch last received or tried anything. */
@@ -138,7 +139,10 @@ export class FrontReconciler {
    */
   use(names: ReadonlySet<string>, exampleOf: ExampleOf = () => undefined): void {
     this.#exampleOf = exampleOf;
-    if (this.#inUse !== undefined && this.#inUse.symmetricDifference(names).size === 0) return;
+    const named = new Set([...names].filter((name) => exampleOf(name) !== undefined));
+    const isSame = this.#named.symmetricDifference(named).size === 0;
+    if (isSame && this.#inUse !== undefined && this.#inUse.symmetricDifference(names).size === 0) return;
+    this.#named = named;
     this.#inUse = new Set(names);
     this.#deps.headers.use(names);
     this.#enqueue(0);

@@ -25,7 +25,7 @@ interface Given {
 function asked(listed: readonly PublishedTarget[], given: Given = {}) {
   const { targets = [found("infra")], exampleOf = () => "shop.example.com", published = [] } = given;
   const byName = new Map(targets.map((target) => [target.name, target]));
-  const catalog = { configured: () => [], discovers: true, found: (name: string) => byName.get(name) };
+  const catalog = { configured: () => [], discovers: true, synced: true, found: (name: string) => byName.get(name) };
   const headers = new HeaderDecisions({
     catalog: { ...catalog, follow() {}, mapsAlways: () => false },
     preferred: "v1",

@@ -57,6 +57,10 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     deps.catalog.follow(() => this.changed());
   }
 
+  get synced(): boolean {
+    return this.#deps.catalog.synced;
+  }
+
   get discovers(): boolean {
     return this.#deps.catalog.discovers;
   }

@@ -2,6 +2,7 @@
 // - Names of the workload change again, and `minIntervalSeconds` (30 s, or what somebody sets) has passed since the
 //   last restart: names of another namespace, or, for the first time that day, of the same one. This is meant.
 // - Somebody restarts the workload by hand, or its owner changes the template. We cannot prevent it.
+// - Something takes both of our annotations off the workload, and another leader follows before a minute is over.
 // - A new leader whose clock is ahead by more than the interval takes the last restart for an older one. It still needs
 //   new names, or pods that prove nothing (see `proves`).
 // Nothing else can. A patch carries the version of a workload that was read after the last restart, so a patch whose
@@ -86,9 +87,8 @@ export class Restarter {
     const all = [...this.pods.workloads.values()];
     for (const workload of all) reportStuck(workload, events);
     const open = all.filter(({ isQueued, decision }) => isQueued && (decision.until ?? 0) <= now()).sort(byWait);
-    const held = this.#held();
-    for (const workload of open) workload.decision = held ?? ITS_TURN;
-    for (const workload of held === undefined ? open : []) {
+    for (const workload of open) workload.decision = ITS_TURN;
+    for (const workload of open) {
       const result = workload.isQueued ? await this.#look(workload) : workload.decision;
       if (result === undefined) return;
       const againAt = now() + Math.max(AGAIN_MS, open.length * AGAIN_EACH_MS);
@@ -119,6 +119,8 @@ export class Restarter {
     if (difference === undefined) return waiting("not-available", "its pods could not be read");
     const by = checkNeed(subject, difference);
     if (!Array.isArray(by)) return by;
+    const held = this.#held();
+    if (held !== undefined) return held;
     const problem = await webhookProblem(this.#deps.client, this.#deps.config.namespace, this.#signal);
     if (problem !== undefined) return waiting("webhook-unreachable", problem);
     // Its namespace may have opted out meanwhile.
@@ -193,9 +195,11 @@ export class Restarter {
       const isRecent = pods.some(({ restartedAt }) => Date.parse(restartedAt ?? "") > wallClock() - HOLD_MS);
       if (!(isQueued || isRecent) || !listed || owner.unrestartable !== undefined) continue;
       const state = await this.#read(owner);
-      if ("code" in state || state.unsettled === undefined) continue;
+      if ("code" in state) continue;
       const restart = this.#records.of(state).at(-1);
-      if (restart !== undefined && restart.begun > now() - HOLD_MS) recent.push([owner, state.uid, restart]);
+      // Nobody's names have caused it: somebody else has restarted the workload.
+      const isOurs = restart !== undefined && restart.by.length > 0;
+      if (isOurs && restart.begun > now() - HOLD_MS) recent.push([owner, state.uid, restart]);
     }
     recent.sort(([, , one], [, , other]) => one.at - other.at);
     for (const sent of recent) await this.#follow(...sent);
@@ -212,7 +216,12 @@ export class Restarter {
   async #compare({ stale: [first] }: Workload): Promise<Difference | undefined> {
     const { map, select } = this.pods;
     const path = corePath("pods", first?.namespace, first?.name);
-    const pod = await ifFound(this.#deps.client.get<RawPod>(path, {}, { signal: this.#signal }));
+    const reading = ifFound(this.#deps.client.get<RawPod>(path, {}, { signal: this.#signal }));
+    // An error of one pod delays no other workload.
+    const pod = await reading.catch((error: unknown) => {
+      if (statusOf(error) !== 500) throw error;
+      return undefined;
+    });
     if (pod === undefined || pod.metadata?.deletionTimestamp !== undefined) return undefined;
     return map && select && differenceOf(pod, select(pod.metadata?.annotations?.[HOSTS_KEY]), map);
   }

@@ -82,10 +82,13 @@ export class StalePods {
   /** Evaluates all pods, in slices, if anything has changed. What changes meanwhile waits for the next call. */
   async refresh(): Promise<void> {
     const now = this.#deps.now();
-    const isDue = this.#hasChanged || (this.agents !== undefined && now >= this.#passedAt + SILENCE_MS);
+    const everyMs = this.agents === undefined ? READ_MS : SILENCE_MS;
+    const isDue = this.#hasChanged || now >= this.#passedAt + everyMs;
     if (this.map === undefined || !isDue) return;
     this.#hasChanged = false;
     this.#passedAt = now;
+    // Tenants choose the texts of their pods' `hosts`.
+    this.#revisions = new Map();
     const sliceEnd = timeSlices();
     for (const [key, { workload, pods }] of await this.#group(sliceEnd)) {
       try {
@@ -165,9 +168,10 @@ export class StalePods {
     return this.agents?.isCurrent(pod) ?? false;
   }
 
-  /** Whether the annotation of a listed workload may end the mode `live` of its pods. */
-  #isUnread({ owner, listed, isLiveByDefault, read }: Workload): boolean {
-    if (!listed || !isLiveByDefault || owner.unrestartable !== undefined) return false;
+  /** Whether the annotation of a listed workload may have changed what its pods' mode is. */
+  #isUnread({ owner, listed, isLiveByDefault, onChange, read }: Workload): boolean {
+    const dependsOnIt = isLiveByDefault || onChange.from === "workload";
+    if (!listed || !dependsOnIt || owner.unrestartable !== undefined) return false;
     return read === undefined || this.#deps.now() > read.at + READ_MS;
   }
 

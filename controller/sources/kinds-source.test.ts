@@ -122,22 +122,27 @@ const installed = ({ serve, set }: Pick<World, "serve" | "set">) => {
   set(ROUTES, "a", { name: "a.com", hub: "h" });
 };
 
-for (const last of [HUBS, ROUTES, PARTS]) {
-  test(`no report comes before every kind is known, then all at once: ${last} is last`, async (t) => {
+for (const [last, before] of [
+  [HUBS, []],
+  [ROUTES, ["Part shop/p: p.com"]],
+  [PARTS, ["Route shop/a: a.com"]],
+] as const) {
+  test(`claims wait for the kinds that decide about them; the source waits for every kind: ${last} is last`, async (t) => {
     let release = () => {};
-    const { take, calls, source, api } = await begin(t, (world) => {
+    const { take, calls, source, api, pass } = await begin(t, (world) => {
       installed(world);
       world.set(PARTS, "p", { name: "p.com" });
       release = world.api.hold(last);
     });
-    assert.deepEqual([take(), calls.synced], [[], 0]);
+    assert.deepEqual([take(), calls.synced], [before, 0]);
     assert.deepEqual(
       source.state().flatMap(({ name, synced }) => (synced ? [] : name.split(".")[0])),
       [last.split("/")[4]],
     );
     release();
-    await settled();
-    assert.deepEqual([take(), calls.synced], [["Part shop/p: p.com", "Route shop/a: a.com"], 1]);
+    await pass(SOON_MS);
+    const all = ["Part shop/p: p.com", "Route shop/a: a.com"];
+    assert.deepEqual([take(), calls.synced], [all.filter((each) => !before.some((one) => one === each)), 1]);
     assert.deepEqual(api.watched, [PARTS, HUBS, ROUTES].sort());
     assert.equal(source.resourceOf("Route shop/a")?.version, "v1");
   });
@@ -308,4 +313,32 @@ test("stopping ends every watch and the search for kinds, and waits for the watc
 test("stopping does not wait for an answer that never comes", async (t) => {
   const { source } = await begin(t, (world) => void world.api.hold(`/apis/${GROUP}`));
   assert.ok(await isSettled(source.stop()));
+});
+
+test("a kind that may not be read keeps no claim of the others away", async (t) => {
+  const { take, set } = await begin(t, (world) => {
+    installed(world);
+    world.api.refuse(PARTS, 403);
+  });
+  set(ROUTES, "b", { name: "b.com" });
+  assert.deepEqual(take(), ["Route shop/a: a.com", "Route shop/b: b.com"]);
+});
+
+test("claims beyond an object's names count also if the object changes while a shared change waits", async (t) => {
+  const budget = new ClaimBudget({ maxNamesPerNamespace: 1, holderOf: () => undefined });
+  const nameless: Kind<Viewed> = { ...route, pick: (one) => one };
+  const names = (prefix: string, count: number) =>
+    Array.from({ length: count }, (_, index) => `${prefix}${index}.com`).join();
+  const { take, set, pass } = await begin(t, ({ serve }) => serve("v1"), { kinds: [hub, nameless], budget });
+  t.after(() => budget.stop());
+  set(ROUTES, "a", { name: names("a", 30) });
+  set(HUBS, "h");
+  set(ROUTES, "a", { name: names("a", 30), other: 1 });
+  await pass(SOON_MS);
+  take();
+  set(ROUTES, "b", { name: names("b", 30) });
+  assert.deepEqual(take(), [
+    "Route shop/b too-many-claims: b20.com too-many-claims",
+    `Route shop/b: ${names("b", 20)}`,
+  ]);
 });

@@ -70,7 +70,7 @@ export class KindsSource<V extends Kept> implements Source {
   /** Call this if something else has changed that decides about all claims. */
   changed(): void {
     this.#claimsOf = undefined;
-    if (this.#kinds.every(({ state }) => state.synced)) this.#evaluation.enqueue();
+    if (this.#kinds.every(({ wanted, state }) => state.synced || !wanted.isShared)) this.#evaluation.enqueue();
   }
 
   state(): SourceState[] {
@@ -105,6 +105,7 @@ export class KindsSource<V extends Kept> implements Source {
     } else this.#objects.set(object, view);
     if (kind.isShared && !isSame) this.changed();
     const claimsOf = this.#claimsOf;
+    if (claimsOf === undefined) this.#kindOf(object)?.limited(object, this.#reported.get(object) ?? []);
     if (view !== undefined && claimsOf !== undefined)
       this.#safely(object, () => this.#report(object, claimsOf(view, object)));
   }
@@ -126,6 +127,7 @@ export class KindsSource<V extends Kept> implements Source {
     // meanwhile was evaluated at once.
     for (const [object, view, views] of news)
       if (this.#objects.get(object) === view) this.#safely(object, () => this.#report(object, views));
+    if (!this.#kinds.every(({ state }) => state.synced)) return undefined;
     this.#onSynced?.();
     this.#onSynced = undefined;
     return undefined;

@@ -89,6 +89,10 @@ export class TargetDiscovery extends TargetTable {
     this.#onDeleted = onDeleted;
   }
 
+  get synced(): boolean {
+    return !this.discovers || this.#services?.state.synced === true;
+  }
+
   state(): SourceState[] {
     if (!this.discovers) return [];
     const services = informerState("services", this.#services);

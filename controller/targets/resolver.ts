@@ -5,7 +5,7 @@ import type { TargetDiscovery } from "./discovery.ts";
 export type TargetResolver = Pick<TargetDiscovery, "start" | "find" | "state" | "stop">;
 
 /** The definitions of configured and discovered targets. */
-export type TargetCatalog = Pick<TargetDiscovery, "configured" | "discovers" | "found" | "follow">;
+export type TargetCatalog = Pick<TargetDiscovery, "configured" | "discovers" | "found" | "follow" | "synced">;
 
 /** Where kube-proxy leads. The answers of DNS are compared with this. */
 export type TargetLocations = Pick<

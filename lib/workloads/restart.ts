@@ -37,6 +37,8 @@ interface RereadOptions extends Omit<RestartOptions, "stamp" | "record"> {
 }
 
 const RESULTS: Readonly<Record<number, "conflict" | "gone" | "forbidden">> = {
+  // An admission webhook that denies and gives no code.
+  400: "forbidden",
   409: "conflict",
   404: "gone",
   403: "forbidden",

@@ -42,6 +42,7 @@ export function frontPath(name: string): string {
 class TestCatalog {
   config: readonly ConfiguredTarget[] = [];
   readonly discovers = true;
+  readonly synced = true;
   readonly others = new Map<string, FoundTarget>();
   changed: () => void = () => {};
 
