@@ -127,7 +127,7 @@ for (const [last, before] of [
   [ROUTES, ["Part shop/p: p.com"]],
   [PARTS, ["Route shop/a: a.com"]],
 ] as const) {
-  test(`claims wait for the kinds that decide about them; the source waits for every kind: ${last} is last`, async (t) => {
+  test(`claims wait for kinds that decide about them, the source for every kind: ${last} is last`, async (t) => {
     let release = () => {};
     const { take, calls, source, api, pass } = await begin(t, (world) => {
       installed(world);
