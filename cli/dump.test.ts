@@ -17,7 +17,7 @@ const BALANCER = { loadBalancer: { ingress: [{ ip: "203.0.113.7" }] } };
 const SERVICES = { name: "services", kind: "Service", namespaced: true, verbs: ["list", "watch"] };
 /** What a file does not decide about a name. */
 const UNDECIDED =
-  "1 names would be mapped if the cluster's DNS leads them to their load balancers, and if their ingress controllers " +
+  "1 name would be mapped if the cluster's DNS leads them to their load balancers, and if their ingress controllers " +
   "take a PROXY header, and if a controller makes the front Services of edge-nginx-16b7fc20a6aa";
 const base64 = (text: string) => Buffer.from(text).toString("base64");
 

@@ -63,6 +63,7 @@ export function verdictOf(findings: readonly Finding[]): Verdict {
   const warnings = findings.filter(({ status }) => status === "warning");
   if (warnings.length > 0)
     return about(`Pods reach the cluster's names, with ${counted(warnings.length, "warning")}`, warnings, findings);
+  if (unread.length > 0) return about("Pods reach the names that could be examined", [...good, ...unread], findings);
   const isAbsent = findings.some(({ code }) => code === "not-installed");
   const well = isAbsent ? "This cluster needs no mapping" : "Switchback works: pods reach the cluster's names";
   return about(well, good, findings);

@@ -88,7 +88,7 @@ describe("a file of kubectl", () => {
     });
     await assert.rejects(client.get("/apis/traefik.io"), { status: 404 });
     const { text, cure } = lacks() ?? {};
-    assert.match(text ?? "", /d\.yaml does not have namespaces, deployments, if the cluster has them, .* traefik\.io$/);
+    assert.match(text ?? "", /d\.yaml does not have namespaces, deployments, kinds of traefik\.io \(if .* has them\)$/);
     assert.match(
       cure ?? "",
       /^kubectl get namespaces -A -o yaml >> \S+ && kubectl get deployments -n ours -o yaml >> /,

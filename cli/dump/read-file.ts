@@ -215,7 +215,7 @@ function lacks(paths: ReadonlySet<string>, file: string): ReturnType<ClusterFile
     else if (SCHEMAS.has(type)) kinds.set(where, (kinds.get(where) ?? new Set()).add(resource));
   }
   if (kinds.size + groups.size === 0) return undefined;
-  const optional = groups.size === 0 ? [] : [`if the cluster has them, the kinds of ${[...groups].join(" and ")}`];
+  const optional = groups.size === 0 ? [] : [`kinds of ${[...groups].join(" and ")} (if the cluster has them)`];
   const gets = Array.from(kinds, ([where, types]) => `kubectl get ${[...types].join()} ${where} -o yaml >> ${file}`);
   return {
     text: `${file} does not have ${[...[...kinds.values()].flatMap((types) => [...types]), ...optional].join(", ")}`,
@@ -229,7 +229,7 @@ function lacks(paths: ReadonlySet<string>, file: string): ReturnType<ClusterFile
  */
 export function findingsInFile({ lacks }: ClusterFile, findings: readonly Finding[]): Finding[] {
   const lacking = lacks();
-  const known = findings.filter(({ status, evidence }) => status !== "unknown" || !evidence.endsWith(NOT_IN_FILE));
+  const known = findings.filter(({ status, evidence }) => status !== "unknown" || !evidence.includes(NOT_IN_FILE));
   if (lacking === undefined) return known;
   const { text, cure } = lacking;
   return [...known, findingsOf("reach").unknown("file", "dump-incomplete", text, cure)];

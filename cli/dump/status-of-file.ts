@@ -58,7 +58,7 @@ export async function statusOfFile({ head, client, lacks }: ClusterFile): Promis
     ...(isAsked ? [] : ["their ingress controllers take a PROXY header"]),
     ...(fronts.size === 0 ? [] : [`a controller makes the front Services of ${[...fronts].join(", ")}`]),
   ];
-  const undecided = `${count} names would be mapped if ${conditions.join(", and if ")}`;
+  const undecided = `${count} name${count === 1 ? "" : "s"} would be mapped if ${conditions.join(", and if ")}`;
   const warnings = [
     ...(lacking === undefined ? [] : [{ code: "dump-incomplete", text: `${lacking.text}; ${lacking.cure}` }]),
     ...missing(observed),
