@@ -33,7 +33,6 @@ const ELSEWHERE: ReadonlyArray<readonly [pattern: RegExp, why: string]> = [
   [/^(?:cosign|helm pull) /, "there is no registry, and nothing signs here: docs/release.md says so"],
   [/^source |^switchback completion/, "cli/completion.test.ts"],
   [/^helm install /, "test/integration/install-chart.test.ts, by the README's own words"],
-  [/^helm test /, "test/integration/helm-test.test.ts"],
   [/^helm upgrade .*prometheusRule/, "test/integration/chart-monitoring.test.ts, with the operator's definitions"],
   [/^helm (?:rollback|uninstall) |^switchback uninstall(?! --check)/, "test/e2e/60 and 90; test/integration/uninstall"],
   [
