@@ -230,6 +230,12 @@ function rightsOf(entry: AuditEntry): string[] {
   return verbs.flatMap((each) => [`${role}: ${each} ${what} ${name}`, `${role}: ${each} ${what} `]);
 }
 
+/** The kinds that the API server has, as `GROUP/RESOURCE`. */
+async function servedKinds(): Promise<ReadonlySet<string>> {
+  const names = (await system.kubectl("api-resources", "-o", "name")).trim().split("\n");
+  return new Set(names.map((name) => `${name.split(".").slice(1).join(".")}/${name.split(".")[0]}`));
+}
+
 interface Rule {
   apiGroups: string[];
   resources: string[];
@@ -271,7 +277,10 @@ describe("RBAC", () => {
 
   it("is not too much: every verb of every rule was used, for one object of each purpose", async () => {
     const used = new Set((await system.audit.entries()).flatMap(rightsOf));
-    const unused = (await grantedRights()).filter((right) => !used.has(right));
+    const served = await servedKinds();
+    // A rule with two groups also pairs each with the kinds of the other, which the API server does not have.
+    const exists = (right: string) => served.has(right.split(" ")[2]?.split("/").slice(0, 2).join("/") ?? "");
+    const unused = (await grantedRights()).filter((right) => !used.has(right) && exists(right));
     assert.deepEqual(unused, []);
   });
 

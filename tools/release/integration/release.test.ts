@@ -113,7 +113,7 @@ describe("the npm package", () => {
       writeFileSync(kubeconfig, text);
       const args = [bin, "status", "--kubeconfig", kubeconfig];
       const { stderr } = await runTool(process.execPath, args, { HOME: folder });
-      assert.match(stderr, /Switchback is not installed in the namespace switchback-system/);
+      assert.match(stderr, /is not the status of a Switchback controller/);
       assert.equal(api.calls[0]?.headers.authorization, "Bearer secret");
     } finally {
       await api.close();
