@@ -112,7 +112,7 @@ export class FrontServices {
       signal.throwIfAborted();
     }
     await this.#isTaken(target, []);
-    const note = `the ClusterIP ${held.join(", ")} could not be reassigned; pods that hold it must be recreated`;
+    const note = `The ClusterIP ${held.join(", ")} could not be reassigned; pods that hold it must be recreated`;
     this.#deps.log.error({ code: "front-address-lost", target: target.name }, note);
     this.#deps.notify("front-address-lost", note, frontName(target.name));
   }
