@@ -1,9 +1,8 @@
-import { WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
+import { CONFIGURATION_PATH } from "#certs/objects.ts";
 import type { FullStatus } from "#controller/status.ts";
 import { readLeaderStatus, readStatusKey, STATUS_SECRET } from "#lib/documents/status-page.ts";
 import { hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { resourcePath } from "#lib/kube/paths.ts";
 import { DEFAULT_NAMESPACE } from "./command.ts";
 import { statusFrom } from "./status-shape.ts";
 
@@ -18,16 +17,9 @@ interface RawConfiguration {
  */
 export async function installedIn(client: Pick<KubeClient, "get">, given: string | undefined): Promise<string> {
   if (given !== undefined) return given;
-  const resource = "mutatingwebhookconfigurations";
-  const path = resourcePath({
-    group: "admissionregistration.k8s.io",
-    version: "v1",
-    resource,
-    name: WEBHOOK_CONFIGURATION,
-  });
   try {
     if ((await readStatusKey(client, DEFAULT_NAMESPACE)) !== undefined) return DEFAULT_NAMESPACE;
-    const { webhooks } = await client.get<RawConfiguration>(path);
+    const { webhooks } = await client.get<RawConfiguration>(CONFIGURATION_PATH);
     return webhooks?.[0]?.clientConfig?.service?.namespace ?? DEFAULT_NAMESPACE;
   } catch (error) {
     if (statusOf(error) !== 403 && statusOf(error) !== 404) throw error;

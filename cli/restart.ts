@@ -10,7 +10,7 @@ import { type RawWorkload, type WorkloadState, workloadState } from "#lib/worklo
 import { agree } from "./ask.ts";
 import { type Definition, durationSeconds, objectsOptions } from "./command.ts";
 import { installedIn, leaderStatus } from "./leader-status.ts";
-import { restartWorkload } from "./restart-workload.ts";
+import { tryRestart } from "./try-restart.ts";
 import { withUnwatched } from "./unwatched-pods.ts";
 import { parseWorkload, selectWorkloads } from "./workload-argument.ts";
 
@@ -90,7 +90,7 @@ async function restartAll(
   const refuse = (state: WorkloadState) => (isUnderWay(state) ? UNDER_WAY : undefined);
   for (const [index, each] of selected.entries()) {
     const label = labelOf(each);
-    const reason = await restartWorkload(client, each, { fieldManager: "switchback-cli", refuse });
+    const reason = await tryRestart(client, each, { fieldManager: "switchback-cli", refuse });
     if (reason !== undefined && reason !== UNDER_WAY) {
       stderr.line(`${label} was not restarted: ${reason.text}`);
       exitCode = 1;

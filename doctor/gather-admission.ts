@@ -1,8 +1,8 @@
-import { WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
+import { CONFIGURATION_PATH, WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
 import { INJECT_KEY, REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import { describeError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { corePath, resourcePath } from "#lib/kube/paths.ts";
+import { corePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 import { type Fact, known, mapFact, permissionMissing, readFact } from "./fact.ts";
 import type { AdmissionFacts, DryRun, WebhookEntry } from "./facts.ts";
@@ -24,17 +24,11 @@ interface RawConfiguration {
 }
 
 async function gatherConfiguration(client: KubeClient): Promise<AdmissionFacts["configuration"]> {
-  const resource = "mutatingwebhookconfigurations";
-  const path = resourcePath({
-    group: "admissionregistration.k8s.io",
-    version: "v1",
-    resource,
-    name: WEBHOOK_CONFIGURATION,
-  });
-  const permission = { verb: "get", resource: `${resource}.admissionregistration.k8s.io`, name: WEBHOOK_CONFIGURATION };
+  const resource = "mutatingwebhookconfigurations.admissionregistration.k8s.io";
+  const permission = { verb: "get", resource, name: WEBHOOK_CONFIGURATION };
   const configuration = await readFact<RawConfiguration | undefined>(
     permission,
-    () => client.get<RawConfiguration>(path),
+    () => client.get<RawConfiguration>(CONFIGURATION_PATH),
     {
       value: undefined,
     },

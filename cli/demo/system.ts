@@ -10,7 +10,7 @@ import { listen } from "#lib/http/listen.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { runProxy } from "#proxy/run.ts";
 import { storedClient } from "../dump/stored-client.ts";
-import { pluralOf, StoredObjects } from "../dump/stored-objects.ts";
+import { StoredObjects } from "../dump/stored-objects.ts";
 import type { KubeObject } from "./objects.ts";
 
 /** What the controller says about the objects, and a running proxy. */
@@ -67,11 +67,8 @@ const LISTED = [
 function clientOf(objects: readonly KubeObject[]) {
   const stored = new StoredObjects();
   // Every cluster has it. Once a Namespace is known, the others are known not to exist, and with them their objects.
-  stored.put("/api/v1", "namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: "default" } });
-  for (const object of objects) {
-    const { apiVersion, kind } = object;
-    stored.put(apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`, pluralOf(kind), object);
-  }
+  stored.add({ apiVersion: "v1", kind: "Namespace", metadata: { name: "default" } });
+  for (const object of objects) stored.add(object);
   return storedClient({ objects: stored, answers: new Map(LISTED.map((path) => [`GET ${path}`, { status: 200 }])) });
 }
 

@@ -145,13 +145,10 @@ class FileReader {
     const object = this.#checked(objectSchema, value, place);
     if (object === undefined) return;
     const { apiVersion, kind } = object;
-    const group = groupOf(apiVersion);
-    const resource = pluralOf(kind);
-    const schema = SCHEMAS.get(typeOf(resource, group));
+    const schema = SCHEMAS.get(typeOf(pluralOf(kind), groupOf(apiVersion)));
     const kept = schema === undefined ? value : this.#checked(schema, value, place);
     this.#read += 1;
-    if (kept === undefined) return;
-    this.#objects.put(group === "" ? `/api/${apiVersion}` : `/apis/${apiVersion}`, resource, kept as ApiObject);
+    if (kept !== undefined) this.#objects.add(kept as ApiObject);
   }
 
   #checked<S extends Schema>(schema: S, value: unknown, place: string) {

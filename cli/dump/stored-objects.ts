@@ -1,4 +1,4 @@
-import type { Query } from "#lib/kube/paths.ts";
+import { groupOf, type Query } from "#lib/kube/paths.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 
 /**
@@ -43,6 +43,12 @@ export class StoredObjects {
     const objects = this.#collections.get(collection) ?? new Map<string, ApiObject>();
     this.#collections.set(collection, objects);
     objects.set(`${namespace}/${name}`, { ...object, metadata: { resourceVersion: "1", ...object.metadata } });
+  }
+
+  /** Adds an object at the path of its version and kind. */
+  add(object: ApiObject): void {
+    const { apiVersion = "", kind = "" } = object;
+    this.put(groupOf(apiVersion) === "" ? `/api/${apiVersion}` : `/apis/${apiVersion}`, pluralOf(kind), object);
   }
 
   /** Whether there is any object of this kind. */

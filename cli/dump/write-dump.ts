@@ -8,7 +8,7 @@ import { parseText } from "#lib/config/parse-text.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { Section } from "#lib/config/sections.ts";
 import { PRESET_NAMES } from "#lib/config/sources.ts";
-import { CONFIG_NAME } from "#lib/documents/installed-config.ts";
+import { CONFIG_KEY, CONFIG_NAME } from "#lib/documents/installed-config.ts";
 import { MAP_NAME, type MapObject, TEXT_KEY, textOfMap } from "#lib/documents/map-format.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { attempt } from "#lib/errors/validation.ts";
@@ -120,9 +120,6 @@ async function readableData(object: ApiObject & Pick<MapObject, "data">): Promis
   const text = name === MAP_NAME && object.data === undefined ? await textOfMap(object as MapObject) : undefined;
   return typeof text === "string" ? { ...object, data: { [TEXT_KEY]: text } } : object;
 }
-
-/** The key of the configuration in its ConfigMap. */
-const CONFIG_KEY = "config.yaml";
 
 /** A client that reads a cluster and records the answers. Its only write is the dry run of a pod. */
 function recordingClient(client: KubeClient, recording: Recording): KubeClient {

@@ -1,14 +1,13 @@
-import { WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
+import { CONFIGURATION_PATH, WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
 import type { TakeOutOptions, UninstallPart } from "#extras/extension-points.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { ifFound, SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { resourcePath } from "#lib/kube/paths.ts";
 import { pause } from "#lib/kube/time.ts";
 import { waitForRestart } from "#lib/workloads/restart.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import type { RawWorkload } from "#lib/workloads/workload-state.ts";
-import { restartWorkload } from "../restart-workload.ts";
+import { tryRestart } from "../try-restart.ts";
 import { type AddressHolder, type Installation, readHolders, readInstallation } from "./installation.ts";
 
 export interface UninstallOptions {
@@ -85,10 +84,7 @@ export async function releasePods(options: UninstallOptions): Promise<void> {
 
 /** Returns whether it existed. */
 async function deleteConfiguration(client: KubeClient): Promise<boolean> {
-  const group = "admissionregistration.k8s.io";
-  const kind = { group, version: "v1", resource: "mutatingwebhookconfigurations" };
-  const deleted = await ifFound(client.delete(resourcePath({ ...kind, name: WEBHOOK_CONFIGURATION })).then(() => true));
-  return deleted === true;
+  return (await ifFound(client.delete(CONFIGURATION_PATH).then(() => true))) === true;
 }
 
 /**
@@ -154,7 +150,7 @@ async function restartHolder(client: KubeClient, holder: AddressHolder): Promise
     const isBaked = (hostAliases ?? []).some(({ ip }) => isHeld(ip));
     return isBaked ? { code: "in-template", text: text("hostAliases") } : undefined;
   };
-  const reason = await restartWorkload(client, holder, { fieldManager: "switchback-uninstall", refuse });
+  const reason = await tryRestart(client, holder, { fieldManager: "switchback-uninstall", refuse });
   return reason?.isGone ? undefined : reason;
 }
 

@@ -2,7 +2,7 @@ import { show } from "#hostmap/hostnames.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { isWildcard } from "#hostmap/wildcards.ts";
 import type { TargetLocations } from "../targets/resolver.ts";
-import { canonicalIp, literalsOf } from "../targets/service-view.ts";
+import { ipsOf } from "../targets/service-view.ts";
 
 /** A claim of a name, reduced to what DNS can verify. */
 export interface ExpectedClaim {
@@ -116,7 +116,7 @@ export function expectedAddresses(
   locations: Pick<TargetLocations, "addressesOf">,
 ): readonly string[] {
   const addresses = locations.addressesOf(target ?? byClass);
-  return addresses.length > 0 ? addresses : literalsOf(publicAddresses).map(canonicalIp);
+  return addresses.length > 0 ? addresses : ipsOf(publicAddresses);
 }
 
 /** With `auto` these decisions are no problems: the name is mapped where it should be. */

@@ -203,26 +203,35 @@ test("a change while all objects are evaluated is not overwritten by an older re
   assert.deepEqual(take(), ["Route shop/a: new.com"]);
 });
 
-test("claims beyond an object's names take room once, however often it is evaluated", async (t) => {
+/** A route has all its claims beyond its own names. Of 50 claims that fit, `a` takes 30, so 20 of `b` remain. */
+async function beginFull(t: TestContext) {
   const budget = new ClaimBudget({ maxNamesPerNamespace: 1, holderOf: () => undefined });
   const nameless: Kind<Viewed> = { ...route, pick: (one) => one };
-  const names = (prefix: string, count: number) =>
-    Array.from({ length: count }, (_, index) => `${prefix}${index}.com`).join();
-  const { take, set, pass, api } = await begin(t, ({ serve }) => serve("v1"), { kinds: [hub, nameless], budget });
+  const world = await begin(t, ({ serve }) => serve("v1"), { kinds: [hub, nameless], budget });
   t.after(() => budget.stop());
-  set(ROUTES, "a", { name: names("a", 30), hub: "h" });
+  const names = (name: string, count: number) => Array.from({ length: count }, (_, at) => `${name}${at}.com`).join();
+  const setThirty = (name: string, spec: object = {}) => world.set(ROUTES, name, { name: names(name, 30), ...spec });
+  const assertTwentyRemain = () => {
+    world.take();
+    setThirty("b");
+    assert.deepEqual(world.take(), [
+      "Route shop/b too-many-claims: b20.com too-many-claims",
+      `Route shop/b: ${names("b", 20)}`,
+    ]);
+  };
+  return { ...world, setThirty, assertTwentyRemain };
+}
+
+test("claims beyond an object's names take room once, however often it is evaluated", async (t) => {
+  const { set, setThirty, assertTwentyRemain, pass, api } = await beginFull(t);
+  setThirty("a", { hub: "h" });
   for (let round = 0; round < 3; round += 1) {
     set(HUBS, "h");
     await pass(SOON_MS);
     api.unset(HUBS, "shop/h");
     await pass(SOON_MS);
   }
-  take();
-  set(ROUTES, "b", { name: names("b", 30) });
-  assert.deepEqual(take(), [
-    "Route shop/b too-many-claims: b20.com too-many-claims",
-    `Route shop/b: ${names("b", 20)}`,
-  ]);
+  assertTwentyRemain();
 });
 
 test("an object that cannot be evaluated affects only itself: its earlier claims stay", async (t) => {
@@ -325,20 +334,10 @@ test("a kind that may not be read keeps no claim of the others away", async (t) 
 });
 
 test("claims beyond an object's names count also if the object changes while a shared change waits", async (t) => {
-  const budget = new ClaimBudget({ maxNamesPerNamespace: 1, holderOf: () => undefined });
-  const nameless: Kind<Viewed> = { ...route, pick: (one) => one };
-  const names = (prefix: string, count: number) =>
-    Array.from({ length: count }, (_, index) => `${prefix}${index}.com`).join();
-  const { take, set, pass } = await begin(t, ({ serve }) => serve("v1"), { kinds: [hub, nameless], budget });
-  t.after(() => budget.stop());
-  set(ROUTES, "a", { name: names("a", 30) });
+  const { set, setThirty, assertTwentyRemain, pass } = await beginFull(t);
+  setThirty("a");
   set(HUBS, "h");
-  set(ROUTES, "a", { name: names("a", 30), other: 1 });
+  setThirty("a", { other: 1 });
   await pass(SOON_MS);
-  take();
-  set(ROUTES, "b", { name: names("b", 30) });
-  assert.deepEqual(take(), [
-    "Route shop/b too-many-claims: b20.com too-many-claims",
-    `Route shop/b: ${names("b", 20)}`,
-  ]);
+  assertTwentyRemain();
 });

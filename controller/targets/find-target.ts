@@ -15,7 +15,7 @@ import {
   whetherShortCircuited,
 } from "./match-service.ts";
 import { targetOfPods } from "./selectors.ts";
-import { canonicalIp, literalsOf, type ServiceView } from "./service-view.ts";
+import { canonicalIp, ipsOf, literalsOf, type ServiceView } from "./service-view.ts";
 import { allAddressesOf, keyOf, type TargetTable } from "./target-table.ts";
 
 /** What the hints of an object say about its target. See `Claim` for the fields. */
@@ -241,7 +241,7 @@ function unlisted({ className }: RoutingHints, { config, byDefault: only }: Targ
  * status changes all the time. A caller that has the list, such as the doctor, passes it.
  */
 function nodeAddress(addresses: readonly string[], { nodes }: TargetTable): Reason | undefined {
-  const ips = literalsOf(addresses).map(canonicalIp);
+  const ips = ipsOf(addresses);
   if (nodes === undefined || ips.length === 0 || !ips.every((ip) => nodes.has(ip))) return undefined;
   const text = `its status has ${ips.join(", ")}, of nodes: no Service has them, so pods reach them without a mapping`;
   return { code: "node-address", text };
@@ -256,7 +256,7 @@ function isOnlyMissing({ code }: Reason, held: string, hints: RoutingHints, tabl
   if (!MAY_BE_MISSING.has(code) || hints.service !== undefined || hints.chosen !== undefined) return false;
   const service = table.viewOf(held);
   const own = [...(service?.addresses ?? []), ...(service?.leftAlone ?? [])];
-  const ips = literalsOf(hints.addresses).map(canonicalIp);
+  const ips = ipsOf(hints.addresses);
   if (own.length > 0 && ips.length > 0 && !ips.some((ip) => own.includes(ip))) return false;
   const named = softwareNamed(hints);
   if (named === "outside") return false;

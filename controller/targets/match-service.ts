@@ -6,6 +6,7 @@ import {
   canonicalIp,
   HTTP_PORTS,
   hasFamilyOf,
+  ipsOf,
   literalsOf,
   mayHavePort,
   PROXY_NAME_LABEL,
@@ -148,7 +149,7 @@ export function serviceOfClass(
   if (able.length === 0) return undefined;
   const proven = able.find((view) => table.nameOf(view) === held) ?? onlyOf(able.filter(isMade));
   if (proven !== undefined) return proven;
-  // A controller of its own may end with the namespace of its installation (cozystack/cozystack,
+  // Each installation may have another controller, whose name ends with its namespace (cozystack/cozystack,
   // packages/extra/ingress/templates/nginx-ingress.yaml).
   const isNamed = ({ namespace }: ServiceView) => hints.controller?.endsWith(`-${namespace}`) === true;
   const installed = softwareNamed(hints) === undefined ? preferred(labelled, isNamed) : labelled;
@@ -186,7 +187,7 @@ function precedes(other: ServiceView, { namespace, created, map }: ServiceView):
 /**
  * Whether the Service of an object's class is short-circuited and serves the object. An IP in the object's status that
  * is no address of the Service leads elsewhere. The Service's ClusterIP confirms it: ingress-nginx writes the ClusterIP
- * of its own Service of type ClusterIP (internal/ingress/status/status.go, `statusAddressFromService`). If the
+ * of a Service of type ClusterIP (internal/ingress/status/status.go, `statusAddressFromService`). If the
  * controller is one of several installations of its software, nothing else confirms it.
  *
  * With `map: always`, neither addresses nor DNS speak against a Service, so labels alone are not enough. Otherwise the
@@ -194,7 +195,7 @@ function precedes(other: ServiceView, { namespace, created, map }: ServiceView):
  * ports of the nodes (canonical/microk8s-core-addons, addons/ingress/ingress.yaml).
  */
 export function isReached(view: ServiceView, hints: RoutingHints): boolean {
-  const ips = literalsOf(hints.addresses).map(canonicalIp);
+  const ips = ipsOf(hints.addresses);
   const isConfirmed = ips.length > 0 && ips.every((ip) => view.clusterIPs.map(canonicalIp).includes(ip));
   const isNamed = softwareNamed(hints) !== undefined;
   if (view.map === "always") return isConfirmed || (isNamed && isMade(view));

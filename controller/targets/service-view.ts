@@ -141,7 +141,7 @@ function addressesOfService(raw: RawService): Addresses {
   const withIp = entries.filter(({ ip }) => isIP(ip ?? "") !== 0);
   const isProxied = ({ ipMode }: { readonly ipMode?: string }) => ipMode === "Proxy";
   const ips = (list: typeof withIp) => list.map(({ ip }) => canonicalIp(ip ?? ""));
-  const external = literalsOf(spec?.externalIPs ?? []).map(canonicalIp);
+  const external = ipsOf(spec?.externalIPs ?? []);
   const assigned = ips(withIp.filter((entry) => !isProxied(entry)));
   const vips = [...assigned, ...external];
   const clusterIPs = literalIPs(spec);
@@ -214,6 +214,11 @@ function mapWhen(annotation: string | undefined, fallback: MapWhen): MapWhen | R
 /** The IP addresses among addresses and host names. */
 export function literalsOf(addresses: readonly string[]): string[] {
   return addresses.filter((address) => isIP(address) !== 0);
+}
+
+/** The same, each in the form of `canonicalIp`. */
+export function ipsOf(addresses: readonly string[]): string[] {
+  return literalsOf(addresses).map(canonicalIp);
 }
 
 /**

@@ -22,7 +22,7 @@ interface Refusal extends Reason {
  * Restarts a Deployment, StatefulSet or DaemonSet with the caller's rights, for `restart` and `uninstall`. Returns
  * undefined if it is restarted, else why not: the workload's own reason, the caller's, or an error of the API server.
  */
-export async function restartWorkload(
+export async function tryRestart(
   client: KubeClient,
   { namespace, kind, name }: WorkloadName,
   options: RestartOptions,
