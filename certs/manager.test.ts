@@ -88,9 +88,9 @@ test("the leader restores a wiped bundle and a deleted leaf, and trusts a lost C
   await until(() => kube.at(TLS) !== undefined);
   await steady(manager);
   kube.remove(CA);
-  await until(() => manager.status().state.code === "before-switch");
+  await until(() => manager.status().state.code === "switching");
   assert.ok(bundles().every((bundle) => bundle === old + textOf(CA, "ca.crt")));
-  await until(() => manager.status().state.code === "after-switch");
+  await until(() => manager.status().state.code === "switching");
   await steady(manager);
   assert.ok(bundles().every((bundle) => bundle === textOf(CA, "ca.crt") && bundle !== old));
 });

@@ -340,6 +340,6 @@ for (const [when, halves] of [
       world.storeCa(undefined);
       world.pass(MINUTE);
     }
-    assert.equal(world.decision().reason.code, "before-switch");
+    assert.equal(world.decision().reason.code, "switching");
   });
 }

@@ -124,11 +124,10 @@ function rest({ entries }: Facts, fault: string | undefined, others: number): Re
     return { code: "bundle-unreadable", text: "the webhook configuration cannot be read" };
   }
   if (entries.length === 0) {
-    return { code: "bundle-absent", text: "there is no webhook configuration: no API server calls the webhook" };
+    return { code: "bundle-unreadable", text: "there is no webhook configuration: no API server calls the webhook" };
   }
-  if (fault !== undefined)
-    return { code: "before-switch", text: `the leaf ${fault}; the CA spreads before a new leaf` };
-  if (others > 0) return { code: "after-switch", text: "the former CAs stay trusted while the leaf spreads" };
+  if (fault !== undefined) return { code: "switching", text: `the leaf ${fault}; the CA spreads before a new leaf` };
+  if (others > 0) return { code: "switching", text: "the former CAs stay trusted while the leaf spreads" };
   return { code: "steady", text: "nothing is due" };
 }
 

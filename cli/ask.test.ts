@@ -6,14 +6,11 @@ import { agree, ask } from "./ask.ts";
 
 for (const [input, agreed] of [
   ["y\n", true],
-  ["Y\n", true],
   ["yes\n", true],
   [" Yes \n", true],
   ["n\n", false],
   ["no\n", false],
   ["\n", false],
-  ["ye\n", false],
-  ["yess\n", false],
   ["oh yes\n", false],
   ["\ny\n", false],
   ["", false],
@@ -28,24 +25,11 @@ for (const [input, agreed] of [
 
 test("stops reading after the answer, so the process can exit", async (t) => {
   atTerminal(t, "");
-  const stdin = new PassThrough();
+  const stdin = Object.assign(new PassThrough(), { isTTY: true });
   Object.defineProperty(process, "stdin", { value: stdin, configurable: true });
   stdin.write("y\n");
   assert.equal(await ask("go on? "), true);
   assert.ok(stdin.isPaused());
-});
-
-test("a yes at the terminal agrees", async (t) => {
-  atTerminal(t, "y\n");
-  await agree("go on? ");
-});
-
-test("a no at the terminal declines", async (t) => {
-  atTerminal(t, "n\n");
-  await assert.rejects(agree("go on? "), {
-    code: "declined",
-    message: "declined: nothing was changed. --yes answers the question in advance",
-  });
 });
 
 for (const stream of ["stdin", "stderr"] as const) {

@@ -1,5 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import { InvalidArgumentError } from "commander";
+import { InvalidArgumentError, type OptionValues } from "commander";
 import type { CliContext } from "#lib/process/context.ts";
 
 /** What the file of a command exports. */
@@ -13,9 +13,12 @@ export interface Definition {
   readonly context: CliContext;
   /** Version of this program. */
   readonly version: string;
-  /** Waits for the command. Its number is the exit code, else that is 0. */
-  readonly exit: (running: Promise<number | undefined>) => Promise<void>;
+  /** Waits for a command whose result is its exit code. */
+  readonly exit: (running: Promise<number>) => Promise<void>;
 }
+
+/** The values of the options that a function adds to a command. */
+export type FlagsOf<O extends (command: Command) => { opts(): unknown }> = ReturnType<ReturnType<O>["opts"]>;
 
 /** The namespace that Switchback is installed in by default. */
 export const DEFAULT_NAMESPACE = "switchback-system";
@@ -23,36 +26,36 @@ export const DEFAULT_NAMESPACE = "switchback-system";
 // Groups of options.
 
 /** Adds the flags that say how to reach an API server, those of `ConnectFlags`. */
-export function connectionOptions(command: Command) {
+export function connectionOptions<A extends unknown[], O extends OptionValues>(command: Command<A, O>) {
+  const limit = "time limit for each request: seconds, or 5s, 1m (default: 10s)";
   return command
     .option("--kubeconfig <file>", "path to the kubeconfig file", notEmpty)
     .option("--context <name>", "kubeconfig context to use", notEmpty)
     .option("--as <user>", "user to impersonate", userName)
-    .option(
-      "--request-timeout <time>",
-      "time limit for each request: seconds, or 5s, 1m (default: 10s)",
-      durationSeconds,
-    );
+    .option("--request-timeout <time>", limit, durationSeconds);
 }
-
-const INSTALLED_IN = "namespace that Switchback is installed in";
 
 /** Adds the flags of a command that works on an installation. */
 export function installationOptions(command: Command) {
-  return connectionOptions(command).option("-n, --namespace <name>", INSTALLED_IN, namespaceName, DEFAULT_NAMESPACE);
+  const text = "namespace of Switchback itself, not that of your pods";
+  return connectionOptions(command).option("-n, --namespace <name>", text, namespaceName, DEFAULT_NAMESPACE);
 }
 
 /** Adds the flags of a command that shows or changes objects of namespaces. It finds the installation. */
 export function objectsOptions(command: Command) {
-  return connectionOptions(command).option(
-    "--switchback-namespace <name>",
-    `${INSTALLED_IN} (default: found)`,
-    namespaceName,
-  );
+  const text = "namespace of Switchback itself (default: found)";
+  return connectionOptions(command).option("--switchback-namespace <name>", text, namespaceName);
+}
+
+/** Adds the flags of a command that reads the configuration, those of `ConfigFlags`. */
+export function configOptions(command: Command) {
+  return command
+    .option("--config <file>", "configuration file (YAML)", notEmpty)
+    .option("--set <path=value...>", "override one setting, such as log.level=debug");
 }
 
 /** What `-o` accepts. */
-export const FORMATS = ["text", "wide", "json", "yaml", "name"] as const;
+export const FORMATS = ["text", "json", "yaml", "name"] as const;
 
 /** The option `-o`. */
 export function outputOption(command: Command) {
@@ -85,9 +88,7 @@ export function isNamespace(text: string): boolean {
 /** Parses the name of a namespace. */
 export function namespaceName(value: string): string {
   if (isNamespace(value)) return value;
-  throw new InvalidArgumentError(
-    "Expected the name of a namespace: 1 to 63 lower case letters, digits and inner hyphens.",
-  );
+  throw new InvalidArgumentError("Expected a namespace: 1 to 63 lower case letters, digits and inner hyphens.");
 }
 
 /** Refuses an empty value, as from `--kubeconfig "$UNSET"` in a script. It must not select the default. */
@@ -100,6 +101,15 @@ export function notEmpty(value: string): string {
 function userName(value: string): string {
   if (/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(value)) return value;
   throw new InvalidArgumentError("Expected a user, such as jane or system:serviceaccount:shop:web.");
+}
+
+/** Returns a parser of whole numbers from 1 to `max`. */
+export function wholeNumber(max: number): (value: string) => number {
+  return (value) => {
+    const number = Number(value);
+    if (/^\d{1,9}$/.test(value) && number > 0 && number <= max) return number;
+    throw new InvalidArgumentError(`Expected a whole number from 1 to ${max}.`);
+  };
 }
 
 /** Collects the values of an option, which may be repeated (`-f a -f b`) or followed by several values (`-f a b`). */

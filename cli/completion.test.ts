@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
 import { switchback, useFiles } from "#test/fakes/cli.ts";
 
 const files = useFiles();
@@ -17,7 +18,7 @@ describe("completion", () => {
     assert.deepEqual(await offered("st"), ["status"]);
     assert.deepEqual(await offered("install"), []);
     assert.deepEqual(await offered("status", "--na"), ["--namespace", "--name"]);
-    assert.deepEqual(await offered("status", "-o", ""), ["text", "wide", "json", "yaml", "name"]);
+    assert.deepEqual(await offered("status", "-o", ""), ["text", "json", "yaml", "name"]);
     assert.deepEqual(await offered("completion", ""), ["bash", "zsh", "fish", "powershell"]);
   });
 
@@ -26,6 +27,14 @@ describe("completion", () => {
     assert.deepEqual((await offered("inject", `${folder}/`)).sort(), [`${folder}/more/`, `${folder}/pod.yaml`]);
     assert.deepEqual(await offered("inject", "--hosts", `${folder}/p`), [`${folder}/pod.yaml`]);
     assert.deepEqual(await offered("status", `${folder}/`), []);
+  });
+
+  it("has a script for bash that can be sourced again", () => {
+    const script = `source <("$0" "$1" completion bash)`;
+    const main = fileURLToPath(new URL("./main.ts", import.meta.url));
+    const done = spawnSync("bash", ["-c", `${script}; ${script}; complete -p switchback`, process.execPath, main]);
+    assert.deepEqual([done.status, String(done.stderr)], [0, ""]);
+    assert.match(String(done.stdout), /switchback$/m);
   });
 
   for (const shell of ["bash", "zsh", "fish", "powershell"]) {

@@ -8,12 +8,24 @@ const SHELLS = ["bash", "zsh", "fish", "powershell"] as const;
 
 /** `switchback completion SHELL`: prints a script, which calls `switchback complete` for each completion. */
 export const completion: CommandFile = {
-  define(command) {
+  define(command, { context }) {
     command
       .addArgument(command.createArgument("<shell>", "the shell that reads it").choices(SHELLS))
-      .action((shell) => tab.setup(NAME, NAME, shell));
+      .action((shell) => context.stdout.write(scriptFor(shell)));
   },
 };
+
+/** The library prints its script. That for bash declares constants, so it could not be sourced twice. */
+function scriptFor(shell: string): string {
+  const { log } = console;
+  let script = "";
+  console.log = (text: string) => {
+    script = `${text}\n`;
+  };
+  tab.setup(NAME, NAME, shell);
+  console.log = log;
+  return script.replaceAll(/^readonly (\w+)=(\d+)$/gm, (_line, name, value) => `: "\${${name}:=${value}}"`);
+}
 
 /** `switchback complete -- WORDS`: prints the commands, options and values that complete the last word. */
 export const complete: CommandFile = {

@@ -4,7 +4,6 @@ import { describe, it } from "node:test";
 import { parse } from "yaml";
 import { findingsOf } from "#doctor/findings.ts";
 import { printableLines } from "#lib/errors/printable.ts";
-import { plain } from "#test/fakes/cli.ts";
 import { fullStatus, NAME, REFUSED, WORKLOAD } from "#test/fakes/full-status.ts";
 import { FORMATS } from "./command.ts";
 import { doctorReport } from "./doctor.ts";
@@ -30,14 +29,12 @@ const FINDINGS = [
 ];
 
 const REPORTS: readonly [string, Report][] = [
-  ["status", statusReport(FULL, {})],
-  ["doctor", doctorReport(FINDINGS, 80)],
+  ["status", statusReport({ full: FULL, now: 0 }, {})],
+  ["doctor", doctorReport(FINDINGS)],
 ];
 
 for (const [command, report] of REPORTS) {
-  const raw = async (format: Format) => await render(format, report);
-  const print = async (format: Format) =>
-    format === "text" || format === "wide" ? plain(await raw(format)) : await raw(format);
+  const print = async (format: Format) => await render(format, report);
 
   describe(`the formats of ${command}`, () => {
     it("json and yaml hold the same document, with every value from tenants, and are printable", async () => {
@@ -53,29 +50,24 @@ for (const [command, report] of REPORTS) {
 
     it("json begins with a brace, and each format ends with one line feed", async () => {
       for (const format of FORMATS) assert.match(await print(format), /[^\n]\n$/, format);
-      const beginnings = await Promise.all(FORMATS.map(async (format) => (await print(format)).slice(0, 4)));
-      assert.deepEqual(beginnings.slice(2, 3), ["{\n  "]);
+      assert.match(await print("json"), /^\{\n {2}/);
     });
   });
 }
 
 describe("-o name", () => {
   it("of status prints hostnames and workloads, as other commands take them", async () => {
-    const text = await render("name", statusReport(FULL, {}));
+    const text = await render("name", statusReport({ full: FULL, now: 0 }, {}));
     assert.equal(text, "a.example.com\nb.example.com\ncert-manager/Deployment/cert-manager\n");
   });
 
   it("of doctor prints each finding once, as words that never change", async () => {
-    assert.equal(await render("name", doctorReport(FINDINGS, 80)), "broken/pods/stale\nok/pods/y\n");
+    assert.equal(await render("name", doctorReport(FINDINGS)), "broken/pods/stale\nok/pods/y\n");
   });
 
   it("prints one name per line, whatever name a tenant chooses", async () => {
     const odd = fullStatus({ names: [{ ...REFUSED, name: "a\n\u001b[31mb" }] });
-    assert.equal(await render("name", statusReport(odd, {})), "a\\u000a\\u001b[31mb\n");
-  });
-
-  it("of nothing prints nothing", async () => {
-    assert.equal(await render("name", doctorReport([], 80)), "");
+    assert.equal(await render("name", statusReport({ full: odd, now: 0 }, {})), "a\\u000a\\u001b[31mb\n");
   });
 });
 

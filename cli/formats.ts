@@ -10,23 +10,23 @@ export interface Report {
   readonly document: unknown;
   /** For scripts: values that other commands take as an argument, one per line. */
   readonly names: readonly string[];
-  /** For people. With `wide`, has every column. */
-  readonly text: (wide: boolean) => string;
+  /** For people. */
+  readonly text: string;
 }
 
 /** Renders a report. No other function knows the formats. */
-export async function render(format: Format, report: Report): Promise<string> {
+export async function render(format: Format, { document, names, text }: Report): Promise<string> {
   switch (format) {
     case "json":
-      return `${JSON.stringify(report.document, null, 2)}\n`;
+      return `${JSON.stringify(document, null, 2)}\n`;
     case "yaml": {
       const [{ Document }, { yamlText }] = await Promise.all([import("yaml"), import("./yaml-text.ts")]);
       // Aliases are hard to read for people and for simple parsers.
-      return yamlText(new Document(report.document, { aliasDuplicateObjects: false }));
+      return yamlText(new Document(document, { aliasDuplicateObjects: false }));
     }
     case "name":
-      return report.names.map((name) => `${printable(name)}\n`).join("");
+      return names.map((name) => `${printable(name)}\n`).join("");
     default:
-      return report.text(format === "wide");
+      return text;
   }
 }

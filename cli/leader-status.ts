@@ -1,30 +1,24 @@
 import { CONFIGURATION_PATH } from "#certs/objects.ts";
 import type { FullStatus } from "#controller/status.ts";
+import type { RawConfiguration } from "#doctor/gather-admission.ts";
 import { readLeaderStatus, readStatusKey, STATUS_SECRET } from "#lib/documents/status-page.ts";
 import { hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { DEFAULT_NAMESPACE } from "./command.ts";
-import { statusFrom } from "./status-shape.ts";
+import { withUnwatched } from "./unwatched-pods.ts";
 
-/** The parts of a MutatingWebhookConfiguration that say where its webhook is. */
-interface RawConfiguration {
-  readonly webhooks?: readonly { readonly clientConfig?: { readonly service?: { readonly namespace?: string } } }[];
+interface StatusQuery {
+  /** The namespace that Switchback is installed in. Default: it is found. */
+  readonly installedIn?: string | undefined;
+  /** Only workloads of this namespace, including the pods that the controller does not watch. */
+  readonly of?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
-/**
- * The namespace that Switchback is installed in: `given`, else the default one if its controller has a key there, else
- * that of the webhook which the API server calls. The default, if the caller may not read that.
- */
-export async function installedIn(client: Pick<KubeClient, "get">, given: string | undefined): Promise<string> {
-  if (given !== undefined) return given;
-  try {
-    if ((await readStatusKey(client, DEFAULT_NAMESPACE)) !== undefined) return DEFAULT_NAMESPACE;
-    const { webhooks } = await client.get<RawConfiguration>(CONFIGURATION_PATH);
-    return webhooks?.[0]?.clientConfig?.service?.namespace ?? DEFAULT_NAMESPACE;
-  } catch (error) {
-    if (statusOf(error) !== 403 && statusOf(error) !== 404) throw error;
-    return DEFAULT_NAMESPACE;
-  }
+interface LeaderStatus {
+  /** The namespace that Switchback is installed in. */
+  readonly namespace: string;
+  readonly full: FullStatus;
 }
 
 /**
@@ -34,21 +28,32 @@ export async function installedIn(client: Pick<KubeClient, "get">, given: string
  * missing, `kube-status` 403 without permission to read the page or its key, and `status-refused` while the key is
  * missing.
  */
-export async function leaderStatus(
-  client: KubeClient,
-  namespace: string,
-  query: { readonly in?: string | undefined } = {},
-  signal?: AbortSignal,
-): Promise<FullStatus> {
+export async function leaderStatus(client: KubeClient, query: StatusQuery = {}): Promise<LeaderStatus> {
+  const { installedIn, of, signal } = query;
+  const namespace = installedIn ?? (await webhookNamespace(client)) ?? DEFAULT_NAMESPACE;
   const key = await readStatusKey(client, namespace, signal);
   try {
-    const status = await readLeaderStatus(client, namespace, { key, parse: statusFrom, query, signal });
-    if (!status.leader) throw new SwitchbackError("kube-unreachable", "no controller is the leader at the moment");
-    return status;
+    const full = await readLeaderStatus<FullStatus>(client, namespace, { key, query: { in: of }, signal });
+    if (!full.leader) throw new SwitchbackError("kube-unreachable", "no controller is the leader at the moment");
+    return { namespace, full: of === undefined ? full : await withUnwatched(client, full, of) };
   } catch (error) {
     if (statusOf(error) === 404) throw new SwitchbackError("input-invalid", notInstalled(namespace));
     if (key !== undefined || !hasCode(error, "status-refused")) throw error;
-    throw new SwitchbackError("status-refused", noKey(namespace), { cause: error });
+    const missing = `Secret ${STATUS_SECRET} in namespace ${namespace} has no key yet`;
+    throw new SwitchbackError("status-refused", `${missing}; the controller makes one when it starts`, {
+      cause: error,
+    });
+  }
+}
+
+/** The namespace of the webhook that the API server calls. Undefined: there is no webhook, or it may not be read. */
+export async function webhookNamespace(client: KubeClient): Promise<string | undefined> {
+  try {
+    const { webhooks } = await client.get<RawConfiguration>(CONFIGURATION_PATH);
+    return webhooks?.[0]?.clientConfig?.service?.namespace;
+  } catch (error) {
+    if (statusOf(error) !== 403 && statusOf(error) !== 404) throw error;
+    return undefined;
   }
 }
 
@@ -57,8 +62,4 @@ function notInstalled(namespace: string): string {
     `Switchback is not installed in the namespace ${namespace}: it has no Service switchback-controller. ` +
     `Install it: helm install switchback CHART --namespace ${namespace} --create-namespace (docs/install.md)`
   );
-}
-
-function noKey(namespace: string): string {
-  return `Secret ${STATUS_SECRET} in namespace ${namespace} has no key yet; the controller makes one when it starts`;
 }

@@ -46,11 +46,8 @@ it("a component with a JSON configuration loads no YAML parser, and without cust
     for (const part of ${JSON.stringify(parts)}) await import(part);
     const { loadConfig } = await import(${JSON.stringify(load)});
     await loadConfig({ file: ${JSON.stringify(file)}, set: ["controller.port=0", "restart.dailyBudget=1"] });`;
-  const { stderr } = await runTool(
-    process.execPath,
-    ["--import", LOADED_HOOK, "--input-type=module", "-e", script],
-    {},
-  );
+  const args = ["--import", LOADED_HOOK, "--input-type=module", "-e", script];
+  const { stderr } = await runTool(process.execPath, args, {});
   const loaded = loadedIn(stderr);
   for (const part of parts) assert.ok(loaded.includes(part), part);
   assert.ok(has(loaded, "/config/schema.ts"));

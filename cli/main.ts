@@ -1,15 +1,12 @@
 #!/usr/bin/env node
 import type { CliContext } from "#lib/process/context.ts";
-import { createOutput, usesColour } from "./output.ts";
+import { createOutput } from "./output.ts";
 import { EXIT_FAILURE, run } from "./run.ts";
 
-const { env } = process;
-const outputOf = (stream: NodeJS.WriteStream) =>
-  createOutput(stream, { colour: usesColour(stream, env), onError: reportLostOutput });
 const context: CliContext = {
-  env,
-  stdout: outputOf(process.stdout),
-  stderr: outputOf(process.stderr),
+  env: process.env,
+  stdout: createOutput(process.stdout, reportLostOutput),
+  stderr: createOutput(process.stderr, reportLostOutput),
   progress: { during },
 };
 

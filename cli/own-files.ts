@@ -1,13 +1,11 @@
-import { existsSync, readFileSync } from "node:fs";
-import { isAbsolute, relative } from "node:path";
-import { fileURLToPath } from "node:url";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 
 // The files that belong to the program: in the repository, the image or the npm package. All paths are relative to the
 // repository.
 
 const TOP = new URL("..", import.meta.url);
 
-/** The Kubernetes YAML that the demo shows by default. */
+/** The Kubernetes YAML that the demo shows. */
 export const EXAMPLES = "examples/demo";
 
 /** The text of one of this program's files. Throws if it does not exist. */
@@ -15,19 +13,13 @@ export function ownFile(path: string): string {
   return readFileSync(new URL(path, TOP), "utf8");
 }
 
-/** Whether this program has the file. */
+/** Whether this program has the file or folder. */
 export function hasOwnFile(path: string): boolean {
   return existsSync(new URL(path, TOP));
 }
 
-/** Whether this program has the folder. */
-export function hasOwnFolder(path: string): boolean {
-  return existsSync(new URL(path, TOP));
-}
-
-/** The path of one of this program's folders, as a person would write it: relative below the working directory. */
-export function ownFolder(path: string): string {
-  const folder = fileURLToPath(new URL(path, TOP));
-  const short = relative("", folder);
-  return short.startsWith("..") || isAbsolute(short) ? folder : short;
+/** The texts of the files in one of this program's folders, in the order of their names. */
+export function ownFolder(path: string): string[] {
+  const names = readdirSync(new URL(path, TOP)).sort();
+  return names.map((name) => ownFile(`${path}/${name}`));
 }

@@ -1,6 +1,5 @@
 import type { CommanderError } from "commander";
 import type { CliContext } from "#lib/process/context.ts";
-import { DEFAULT_NAMESPACE } from "./command.ts";
 import { createProgram } from "./program.ts";
 
 /** Exit codes: 0 done, 1 a failure or a finding, 2 invalid input. docs/commands.md has the table. */
@@ -21,17 +20,11 @@ function separated(args: readonly string[]): string[] {
 /** Runs one command line, without the program's name. Nothing is a request for the help. @returns the exit code. */
 export async function run(args: readonly string[], context: CliContext): Promise<number> {
   let exitCode = 0;
-  let invoked = { command: "", namespace: "" };
   try {
     const setExitCode = (code: number) => {
       exitCode = code;
     };
     const program = await createProgram(context, setExitCode, args);
-    program.hook("preAction", (_program, command) => {
-      const { switchbackNamespace, namespace } = command.opts();
-      const isOurs = command.options.every(({ long }) => long !== "--switchback-namespace");
-      invoked = { command: command.name(), namespace: isOurs ? namespace : (switchbackNamespace ?? DEFAULT_NAMESPACE) };
-    });
     await program.parseAsync(args.length === 0 ? ["--help"] : separated(args), { from: "user" });
     return exitCode;
   } catch (error) {
@@ -42,6 +35,6 @@ export async function run(args: readonly string[], context: CliContext): Promise
     // Imported only here: `--help` does not need it.
     const { reportError, usageError } = await import("./report-error.ts");
     const reported = isUsage ? usageError(error as CommanderError, args[0]) : error;
-    return reportError(reported, invoked, context) ? EXIT_BAD_INPUT : EXIT_FAILURE;
+    return reportError(reported, args[0] ?? "", context) ? EXIT_BAD_INPUT : EXIT_FAILURE;
   }
 }

@@ -15,6 +15,9 @@ import { collection, type FakeApi, fakeApi, noConnections, until, watch } from "
 import { MemoryServer } from "#test/fakes/memory-server.ts";
 import { OBJECTS } from "#test/published.ts";
 
+import { startController } from "./components/controller.ts";
+import { startProxy } from "./components/proxy.ts";
+import { startWebhook } from "./components/webhook.ts";
 import { serve } from "./serve.ts";
 
 const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
@@ -69,11 +72,13 @@ function logLines(t: TestContext): Line[] {
   return lines;
 }
 
+const STARTERS = { controller: startController, proxy: startProxy, webhook: startWebhook };
+
 /** Runs a component in this process. */
-function start(t: TestContext, component: Parameters<typeof serve>[0], flags: ConfigFlags, env = {}) {
+function start(t: TestContext, component: keyof typeof STARTERS, flags: ConfigFlags, env = {}) {
   const lines = logLines(t);
   let isOver = false;
-  const done = serve(component, flags, captured(env).context).finally(() => {
+  const done = serve(component, async () => STARTERS[component], flags, captured(env).context).finally(() => {
     isOver = true;
   });
   done.catch(() => {});
@@ -155,40 +160,20 @@ describe("a component", () => {
   });
 });
 
-describe("the cluster domain", () => {
-  const domains = [
-    ["is read from the pod's resolv.conf", "search ours.svc.cluster.test svc.cluster.test\n", [], "cluster.test"],
-    [
-      "is the configured one",
-      "search ours.svc.cluster.test svc.cluster.test\n",
-      ["clusterDomain=own.test"],
-      "own.test",
-    ],
-    ["is left to the resolver when there is no resolv.conf", undefined, [], undefined],
-  ] as const;
-  for (const [what, resolvConf, set, domain] of domains) {
-    test(what, async (t) => {
-      const { readFileSync } = fs;
-      t.mock.method(fs, "readFileSync", (path: string, ...rest: [BufferEncoding]) => {
-        if (path !== "/etc/resolv.conf") return readFileSync(path, ...rest);
-        if (resolvConf === undefined) throw new Error("ENOENT");
-        return resolvConf;
-      });
-      const healthPort = await freePort();
-      const upstream = "upstream: {service: {namespace: edge, name: web}}";
-      const ports = `[{port: 443, listenPort: ${await freePort()}, protocol: v2}]`;
-      const config = await files.file("domain.yaml", `targets: [{name: web, ${upstream}, ports: ${ports}}]`);
-      const { done, says } = start(t, "proxy", { config, set: [...LOCAL, ...set, `proxy.healthPort=${healthPort}`] });
-      await says("listening");
-      const ready = await text(healthPort, "/readyz");
-      assert.match(
-        ready,
-        domain === undefined ? /web\.edge\.svc[.:]?(?!\S*test)/ : new RegExp(`web\\.edge\\.svc\\.${domain}`),
-      );
-      send("SIGTERM");
-      await done;
-    });
-  }
+test("the cluster domain is read from the pod's resolv.conf", async (t) => {
+  const { readFileSync } = fs;
+  t.mock.method(fs, "readFileSync", (path: string, ...rest: [BufferEncoding]) =>
+    path === "/etc/resolv.conf" ? "search ours.svc.cluster.test svc.cluster.test\n" : readFileSync(path, ...rest),
+  );
+  const healthPort = await freePort();
+  const upstream = "upstream: {service: {namespace: edge, name: web}}";
+  const ports = `[{port: 443, listenPort: ${await freePort()}, protocol: v2}]`;
+  const config = await files.file("domain.yaml", `targets: [{name: web, ${upstream}, ports: ${ports}}]`);
+  const { done, says } = start(t, "proxy", { config, set: [...LOCAL, `proxy.healthPort=${healthPort}`] });
+  await says("listening");
+  assert.match(await text(healthPort, "/readyz"), /web\.edge\.svc\.cluster\.test/);
+  send("SIGTERM");
+  await done;
 });
 
 function text(port: number, path: string): Promise<string> {
@@ -234,7 +219,7 @@ describe("in a cluster", () => {
     const leases = "/apis/coordination.k8s.io/v1/namespaces/ours/leases";
     server.add(leases, OBJECTS.lease, { metadata: { uid: "u", resourceVersion: "1" }, spec: {} });
     const taken = () => api.calls.find(({ method, path }) => method === "PUT" && path.startsWith(leases));
-    const set = ["controller.port=0", "controller.address=127.0.0.1", "namespace=ours"];
+    const set = ["controller.port=0", "address=127.0.0.1", "namespace=ours"];
     const { done, says } = start(t, "controller", { set }, { ...env, POD_NAME: "controller-7" });
     await says("listening");
     await until(() => taken() !== undefined, "the Lease");
@@ -253,7 +238,7 @@ describe("in a cluster", () => {
     const pair = await issueLeaf(await issueAuthority(life), ["a.svc"], life);
     const [cert, key] = [await files.file("tls.crt", pair.cert), await files.file("tls.key", pair.key)];
     const set = [
-      ...["namespace=ours", "webhook.address=127.0.0.1", `webhook.port=${port}`, `webhook.healthPort=${healthPort}`],
+      ...["namespace=ours", "address=127.0.0.1", `webhook.port=${port}`, `webhook.healthPort=${healthPort}`],
       ...["certs.mode=files", `certs.certFile=${cert}`, `certs.keyFile=${key}`],
     ];
     const { done, says } = start(t, "webhook", { set }, env);

@@ -1,27 +1,18 @@
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
-import { clusterDomainFrom } from "#controller/targets/cluster-domain.ts";
 import { loadConfig } from "#lib/config/load.ts";
-
 import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
+import { clusterDomainFrom } from "#lib/process/cluster-domain.ts";
 import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
 import type { ProcessContext, Starter } from "#lib/process/running.ts";
 import { createLogger, type Logger } from "#lib/telemetry/log.ts";
 import { configSections } from "./extras.ts";
 
-/** A component that runs as a process. `all` is controller, webhook and proxy in one. */
-type Component = "controller" | "webhook" | "proxy" | "all";
-
-/** Runs one of Switchback's own components. */
-export async function serve(component: Component, flags: ConfigFlags, context: CliContext): Promise<void> {
-  await serveStarter(component, LOADERS[component], flags, context);
-}
-
 /**
- * Starts a component and stops it on SIGTERM or SIGINT; a second signal ends the process at once. After an
+ * Loads and starts a component, and stops it on SIGTERM or SIGINT; a second signal ends the process at once. After an
  * unrecoverable failure, stops the component and throws that failure.
  */
-export async function serveStarter(
+export async function serve(
   component: string,
   load: () => Promise<Starter>,
   flags: ConfigFlags,
@@ -38,7 +29,8 @@ export async function serveStarter(
     log: createLogger(config.log, part),
     hasCluster: Boolean(env.KUBECONFIG) || isInPod(env),
     connect: () => connect({ ...connectOptionsFrom(env), userAgent: `switchback-${part}` }),
-    command: sameCommand,
+    // The command that started this process, with Node's flags.
+    command: () => [process.execPath, ...process.execArgv, ...process.argv.slice(1)],
     as: contextOf,
   });
   const context = contextOf(component);
@@ -53,21 +45,8 @@ export async function serveStarter(
 }
 
 /** Reads the configuration of a component, with the sections of the extras. Throws `config-invalid`. */
-export async function readConfig({ config: file, set }: ConfigFlags) {
-  return await loadConfig({ file, set, unknown: "warn", sections: await configSections() });
-}
-
-/** Each component loads only what it needs: the proxy does not load express, the webhook does not load node-forge. */
-const LOADERS: Readonly<Record<Component, () => Promise<Starter>>> = {
-  all: async () => (await import("./components/all.ts")).startAll,
-  controller: async () => (await import("./components/controller.ts")).startController,
-  webhook: async () => (await import("./components/webhook.ts")).startWebhook,
-  proxy: async () => (await import("./components/proxy.ts")).startProxy,
-};
-
-/** The command that started this process, with Node's flags. */
-function sameCommand(): readonly [string, ...string[]] {
-  return [process.execPath, ...process.execArgv, ...process.argv.slice(1)];
+export async function readConfig({ config: file, set }: ConfigFlags, unknown: "warn" | "refuse" = "warn") {
+  return await loadConfig({ file, set, unknown, sections: await configSections() });
 }
 
 function untilSignal(log: Logger): Promise<undefined> {

@@ -1,115 +1,82 @@
-import type { RolloutStatus, WorkloadStatus } from "#controller/rollout/report.ts";
+import type { WorkloadStatus } from "#controller/rollout/report.ts";
 import type { FullStatus, NameStatus } from "#controller/status.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { askedTexts } from "#lib/documents/header-answers.ts";
 import { printable } from "#lib/errors/printable.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import { isStuck, stateText } from "#lib/workloads/workload-words.ts";
-import { isRefused, type Selected } from "./status-filter.ts";
 import { type Row, table } from "./table.ts";
 
-/**
- * The tables of asked targets, names and workloads, and a summary of the rollout. `wide`: with every column. `more` are
- * lines for the head.
- */
-export function statusText(full: FullStatus, selected: Selected, wide: boolean, more: readonly string[] = []): string {
+/** The selected parts of a status, in the order in which they are shown. A part that was not requested is undefined. */
+export interface Selected {
+  /** Without a filter, all targets; else none, because no filter is about targets. */
+  readonly targets: FullStatus["targets"];
+  readonly names: readonly NameStatus[] | undefined;
+  readonly workloads: readonly WorkloadStatus[] | undefined;
+}
+
+/** The tables of asked targets, names and workloads, and a summary of the rollout. `more` are lines for the head. */
+export function statusText(full: FullStatus, selected: Selected, more: readonly string[]): string {
   const { running } = full;
   const { names, workloads } = selected;
   const asked = selected.targets.filter(({ ports }) => ports.some((port) => port.asked));
   const blocks = [[...head(full), ...more].map((line) => `${printable(line)}\n`).join("")];
-  if (asked.length > 0) blocks.push(`Asked for a PROXY header: ${asked.length}\n${section(asked, wide, TARGETS)}`);
+  if (asked.length > 0) {
+    const rows = asked.map(({ name, upstream, ports }) => ({ cells: [name, upstream], notes: askedTexts(ports) }));
+    blocks.push(section(`Asked for a PROXY header: ${asked.length}`, ["TARGET", "INGRESS CONTROLLER"], rows));
+  }
   if (names !== undefined) {
-    blocks.push(`Names${counts(full.names.length, names, isRefused, "refused")}${section(names, wide, NAMES)}`);
+    const refused = names.filter(({ reason }) => reason !== undefined).length;
+    const title = `Names: ${counts(names.length, full.names.length, refused, "refused")}`;
+    blocks.push(section(title, ["NAME", "TARGET", "FROM"], names.map(nameRow)));
   }
   if (workloads !== undefined && running?.unknown !== undefined) {
     blocks.push(`Opted-in workloads\n  unknown: ${printable(running.unknown)}\n`);
   } else if (workloads !== undefined && running !== undefined) {
-    const title = counts(totalOf(running), workloads, isStuck, "stuck", running.omitted);
-    blocks.push(`Opted-in workloads${title}${section(workloads, wide, WORKLOADS)}`, `${rolloutSummary(running)}\n`);
+    const shown = workloads.length + running.omitted;
+    const stuck = workloads.filter(isStuck).length;
+    const title = `Opted-in workloads: ${counts(shown, running.counts.workloads, stuck, "stuck")}`;
+    blocks.push(section(title, ["WORKLOAD", "PODS", "STATE", "ON CHANGE"], workloads.map(workloadRow)));
+    blocks.push(`restarting now: ${running.underWay ?? "none"}; waiting: ${running.waiting}\n`);
   }
   return blocks.join("\n");
 }
 
-/** The number of workloads. A controller of an earlier version does not count them, and lists all of them. */
-function totalOf(running: RolloutStatus): number {
-  return running.counts?.workloads ?? running.workloads.length;
-}
-
 /** Which controller answers with which map, and its warnings. */
 function head({ revision, identity, leader, warnings }: FullStatus): string[] {
-  const follower = leader ? "" : " (not the leader: no workloads)";
-  return [
-    `map ${revision ?? "not published yet"}, from ${identity}${follower}`,
-    ...warnings.map((warning) => `warning: ${reasonText(warning)}`),
-  ];
+  // Only a file has the status of no leader.
+  const map = leader || revision !== undefined ? [`map ${revision ?? "not published yet"}, from ${identity}`] : [];
+  return [...map, ...warnings.map((warning) => `warning: ${reasonText(warning)}`)];
 }
 
-/** `: 3 of 120, 1 refused`. */
-function counts<T>(all: number, selected: readonly T[], isBad: (each: T) => boolean, bad: string, omitted = 0): string {
-  const length = selected.length + omitted;
-  const of = length === all ? "" : ` of ${all}`;
-  const count = selected.filter(isBad).length;
-  return `: ${length}${of}${count === 0 ? "" : `, ${count} ${bad}`}\n`;
+/** `3 of 120, 1 refused`. */
+function counts(shown: number, all: number, bad: number, isBad: string): string {
+  return `${shown}${shown === all ? "" : ` of ${all}`}${bad === 0 ? "" : `, ${bad} ${isBad}`}`;
 }
 
-interface Kind<T> {
-  readonly head: { readonly text: readonly string[]; readonly wide: readonly string[] };
-  readonly row: (each: T, wide: boolean) => Row;
+function section(title: string, head: readonly string[], rows: readonly Row[]): string {
+  return `${title}\n${rows.length === 0 ? "  none\n" : table(head, rows)}`;
 }
 
-function section<T>(all: readonly T[], wide: boolean, { head, row }: Kind<T>): string {
-  if (all.length === 0) return "  none\n";
-  return table(
-    wide ? head.wide : head.text,
-    all.map((each) => row(each, wide)),
-  );
+function nameRow({ name, target, from, reason, warning }: NameStatus): Row {
+  return {
+    cells: [name, target ?? "-", `${from.kind} ${from.namespace}/${from.name}`],
+    notes: [...(reason ? [reasonText(reason)] : []), ...(warning ? [`warning: ${reasonText(warning)}`] : [])],
+  };
 }
 
-/** Targets that were asked. Each port has its own line, or in `wide` its part of a column. */
-const TARGETS: Kind<FullStatus["targets"][number]> = {
-  head: { text: ["TARGET", "INGRESS CONTROLLER"], wide: ["TARGET", "INGRESS CONTROLLER", "SEEN"] },
-  row: ({ name, upstream, ports }, wide) => {
-    const seen = askedTexts(ports);
-    return wide ? { cells: [name, upstream, seen.join("; ")] } : { cells: [name, upstream], notes: seen };
-  },
-};
-
-const NAMES: Kind<NameStatus> = {
-  head: { text: ["NAME", "TARGET", "FROM"], wide: ["NAME", "TARGET", "FROM", "SINCE", "REASON"] },
-  row: (each, wide) => {
-    const { name, target, addresses, from, since, reason, warning } = each;
-    const painted = isRefused(each) || warning !== undefined ? ({ column: 0, style: "warning" } as const) : undefined;
-    const object = `${from.kind} ${from.namespace}/${from.name}`;
-    const reasons = [...(reason ? [reasonText(reason)] : []), ...(warning ? [`warning: ${reasonText(warning)}`] : [])];
-    if (!wide) return { cells: [name, target ?? "-", object], notes: reasons, painted };
-    const mapped = target === undefined ? "-" : `${target} ${addresses.join(" ")}`.trim();
-    return { cells: [name, mapped, object, since, reasons.join("; ")], painted };
-  },
-};
-
-const WORKLOADS: Kind<WorkloadStatus> = {
-  head: {
-    text: ["WORKLOAD", "PODS", "STATE", "ON CHANGE"],
-    wide: ["WORKLOAD", "PODS", "STATE", "ON CHANGE", "LAST RESTART", "REASON"],
-  },
-  row: (workload, wide) => {
-    const { pods, stale, notInjected, standing, warnings } = workload;
-    const cells = [workloadKey(workload), `${pods - stale}/${pods}`, stateText(workload), workload.mode];
-    const reasons = [
+function workloadRow(workload: WorkloadStatus): Row {
+  const { pods, stale, notInjected, standing, mode, warnings } = workload;
+  return {
+    cells: [workloadKey(workload), `${pods - stale}/${pods}`, stateText(workload), mode],
+    notes: [
       ...(standing === "in-step" ? [] : [reasonText(workload)]),
       ...(notInjected > 0 ? [`${notInjected} not injected`] : []),
       ...warnings.map(reasonText),
-    ];
-    const painted = stale === 0 ? undefined : ({ column: 2, style: isStuck(workload) ? "bad" : "warning" } as const);
-    if (!wide) return { cells, notes: reasons, painted };
-    return { cells: [...cells, workload.lastRestart ?? "-", reasons.join("; ")], painted };
-  },
-};
+    ],
+  };
+}
 
 function reasonText({ code, text }: Reason): string {
   return `${code}: ${text}`;
-}
-
-function rolloutSummary({ underWay, waiting }: RolloutStatus): string {
-  return `restarting now: ${underWay ?? "none"}; waiting: ${waiting}`;
 }

@@ -58,8 +58,17 @@ describe("uninstall", () => {
     const labels = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "controller" };
     server.add(ours("pods"), "controller-0", { metadata: { labels } });
     const { done, written } = await run(t, server, { yes: true, timeout: 1 });
-    await assert.rejects(done, { code: "still-held", message: /controller-0$/ });
+    await assert.rejects(done, { code: "still-held", message: /: controller-0\. The 1 s of --timeout are over$/ });
     assert.doesNotMatch(written.stdout, /^deleted /m);
+  });
+
+  test("after `helm uninstall --no-hooks` deletes what is left, without a configuration", async (t) => {
+    const server = installed();
+    server.objects.delete(ours("configmaps/switchback-config"));
+    server.objects.delete(WEBHOOK_PATH);
+    const { done, written } = await run(t, server, { yes: true });
+    await done;
+    assert.match(written.stdout, /\ndeleted services\/switchback-nginx\n$/);
   });
 
   test("without --yes prints the plan and the addresses still held, then asks; a yes uninstalls", async (t) => {

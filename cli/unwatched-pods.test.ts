@@ -46,8 +46,8 @@ test("pods that ran before their namespace got its label are stale, with the cal
 });
 
 test("nothing is added where the controller watches all pods, without the label, or without rights", async () => {
-  const known = { name: "web", pods: 1, stale: 1, notInjected: 1, code: "its-turn" };
-  const same = [["web", 1, 1, 1, "its-turn"]];
+  const known = { name: "web", pods: 1, stale: 1, notInjected: 1, code: "delayed" };
+  const same = [["web", 1, 1, 1, "delayed"]];
   assert.deepEqual(await listed(cluster("enabled", ["web"]), known), same);
   for (const label of [undefined, "disabled", "unknown"])
     assert.deepEqual(await listed(cluster(label, ["other"]), known), same);

@@ -5,7 +5,7 @@ import { statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
-import { type Owner, ownerOf } from "#lib/workloads/owners.ts";
+import { notPermitted, type Owner, ownerOf } from "#lib/workloads/owners.ts";
 import { NOT_ENDED, podFacts, type RawPod } from "#lib/workloads/pods.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
 
@@ -33,7 +33,7 @@ export async function withUnwatched(
     const counts = { pods: pods + 1, stale: stale + 1, notInjected: notInjected + 1 };
     all.set(owner.key, { ...known, ...counts, standing, code, text });
   }
-  const counts = running.counts && { ...running.counts, workloads: running.counts.workloads + all.size - watched.size };
+  const counts = { ...running.counts, workloads: running.counts.workloads + all.size - watched.size };
   return { ...status, running: { ...running, counts, workloads: [...all.values()] } };
 }
 
@@ -50,8 +50,7 @@ async function unlabelledPods(client: Pick<KubeClient, "get" | "list">, namespac
 }
 
 function unwatched({ namespace, kind, name, unrestartable }: Owner): WorkloadStatus {
-  const text = `${namespace} is not in restart.namespaces or optIn.namespaces; restart the workload by hand`;
-  const reason = unrestartable ?? { code: "restart-not-permitted", text };
+  const reason = unrestartable ?? notPermitted(namespace);
   const none = { pods: 0, stale: 0, notInjected: 0, lastRestart: undefined, warnings: [] };
   return { namespace, kind, name, ...none, mode: "restart", modeFrom: "install", standing: "stuck", ...reason };
 }

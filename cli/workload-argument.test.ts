@@ -10,34 +10,8 @@ for (const [text, expected] of [
   ["shop/deployment/web", { namespace: "shop", kind: "Deployment", name: "web" }],
   ["shop/Deployment/web", { namespace: "shop", kind: "Deployment", name: "web" }],
 ] as const) {
-  test(`parses ${text}`, () => assert.deepEqual(parseWorkload(text), expected));
-}
-
-for (const text of [
-  "",
-  "/",
-  "shop/",
-  "/web",
-  "Shop",
-  "shop/Web",
-  "a.b/web",
-  "shop//web",
-  "shop/deployment/",
-  "shop/deployment.apps/web",
-  "shop/deploymnt/web",
-  "a/b/c/d",
-  "shop/../web",
-  `${"a".repeat(64)}`,
-  "shop/web\n",
-]) {
-  test(`${JSON.stringify(text)} is refused, with the accepted form`, () => {
-    assert.throws(() => parseWorkload(text), {
-      code: "input-invalid",
-      message:
-        `${JSON.stringify(text)}: expected NAMESPACE, NAMESPACE/NAME or NAMESPACE/KIND/NAME, such as ` +
-        "shop/deployment/web, with the kind deployment, statefulset or daemonset",
-    });
-  });
+  test(`parses ${text}`, () =>
+    assert.deepEqual(parseWorkload(text), { kind: undefined, name: undefined, ...expected }));
 }
 
 const workload = (kind: string, name: string, stale = 1, namespace = "shop") =>

@@ -7,8 +7,8 @@ import { isNamespace } from "./command.ts";
 /** The argument of `switchback restart`: a namespace, or one workload in it. */
 interface WorkloadArgument {
   readonly namespace: string;
-  readonly kind?: WorkloadKind;
-  readonly name?: string;
+  readonly kind?: WorkloadKind | undefined;
+  readonly name?: string | undefined;
 }
 
 /** How people write the kinds: in any case, singular, plural or short, as in kubectl. */
@@ -17,25 +17,22 @@ const WRITTEN: Readonly<Record<WorkloadKind, RegExp>> = {
   StatefulSet: /^(sts|statefulsets?)$/i,
   DaemonSet: /^(ds|daemonsets?)$/i,
 };
+const KINDS = Object.keys(WRITTEN) as WorkloadKind[];
 
 /** Parses NAMESPACE, NAMESPACE/NAME or NAMESPACE/KIND/NAME. Throws `input-invalid`. */
 export function parseWorkload(text: string): WorkloadArgument {
   const [namespace = "", ...rest] = text.split("/");
   const name = rest.at(-1);
-  const [kind] = Object.entries(WRITTEN).find(([, form]) => rest.length === 2 && form.test(rest[0] ?? "")) ?? [];
-  const isWhole = rest.length < 2 || (rest.length === 2 && kind !== undefined);
-  if (!isWhole || !isNamespace(namespace) || (name !== undefined && !WORKLOAD_NAME.test(name))) {
-    throw new SwitchbackError(
-      "input-invalid",
-      `${JSON.stringify(text)}: expected NAMESPACE, NAMESPACE/NAME or NAMESPACE/KIND/NAME, such as ` +
-        "shop/deployment/web, with the kind deployment, statefulset or daemonset",
-    );
+  const kind = rest.length === 2 ? KINDS.find((each) => WRITTEN[each].test(rest[0] ?? "")) : undefined;
+  const hasForm = rest.length < 2 || kind !== undefined;
+  if (hasForm && isNamespace(namespace) && (name === undefined || WORKLOAD_NAME.test(name))) {
+    return { namespace, kind, name };
   }
-  return {
-    namespace,
-    ...(kind !== undefined && isWorkloadKind(kind) && { kind }),
-    ...(name !== undefined && { name }),
-  };
+  throw new SwitchbackError(
+    "input-invalid",
+    `${JSON.stringify(text)}: expected NAMESPACE, NAMESPACE/NAME or NAMESPACE/KIND/NAME, such as ` +
+      "shop/deployment/web, with the kind deployment, statefulset or daemonset",
+  );
 }
 
 /**
@@ -46,9 +43,8 @@ export function selectWorkloads(
   { namespace, kind, name }: WorkloadArgument,
   all: readonly WorkloadStatus[],
 ): WorkloadStatus[] {
-  const isAsked = (asked: string | undefined, actual: string) => asked === undefined || asked === actual;
   const found = all.filter(
-    (each) => each.namespace === namespace && isAsked(name, each.name) && isAsked(kind, each.kind),
+    (each) => each.namespace === namespace && each.name === (name ?? each.name) && each.kind === (kind ?? each.kind),
   );
   const what = [namespace, kind?.toLowerCase(), name].filter((part) => part !== undefined).join("/");
   const refuse = (text: string) => new SwitchbackError("input-invalid", text);

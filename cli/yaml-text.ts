@@ -1,23 +1,19 @@
-import { type Document, Scalar, visit } from "yaml";
+import { type Document, Scalar, type ToStringOptions, visit } from "yaml";
 import { printableLines } from "#lib/errors/printable.ts";
-
-/** Text in double quotes is valid in JSON, too. */
-const STYLE = { lineWidth: 0, doubleQuotedAsJSON: true } as const;
 
 /**
  * Renders a YAML document whose values may hold text from tenants. The result is printable on a terminal, and still
  * has the same values when parsed.
  */
-export function yamlText(document: Document): string {
-  const text = document.toString(STYLE);
-  if (printableLines(text) === text) return text;
+export function yamlText(document: Document, options: ToStringOptions = {}): string {
   // YAML decodes an escape only in double quotes. Elsewhere, an escape would change the value.
   visit(document, {
     Scalar(_key, node) {
       if (typeof node.value === "string" && printableLines(node.value) !== node.value) node.type = Scalar.QUOTE_DOUBLE;
     },
   });
-  return printableLines(document.toString(STYLE), yamlEscape);
+  // Text in double quotes is valid in JSON, too.
+  return printableLines(document.toString({ lineWidth: 0, doubleQuotedAsJSON: true, ...options }), yamlEscape);
 }
 
 function yamlEscape(char: string): string {

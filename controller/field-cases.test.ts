@@ -5,7 +5,7 @@ import { type TestContext, test } from "node:test";
 import { setTimeout } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { parseAllDocuments } from "yaml";
-import { pluralOf } from "#cli/dump/stored-objects.ts";
+import { pluralOf } from "#cli/dump/object-paths.ts";
 import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import { answeringProxy, type GivenAnswer, putProxy } from "#test/fakes/answering-proxy.ts";
 import { configMaps, controllerRig, untilPublished } from "#test/fakes/controller-rig.ts";

@@ -1,4 +1,3 @@
-import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { Reason, TargetAddress } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";
@@ -6,42 +5,24 @@ import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { TargetsWriter } from "#lib/documents/targets-writer.ts";
 import { describeError, hasCode } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
-import type { KubeClient } from "#lib/kube/client.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
-import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import type { ExampleOf, HeaderDecisions } from "./expected-headers/header-decisions.ts";
-import { FrontServices } from "./front-services.ts";
-import { type AskProxy, ProxyReadiness } from "./proxy-readiness.ts";
-import type { ConfiguredTarget } from "./targets/configured-target.ts";
+import { FrontServices, type FrontServicesDeps } from "./front-services.ts";
+import { ProxyReadiness, type ReadinessDeps } from "./proxy-readiness.ts";
 import { type RelayedTargets, relayedTargets } from "./targets/relayed-targets.ts";
-import type { FoundTarget } from "./targets/service-view.ts";
+import type { Target } from "./targets/target.ts";
 
-type AnyTarget = ConfiguredTarget | FoundTarget;
-
-interface FrontsDeps {
-  readonly client: KubeClient;
+interface FrontsDeps extends FrontServicesDeps, ReadinessDeps {
   readonly config: Pick<Config, "namespace" | "targets" | "discovery" | "proxy">;
   readonly clusterDomain: string | undefined;
   /** The targets, with the protocols that the ingress controllers' answers decide. */
   readonly headers: HeaderDecisions;
-  readonly log: Logger;
-  /** Records an Event when an address that pods hold is lost. */
-  readonly notify: (code: string, note: string, service: string) => void;
-  /** Milliseconds since 1970. */
-  readonly now: () => number;
-  readonly askProxy: AskProxy;
-  /** See `ListeningDeps` in proxy-readiness.ts. Only tests set it. */
-  readonly pollMs?: number | undefined;
 }
 
 /** Failed writes are retried after this time; an observed change is reconciled after the shorter one. */
 const RETRY_MS = 5_000;
 const SETTLE_MS = 20;
-/** How often it is checked whether a front that the document does not list may go. */
-const LOOK_AGAIN_MS = 3_600_000;
-/** Front Services that are written in parallel, when many targets are added at once. */
-const PARALLEL_WRITES = 4;
 
 /** What the loop needs of the addresses of targets. */
 export type TargetAddresses = Pick<
@@ -58,13 +39,13 @@ export class FrontReconciler {
   readonly #deps: FrontsDeps;
   readonly #store: TargetsWriter;
   readonly #failures = new LogThrottle();
-  readonly #services: FrontServices;
-  readonly #listening: ProxyReadiness;
-  /** By target: since when, in this term, a front exists that the document does not list. */
-  readonly #unlisted = new Map<string, number>();
+  /** Undefined before `start`. */
+  #services: FrontServices | undefined;
+  #listening: ProxyReadiness | undefined;
   readonly #reconciler: Reconciler;
   /** Undefined before the first `use`: "none in use" is not the same as "not known yet". */
   #inUse: ReadonlySet<string> | undefined;
+  /** Those of them with an example: only these can be asked. */
   #named: ReadonlySet<string> = new Set();
   #exampleOf: ExampleOf = () => undefined;
   #refused: ReadonlyMap<string, Reason> = new Map();
@@ -74,18 +55,8 @@ export class FrontReconciler {
 
   constructor(deps: FrontsDeps) {
     this.#deps = deps;
-    const { client, config, log, notify, askProxy: ask, headers, pollMs } = deps;
-    const { namespace } = config;
-    const onChange = () => this.#changed();
-    const { selector, trafficDistribution } = config.proxy;
-    this.#store = new TargetsWriter({ client, namespace, log });
-    this.#services = new FrontServices({ client, namespace, selector, trafficDistribution, log, notify, onChange });
-    this.#listening = new ProxyReadiness({
-      ...{ client, namespace, log, ask, onChange, pollMs, now: () => performance.now() },
-      onProxies: () => this.#enqueue(SETTLE_MS),
-      answers: headers.answers,
-      onAnswer: () => headers.changed(),
-    });
+    const { client, config, log } = deps;
+    this.#store = new TargetsWriter({ client, namespace: config.namespace, log });
     this.#reconciler = new Reconciler({
       reconcile: () => this.#reconcile(),
       retry: { backoff: createBackoff(RETRY_MS, RETRY_MS), onError: (error) => this.#failed(error) },
@@ -95,36 +66,44 @@ export class FrontReconciler {
   /** Starts; `onChange` is called when an address becomes known or changes. */
   start(onChange: () => void): void {
     this.#onChange = onChange;
+    const changed = () => this.#changed();
     this.#store.start(() => {
       this.#learn();
-      this.#changed();
+      changed();
     });
-    this.#services.start();
-    this.#listening.start();
-    this.#deps.headers.follow(() => this.#changed());
+    this.#services = new FrontServices(this.#deps, changed);
+    this.#listening = new ProxyReadiness(this.#deps, changed);
+    this.#deps.headers.follow(changed);
   }
 
   /** False until it is known for every target whether it has an address. */
   get synced(): boolean {
-    return this.#store.synced && this.#services.synced && this.#listening.synced && this.#deps.headers.synced;
+    const isKnown = this.#watches.every((state) => state?.synced);
+    return isKnown && this.#store.synced && this.#deps.headers.catalog.synced;
   }
 
   /** Milliseconds since a watch last received or tried anything. */
   get inactiveMs(): number {
-    return Math.max(...[this.#store, this.#services, this.#listening].map(({ inactiveMs }) => inactiveMs));
+    return Math.max(...[this.#store, ...this.#watches].map((state) => state?.inactiveMs ?? 0));
+  }
+
+  get #watches() {
+    return [this.#services, this.#listening].map((part) => part?.watch.state);
+  }
+
+  get #fronts(): readonly PublishedTarget[] {
+    return this.#services?.targets ?? [];
   }
 
   /** One entry per target: the configured ones, then the discovered ones in use. */
   targets(): readonly TargetAddress[] {
     const fronts = this.#frontAddresses();
-    // Names get the address after the document has it, so that the next leader knows whose address it is. Who only
-    // observes publishes nothing, and need not know which proxies listen.
-    const published = new Set(this.#relayed().flatMap(({ name, clusterIPs }) => (clusterIPs.length > 0 ? name : [])));
-    const counts = (name: string) => this.#leading === undefined || (this.#listening.has(name) && published.has(name));
+    // Who only observes need not know which proxies listen.
+    const isReady = (name: string) => this.#leading === undefined || this.#listening?.has(name);
     return this.#definitions().map((target) => {
       const { name } = target;
-      const relayed = counts(name) ? (fronts.get(name) ?? []) : [];
-      return { name, clusterIPs: this.#ownAddressesOf(target) ?? relayed };
+      const relayed = isReady(name) ? fronts.get(name) : undefined;
+      return { name, clusterIPs: this.#ownAddressesOf(target) ?? relayed ?? [] };
     });
   }
 
@@ -159,12 +138,8 @@ export class FrontReconciler {
    */
   published(): readonly TargetAddress[] {
     // A target that is only asked was never published.
-    const targets = this.#store.published.targets.filter(
-      ({ ports, clusterIPs }) => ports.length + clusterIPs.length > 0,
-    );
-    const listed = new Set(targets.map(byName));
-    const fronts = this.#services.addresses.entries().map(([name, clusterIPs]) => ({ name, clusterIPs }));
-    return [...targets, ...fronts.filter(({ name }) => !listed.has(name))];
+    const isReachable = ({ ports, clusterIPs }: PublishedTarget) => ports.length + clusterIPs.length > 0;
+    return [...this.#store.published.targets.filter(isReachable), ...this.#unlisted()];
   }
 
   /** The targets that proxies ask. Some have no mapped name: the answer may be the reason. */
@@ -172,9 +147,9 @@ export class FrontReconciler {
     return new Set(this.#store.published.targets.filter(({ ask }) => ask !== undefined).map(byName));
   }
 
-  /** Lets the leader write until `signal` aborts. `inUse` are targets whose addresses pods already hold. */
-  lead(inUse: ReadonlySet<string>, signal: AbortSignal): void {
-    for (const { name } of this.#relayed()) if (inUse.has(name)) this.#listening.trust(name);
+  /** Lets the leader write until `signal` aborts. The proxies listen for what an earlier leader published. */
+  lead(signal: AbortSignal): void {
+    for (const { name } of this.#relayed()) this.#listening?.trust(name);
     this.#leading = signal;
     this.#enqueue(0);
   }
@@ -182,42 +157,33 @@ export class FrontReconciler {
   /** Resolves when the run in progress and every watch have ended. */
   async stop(): Promise<void> {
     this.#leading = undefined;
-    const parts = [this.#reconciler, this.#store, this.#services, this.#listening];
-    await Promise.all(parts.map((part) => part.stop()));
+    const parts = [this.#reconciler, this.#store, this.#services?.watch, this.#listening];
+    await Promise.all(parts.map((part) => part?.stop()));
   }
 
-  /** All targets: configured and discovered. */
-  #definitions(): AnyTarget[] {
+  /** The configured targets, and the discovered ones in use, except those that the proxies may not relay to. */
+  #definitions(): Target[] {
     const { headers } = this.#deps;
-    const names = new Set(headers.configured().map(({ name }) => name));
-    const found = [...(this.#inUse ?? [])].filter((name) => !names.has(name)).sort();
-    return [...this.#configured(), ...found.flatMap((name) => headers.found(name) ?? [])];
-  }
-
-  /** The configured targets, except those that the proxies may not relay to. */
-  #configured(): readonly ConfiguredTarget[] {
-    const { headers } = this.#deps;
-    return headers.configured().filter(({ name }) => headers.mayRelay(name));
+    const names = new Set([...headers.catalog.configured().map(byName), ...[...(this.#inUse ?? [])].sort()]);
+    return [...names].flatMap((name) => headers.relayable(name) ?? []);
   }
 
   /**
    * The configured addresses, or those of its Service, or the published ones after the Service was deleted. Undefined:
    * the target has a front Service.
    */
-  #ownAddressesOf(target: AnyTarget): readonly string[] | undefined {
+  #ownAddressesOf(target: Target): readonly string[] | undefined {
     const { name, clusterIPs } = target;
     if (clusterIPs.length > 0) return clusterIPs;
     if (isRelayed(target)) return undefined;
-    if ("serviceIPs" in target && target.serviceIPs.length > 0) return target.serviceIPs;
     const published = this.#store.published.targets.find((one) => one.name === name && one.ports.length === 0);
     return published?.clusterIPs ?? [];
   }
 
   /** The addresses of front Services. If one is gone, its published addresses count, because pods may hold them. */
   #frontAddresses(): ReadonlyMap<string, readonly string[]> {
-    const published = this.#relayed().map(({ name, clusterIPs }) => [name, clusterIPs] as const);
-    const observed = [...this.#services.addresses].filter(([, clusterIPs]) => clusterIPs.length > 0);
-    return new Map([...published, ...observed]);
+    const observed = this.#fronts.filter(({ clusterIPs }) => clusterIPs.length > 0);
+    return new Map([...this.#relayed(), ...observed].map(({ name, clusterIPs }) => [name, clusterIPs]));
   }
 
   #changed(): void {
@@ -236,34 +202,49 @@ export class FrontReconciler {
   /** Writes only what differs, so a run does not trigger itself. A write that fails does not stop the others. */
   async #reconcile(): Promise<ReconcileResult | undefined> {
     const term = this.#leading;
-    if (term === undefined || term.aborted || !this.synced || this.#inUse === undefined) return undefined;
+    const services = this.#services;
+    if (!term || term.aborted || !services || !this.synced || !this.#inUse) return undefined;
     const { targets, dropped, nextDropMs } = this.#plan();
-    const unlisted = this.#overdueFronts([...targets.map(byName), ...dropped]);
-    // Front Services go before their listeners. Those that cannot be deleted stay published.
-    const stuck = await this.#failing([...dropped, ...unlisted], term, (name) => this.#removeFront(name));
-    const relayed = [...targets, ...this.#relayed().filter(({ name }) => stuck.has(name))];
+    // Front Services go before their listeners. Those that cannot be deleted stay published, if their ports are free.
+    const stuck = await failing(dropped, ({ name }) => this.#removeFront(name, services));
+    const taken = new Set(targets.flatMap(({ ports }) => ports.map(({ listenPort }) => listenPort)));
+    const isKept = ({ name, ports }: PublishedTarget) =>
+      stuck.has(name) && ports.length > 0 && !ports.some(({ listenPort }) => taken.has(listenPort));
+    const relayed = [...targets, ...dropped.filter(isKept)];
     const listed = [...relayed, ...this.#ownServices(new Set(relayed.map(byName)))];
-    const { clusterDomain, headers } = this.#deps;
-    const input = { inUse: this.#inUse, exampleOf: this.#exampleOf, clusterDomain };
-    const published = headers.withAskedPorts(listed, input);
-    if (await this.#store.write(published, this.#listening.proxies)) this.#learn();
+    const document = this.#deps.headers.withAskedPorts(listed, this.#inUse, this.#exampleOf);
+    if (await this.#store.write(document, this.#listening?.proxies)) this.#learn();
+    term.throwIfAborted();
     const held = this.#frontAddresses();
-    const due = new Map(targets.filter((one) => this.#hasFront(one)).map((one) => [one.name, one]));
-    const failed = await this.#failing([...due.keys()], term, async (name) => {
-      const target = due.get(name);
-      if (target !== undefined) await this.#services.ensure(target, held.get(name) ?? [], term);
-    });
-    // No proxy listens for a target without an upstream.
-    this.#listening.expect(targets.filter(({ upstreamIPs }) => upstreamIPs?.length !== 0).map(byName));
+    const due = targets.filter((target) => this.#hasFront(target));
+    const failed = await failing(due, (target) => services.ensure(target, held.get(target.name) ?? [], term));
+    // Names get an address after the document has it, so that the next leader knows whose address it is. No proxy
+    // listens for a target without an upstream.
+    const isExpected = ({ clusterIPs, upstreamIPs }: PublishedTarget) =>
+      clusterIPs.length > 0 && upstreamIPs?.length !== 0;
+    this.#listening?.expect(targets.filter(isExpected).map(byName));
     for (const error of [...stuck.values(), ...failed.values()]) throw error;
     if (this.#failures.end("") !== undefined) this.#deps.log.info({ code: "targets-not-written" }, "it works again");
-    const againMs = Math.min(nextDropMs ?? LOOK_AGAIN_MS, LOOK_AGAIN_MS);
-    return { requeueAfter: Math.max(SETTLE_MS, againMs) };
+    return { requeueAfter: nextDropMs && Math.max(SETTLE_MS, nextDropMs) };
   }
 
   /** The published targets that proxies relay. Those without a listener have the addresses of their own Services. */
   #relayed(): readonly PublishedTarget[] {
     return this.#store.published.targets.filter(({ ports }) => ports.length > 0);
+  }
+
+  /**
+   * Front Services that the document does not list, for example those of a restored backup. Pods may hold their
+   * addresses. A port on which the proxies listen for another target does not count.
+   */
+  #unlisted(): readonly PublishedTarget[] {
+    const relayed = this.#relayed();
+    const names = new Set(relayed.map(byName));
+    const taken = new Set(relayed.flatMap(({ ports }) => ports.map(({ listenPort }) => listenPort)));
+    const isFree = ({ listenPort }: PublishedTarget["ports"][number]) =>
+      !taken.has(listenPort) && taken.add(listenPort);
+    const unlisted = this.#fronts.filter(({ name }) => !names.has(name));
+    return unlisted.map((target) => ({ ...target, ports: target.ports.filter(isFree) }));
   }
 
   /** The targets without a relay that are not listed otherwise, as published for the next leader. */
@@ -275,54 +256,28 @@ export class FrontReconciler {
   }
 
   #plan(): RelayedTargets {
-    const { headers, config, clusterDomain, now } = this.#deps;
+    const { headers, config, clusterDomain } = this.#deps;
+    const { discovery } = config;
+    // A front without a free port would be removed. That of a target in use must keep its ClusterIP.
+    const mayGo = ({ name, ports }: PublishedTarget) => ports.length > 0 || this.#inUse?.has(name) !== true;
     const plan = relayedTargets({
-      configured: this.#configured(),
-      found: this.#definitions().flatMap((target) => ("upstreamIPs" in target && isRelayed(target) ? target : [])),
-      remembered: this.#relayed(),
+      wanted: this.#definitions(),
+      definitionOf: (name) => headers.relayable(name),
+      discovers: headers.catalog.discovers,
+      // Without discovery the right to delete fronts is missing.
+      remembered: [...this.#relayed(), ...(discovery.enabled ? this.#unlisted().filter(mayGo) : [])],
       addresses: this.#frontAddresses(),
       clusterDomain,
-      catalog: headers,
-      limits: config.discovery,
-      keepMs: config.discovery.keepSeconds * 1000,
-      now: now(),
+      maxTargets: discovery.maxTargets,
+      keepMs: discovery.keepSeconds * 1000,
+      now: Date.now(),
     });
     this.#refused = plan.refused;
     return plan;
   }
 
-  /**
-   * Fronts that the document does not list, for example those of a restored backup. Pods may hold their addresses, so
-   * such a front stays as long as that of an unused target. Returns those whose time is over.
-   */
-  #overdueFronts(listed: readonly string[]): string[] {
-    const { discovery } = this.#deps.config;
-    const now = performance.now();
-    // Without discovery the right to delete fronts is missing.
-    const names = new Set(discovery.enabled ? this.#services.addresses.keys() : []).difference(new Set(listed));
-    for (const name of this.#unlisted.keys()) if (!names.has(name)) this.#unlisted.delete(name);
-    const sinceOf = (name: string) => getOrAdd(this.#unlisted, name, () => now);
-    return [...names].filter((name) => now - sinceOf(name) >= discovery.keepSeconds * 1000);
-  }
-
-  /** Runs a write for each target. Returns the errors of those that failed. Throws when `term` is over. */
-  async #failing(
-    names: readonly string[],
-    term: AbortSignal,
-    write: (name: string) => Promise<void>,
-  ): Promise<ReadonlyMap<string, unknown>> {
-    const failed = new Map<string, unknown>();
-    for (let index = 0; index < names.length; index += PARALLEL_WRITES) {
-      term.throwIfAborted();
-      const some = names.slice(index, index + PARALLEL_WRITES);
-      await Promise.all(some.map((name) => write(name).catch((error) => failed.set(name, error))));
-    }
-    term.throwIfAborted();
-    return failed;
-  }
-
-  async #removeFront(name: string): Promise<void> {
-    if (this.#deps.config.discovery.enabled) await this.#services.remove(name);
+  async #removeFront(name: string, services: FrontServices): Promise<void> {
+    if (this.#deps.config.discovery.enabled) await services.remove(name);
     this.#deps.log.info({ target: name }, "removed a target that had no names for too long");
   }
 
@@ -343,6 +298,13 @@ export class FrontReconciler {
     if (own !== undefined && own.clusterIPs.length > 0) return false;
     return discovery.enabled || (unusedSince === undefined && own !== undefined);
   }
+}
+
+/** Writes for all targets at once. Returns the errors of those that failed. */
+async function failing(targets: readonly PublishedTarget[], write: (target: PublishedTarget) => Promise<void>) {
+  const failed = new Map<string, unknown>();
+  await Promise.all(targets.map((target) => write(target).catch((error) => failed.set(target.name, error))));
+  return failed;
 }
 
 function byName({ name }: { readonly name: string }): string {

@@ -9,7 +9,7 @@ import { LeaderMap } from "./leader-map.ts";
 // The holder is the namespace `shop`, with the target `edge`. A tenant claims the same names with its own target.
 
 const RULES = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 100 };
-const REMOVAL = { vanishSeconds: 0.06, guardNames: 10, guardHoldSeconds: 0.3 };
+const REMOVAL = { vanishSeconds: 0.06, guardHoldSeconds: 0.3 };
 const [A, B] = ["198.51.100.1", "198.51.100.2"];
 const EDGE = { name: "edge", clusterIPs: [A] };
 const OF_TENANT = { name: "of-tenant", clusterIPs: [B] };
@@ -45,8 +45,8 @@ function leading({ before = {}, names = [] }: { before?: Claims; names?: readonl
 
 type Claims = Readonly<Record<string, readonly [name: string, more: Partial<Claim>]>>;
 
-test("a tenant's older claim takes no undecided name of the holder", () => {
-  const { publish } = leading({
+test("a tenant's older claim takes no undecided name of the holder, nor does one that ends before its move", () => {
+  const { put, publish } = leading({
     before: {
       "tenant/web": ["a.com", { target: "of-tenant", created: LONG_AGO }],
       "shop/web": ["a.com", { ...UNDECIDED, created: LATER }],
@@ -54,6 +54,11 @@ test("a tenant's older claim takes no undecided name of the holder", () => {
     names: ["a.com"],
   });
   assert.equal(publish("a.com"), `shop ${A}`);
+  put("tenant/web", ["a.com", { target: "new", verified: true }]);
+  assert.equal(publish("a.com", 1), `shop ${A}`, "its target has no address");
+  put("tenant/web");
+  const all = [...TARGETS, { name: "new", clusterIPs: [B] }];
+  assert.deepEqual([publish("a.com", 2), publish("a.com", 3, all)], [`shop ${A}`, `shop ${A}`]);
 });
 
 test("a tenant's undecided claim does not publish a name whose owner is gone before its target has an address", () => {
@@ -124,24 +129,6 @@ test("the holder is back in time, with a target that has no address yet: an olde
   put("shop/web", ["a.com", { target: "new", created: LATER }]);
   publish("a.com", 150);
   assert.equal(publish("a.com", 160), `shop ${A}`);
-});
-
-test("a name whose holder lost its evidence stays, though a tenant's object is older", () => {
-  const kept = { code: "no-address", text: "its status is empty" };
-  const { put, publish } = leading({
-    before: {
-      "tenant/web": ["a.com", { target: "of-tenant", created: LONG_AGO }],
-      "shop/web": [
-        "a.com",
-        { target: kept, undecided: true, maybe: "edge", lacking: { byClass: undefined }, created: LATER },
-      ],
-    },
-    names: ["a.com"],
-  });
-  assert.deepEqual([publish("a.com"), publish("a.com", 60)], [`shop ${A}`, `shop ${A}`]);
-  put("shop/web");
-  publish("a.com", 100);
-  assert.equal(publish("a.com", 160), `tenant ${B}`);
 });
 
 for (const names of [["a.com"], ["*.a.com", "**.a.com"]]) {

@@ -7,7 +7,7 @@ import { claimOf } from "#test/arbitraries.ts";
 import { LeaderMap } from "./leader-map.ts";
 
 const RULES = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 100 };
-const REMOVAL = { vanishSeconds: 0.06, guardNames: 10, guardHoldSeconds: 0.3 };
+const REMOVAL = { vanishSeconds: 0.06, guardHoldSeconds: 0.3 };
 const [A, B] = ["198.51.100.1", "198.51.100.2"];
 const EDGE = (address: string) => [{ name: "edge", clusterIPs: [address] }];
 

@@ -6,7 +6,7 @@ import { anyDepthOf, isWildcard, plannedNameOf } from "#hostmap/wildcards.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { type RenderedMap, renderMap } from "#lib/documents/map-format.ts";
 
-type MapRules = Pick<Config["map"], "vanishSeconds" | "guardNames" | "guardHoldSeconds">;
+type MapRules = Pick<Config["map"], "vanishSeconds" | "guardHoldSeconds">;
 /** The published lines, by name. */
 type Lines = ReadonlyMap<string, HostLine>;
 
@@ -28,8 +28,8 @@ export class LeaderMap {
    * know must be removed as slowly as any other.
    */
   constructor(rules: MapRules, plan: Plan, published: Lines, targets: readonly TargetAddress[]) {
-    const { vanishSeconds, guardNames, guardHoldSeconds } = rules;
-    const removal = { vanishMs: vanishSeconds * 1000, guardNames, holdMs: guardHoldSeconds * 1000 };
+    const { vanishSeconds, guardHoldSeconds } = rules;
+    const removal = { vanishMs: vanishSeconds * 1000, holdMs: guardHoldSeconds * 1000 };
     this.#plan = plan;
     this.names = new PublishedNames(removal, (name) => this.#heirOf(name));
     this.names.load(withTargets(published, targets));
@@ -59,9 +59,11 @@ export class LeaderMap {
     this.#keepUndecided();
   }
 
-  /** Applies the due removals. */
-  settle(now: number): void {
-    if (this.names.settle(now).size > 0) this.#hasChanged = true;
+  /** Applies the due removals. Returns the names whose line has changed. */
+  settle(now: number): ReadonlySet<string> {
+    const changed = this.names.settle(now);
+    if (changed.size > 0) this.#hasChanged = true;
+    return changed;
   }
 
   /** Renders the map, as of the last `settle`. */
@@ -74,7 +76,9 @@ export class LeaderMap {
 
   /** The targets that the published lines lead to. */
   targetsInUse(): ReadonlySet<string> {
-    return new Set([...this.names.lines.values()].flatMap(({ target }) => target ?? []));
+    const targets = new Set<string>();
+    for (const { target } of this.names.lines.values()) if (target !== undefined) targets.add(target);
+    return targets;
   }
 
   /** Releases the published names that are neither planned nor undecided. */

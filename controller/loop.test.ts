@@ -36,10 +36,7 @@ test("a change is one write; an equal change is none", async (t) => {
   source.set("shop/new", "new.example.com");
   await pass(60_000);
   assert.equal(store.writes.length, 1);
-  assert.deepEqual(
-    publications.map(({ mapRevision }) => mapRevision),
-    store.writes,
-  );
+  assert.equal(publications.length, 1);
 });
 
 test("a leader offers restarts each map once: what it finds published, and what it has written", async (t) => {
@@ -76,7 +73,6 @@ test("a new leader keeps the published map: names that it does not know leave as
   next.source.sync();
   await pass(59_000);
   assert.deepEqual(published(store), mapped(names(9)));
-  assert.deepEqual(next.addresses.inUse, new Set(["ingress-nginx"]));
   await pass(2_000);
   assert.deepEqual(published(store), mapped(names(7)));
 });
@@ -106,7 +102,7 @@ test("a map of a later version is left as it is", async (t) => {
   next.source.sync();
   await pass(2_000);
   assert.equal(store.current, later);
-  assert.match(String(next.failures[0]), /left as it is: .* has version 2; this release reads version 1/);
+  assert.match(String(next.texts), /left as it is: .* has version 2; this release reads version 1/);
 });
 
 test("a leader restores a map at once that somebody edited, deleted, broke or replaced by a backup", async (t) => {
@@ -187,7 +183,7 @@ test("one source cannot be read: new names of others are published, and no publi
   });
 });
 
-test("the targets of published names are in use from the start, others once they have names", async (t) => {
+test("a target is in use while names lead to it, published or wanted", async (t) => {
   const { store, pass, leadership } = await leader(t, names(3));
   leadership.abort();
   const next = loopRig(store);
@@ -196,10 +192,23 @@ test("the targets of published names are in use from the start, others once they
   assert.deepEqual(next.addresses.used, ["ingress-nginx"]);
   next.source.sync();
   await pass(100);
-  assert.deepEqual(next.addresses.used, ["ingress-nginx", ""], "everything is read, and no name has it");
+  assert.deepEqual(next.addresses.used, ["ingress-nginx"], "its names are still published");
+  await pass(61_000, 1_000);
+  assert.deepEqual(next.addresses.used, ["ingress-nginx", ""], "no name has it");
   next.source.set("shop/n0", "n0.example.com");
   await pass(1_000);
   assert.deepEqual(next.addresses.used, ["ingress-nginx", "", "ingress-nginx"]);
+});
+
+test("the source hears of a name when its plan changes, and when its line goes a minute later", async (t) => {
+  const { source, pass } = await leader(t, names(3));
+  const settled: string[] = [];
+  Object.assign(source, { settled: (all: Iterable<string>) => settled.push(...all) });
+  source.set("shop/n0.example.com");
+  await pass(59_000, 1_000);
+  assert.deepEqual(settled, ["n0.example.com"]);
+  await pass(2_000, 1_000);
+  assert.deepEqual(settled, ["n0.example.com", "n0.example.com"]);
 });
 
 test("without a term everything is decided, and nothing is written", async (t) => {
@@ -222,38 +231,20 @@ for (const [readers, factor] of [
 ] as const) {
   test(`the pace counts the bytes that ${readers} readers get`, async (t) => {
     const pass = stopClock(t);
-    const { loop, source, publications, leadership } = loopRig(new TestStore(), { bytesPerSecond: 100 }, () => readers);
+    const { loop, source, publications, leadership } = loopRig(new TestStore(), {}, () => readers);
     loop.start(leadership.signal);
-    source.set("shop/web", ...names(10));
+    source.set("shop/web", ...names(5_000));
     source.sync();
     await pass(10);
     source.set("shop/web", "a.example.com");
     while (publications.length < 2) await pass(100, 100);
     const [first, second] = publications;
-    const expected = ((first?.bytes ?? 0) / 100) * 1_000 * factor;
+    const expected = ((first?.bytes ?? 0) / 200_000) * 1_000 * factor;
     const gap = (second?.at ?? 0) - (first?.at ?? 0);
     assert.ok(expected > 500 && gap >= expected && gap <= expected + 200, `${gap}, not ${expected}`);
     await loop.stop();
   });
 }
-test("an object that cannot be evaluated affects only itself: it is logged, and its names stay", async (t) => {
-  const pass = stopClock(t);
-  const { loop, source, store, plan, logged, leadership } = loopRig();
-  const set = plan.set.bind(plan);
-  let isOdd = false;
-  plan.set = (object, claims) => {
-    if (isOdd && object === "shop/odd") throw new Error("odd");
-    set(object, claims);
-  };
-  loop.start(leadership.signal);
-  source.sync();
-  source.set("shop/odd", "odd.example.com");
-  isOdd = true;
-  for (const object of ["shop/a", "shop/odd", "shop/b"]) source.set(object, `${object.slice(5)}.new.example.com`);
-  await pass(1_000);
-  assert.deepEqual(published(store), mapped(["a.new.example.com", "b.new.example.com", "odd.example.com"]));
-  assert.ok(logged.includes("object-failed"));
-});
 
 /** A leader whose writes fail; `tries` are the times of its attempts, in milliseconds. */
 async function failing(t: TestContext) {
@@ -277,10 +268,10 @@ function gapsOf(tries: readonly number[]): number[] {
 }
 
 test("the retry delay doubles from half a second to fifteen seconds, and resets after a success", async (t) => {
-  const { source, store, tries, failures, logged, pass } = await failing(t);
+  const { source, store, tries, seen, logged, pass } = await failing(t);
   await pass(62_000);
   assert.deepEqual(gapsOf(tries), [500, 1_000, 2_000, 4_000, 8_000, 15_000, 15_000, 15_000]);
-  assert.equal(failures.length, tries.length);
+  assert.equal(seen.failures, tries.length);
   // One line for all attempts, because the failure stays the same.
   assert.equal(logged.filter((code) => code === "publish-failed").length, 1);
   const fail = store.onWrite;
@@ -295,13 +286,13 @@ test("the retry delay doubles from half a second to fifteen seconds, and resets 
 });
 
 test("a leader that is deposed while it writes writes no more", async (t) => {
-  const { loop, source, store, failures, pass, leadership } = await leader(t, names(3));
+  const { loop, source, store, seen, pass, leadership } = await leader(t, names(3));
   store.onWrite = () => leadership.abort();
   source.set("shop/new", "new.example.com");
   await pass(5_000);
   source.set("shop/late", "late.example.com");
   await pass(5_000);
   assert.equal(store.writes.length, 1);
-  assert.deepEqual(failures, [], "being deposed is no failure");
+  assert.equal(seen.failures, 0, "being deposed is no failure");
   assert.equal(loop.publishedNames, undefined);
 });

@@ -1,4 +1,3 @@
-import { show } from "#hostmap/hostnames.ts";
 import type { Plan } from "#hostmap/plan.ts";
 import type { PublishedNames, RemovalHold } from "#hostmap/published-names.ts";
 import type { Config } from "#lib/config/schema.ts";
@@ -13,31 +12,23 @@ import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import type { ClaimEvents } from "./claim-events/reporter.ts";
 import type { TargetAddresses } from "./front-reconciler.ts";
 import { LeaderMap } from "./leader-map.ts";
-import type { ClaimSource } from "./sources/types.ts";
-
-/** The result of a publication. */
-export interface Publication {
-  readonly mapRevision: string;
-  /** Each reader receives these bytes. */
-  readonly bytes: number;
-}
+import type { PublicationMetrics } from "./metrics.ts";
+import type { Pipeline } from "./pipeline.ts";
 
 interface LoopDeps {
-  readonly source: ClaimSource;
+  readonly source: Pick<Pipeline, "start" | "decide" | "settled" | "isRead" | "synced" | "state" | "stop">;
   readonly plan: Plan;
   readonly addresses: TargetAddresses;
   readonly store: MapWriter;
   readonly rules: Config["map"];
   /** How many processes read the map, besides webhooks and controllers. Default: none. */
-  readonly readers?: () => number;
+  readonly readers?: (() => number) | undefined;
   /** A monotonic clock, milliseconds. */
   readonly now: () => number;
   readonly log: Logger;
-  /** Called after each publication, with the milliseconds since the first change in it. */
-  readonly onPublished?: (publication: Publication, lagMs: number) => void;
-  readonly onFailed?: (error: unknown) => void;
+  readonly metrics?: PublicationMetrics | undefined;
   /** Called once for each hold. */
-  readonly onHeld?: (names: number, of: number, until: number) => void;
+  readonly onHeld?: ((text: string) => void) | undefined;
   /** Reports the decisions to the owners of objects. */
   readonly claimEvents?: Pick<ClaimEvents, "changed" | "stop"> | undefined;
 }
@@ -47,17 +38,20 @@ const RETRY_MS = 500;
 const MAX_RETRY_MS = 15_000;
 /** Delay after a write that was based on another version than the current one. */
 const CONFLICT_MS = 100;
+/** Shortest average time between two publications: changes of a second or two go out together. */
+const PUBLICATION_MS = 500;
+/** Maximum average rate of published bytes. etcd stores each version of the map. */
+const BYTES_PER_SECOND = 200_000;
 /**
- * Maximum number of readers at the full `map.bytesPerSecond`. Each byte is sent to every reader, so with more readers
- * the pace is lower in proportion. With the default of 200 KB/s, the API server sends at most 50 MB/s. Webhooks and
- * controllers are far fewer, so they are not counted.
+ * Maximum number of readers at the full rate. Each byte is sent to every reader, so with more readers the pace is lower
+ * in proportion: the API server sends at most 50 MB/s. Webhooks and controllers are far fewer, so they are not counted.
  */
 const READERS = 250;
 /** How long a disputed name waits after the map was lost, also if the leader changes meanwhile. */
 const LOST_MS = 10 * 60_000;
 /**
- * How long readers keep their last map after it was lost. Meanwhile DNS gives its first answers (2 s), because what is
- * not decided yet is not in the first new map.
+ * How long readers keep their last map after it was lost, from when the sources are read. Meanwhile DNS gives its first
+ * answers (2 s), because what is not decided yet is not in the first new map.
  */
 const LOST_QUIET_MS = 5_000;
 
@@ -83,7 +77,7 @@ export class Loop {
   #lostAt: number | undefined;
   /** When the time of the last publication is used up. */
   #nextAt = 0;
-  /** Until then readers keep their last map, because it was lost. */
+  /** Until then readers keep their last map, because it was lost. Infinite until the sources are read. */
   #quietUntil = 0;
   /** When the first unpublished change arrived. */
   #changedAt: number | undefined;
@@ -102,7 +96,7 @@ export class Loop {
     const onError = (error: unknown) => {
       // A former leader does not retry.
       if (this.#term?.aborted || hasCode(error, "term-over")) return;
-      deps.onFailed?.(error);
+      deps.metrics?.failed();
       const reason = describeError(error);
       if (this.#said.pass("map", { reason }) !== undefined) deps.log.error({ code: "publish-failed" }, reason);
     };
@@ -118,10 +112,7 @@ export class Loop {
     if (term?.aborted) return;
     this.#term = term;
     const { source, addresses, store } = this.#deps;
-    source.start(
-      (object, claims) => this.#set(object, claims),
-      () => this.enqueue(),
-    );
+    source.start(() => this.enqueue());
     addresses.start(() => this.enqueue());
     // Most events are echoes of our own writes. They start a run, but their lag is not measured.
     store.start(() => this.#reconciler.enqueue());
@@ -164,9 +155,10 @@ export class Loop {
 
   /** Resolves when the round in progress and every watch have ended. */
   async stop(): Promise<void> {
-    const stopped = this.#reconciler.stop();
+    // A round may start the sources.
+    await this.#reconciler.stop();
     const { source, addresses, store, claimEvents } = this.#deps;
-    await Promise.all([stopped, source.stop(), addresses.stop(), store.stop(), claimEvents?.stop()]);
+    await Promise.all([source.stop(), addresses.stop(), store.stop(), claimEvents?.stop()]);
   }
 
   /** One round. Everything that decides about a name happens here, from top to bottom. */
@@ -176,7 +168,7 @@ export class Loop {
     this.#map ??= await this.#takeOver();
     const map = this.#map;
 
-    // View, findTarget, witness, and with `#set` the policy.
+    // View, findTarget, witness, policy.
     const nextMs = await source.decide();
     const { isRead } = source;
     const isComplete = isRead && source.synced;
@@ -190,18 +182,19 @@ export class Loop {
     const lostUntil = this.#lostUntil();
     plan.loseHolders(lostUntil !== undefined);
     const changes = plan.takeChanges();
-    source.planned?.(changes.keys());
     if (isRead) claimEvents?.changed(plan.takeTouched());
     const { targets } = plan;
-    const inUse = new Set(targets.keys());
-    addresses.use(isComplete ? inUse : inUse.union(map.targetsInUse()).union(addresses.asked()), (target, last) =>
+    // A name that leaves, or that waits for the address of another target, still leads to its last one.
+    const inUse = new Set(targets.keys()).union(map.targetsInUse());
+    addresses.use(isComplete ? inUse : inUse.union(addresses.asked()), (target, last) =>
       last !== undefined && plan.hasTarget(last, target) ? last : targets.get(target),
     );
 
     // Publish.
     map.update(changes, addresses.targets(), now(), isComplete);
-    map.settle(now());
-    const quietUntil = this.#quietUntil > now() ? this.#quietUntil : undefined;
+    source.settled(map.settle(now()).union(changes));
+    if (isRead) this.#quietUntil = Math.min(this.#quietUntil, now() + LOST_QUIET_MS);
+    const quietUntil = isRead && this.#quietUntil > now() ? this.#quietUntil : undefined;
     const mayPublish = isRead && quietUntil === undefined && this.#term?.aborted === false;
     if (!mayPublish) this.#changedAt = since ?? this.#changedAt;
     else if (!(await this.#publish(map, since))) return { requeueAfter: CONFLICT_MS };
@@ -226,7 +219,7 @@ export class Loop {
    * too, so it has to be compared again.
    */
   async #publish(map: LeaderMap, since: number | undefined): Promise<boolean> {
-    const { store, now, log, onPublished } = this.#deps;
+    const { store, now, log, metrics } = this.#deps;
     try {
       const rendered = await map.render();
       const { hold } = map.names;
@@ -239,7 +232,9 @@ export class Loop {
         const begun = now();
         await store.write(rendered, notes);
         this.#nextAt = begun + this.#costMs(bytes);
-        onPublished?.({ mapRevision: revision, bytes }, since === undefined ? 0 : now() - since);
+        const lagMs = since === undefined ? 0 : now() - since;
+        metrics?.published(bytes, lagMs);
+        log.info({ mapRevision: revision, bytes, lagMs }, "map published");
       }
       this.#offerOnce(rendered);
       if (this.#said.end("map") !== undefined) log.info({ code: "publish-failed" }, "it works again");
@@ -258,20 +253,11 @@ export class Loop {
     this.#offer(mapOf(rendered, this.#deps.store.current));
   }
 
-  /** The time until the next publication, milliseconds. Both averages of the configuration hold. */
+  /** The time until the next publication, milliseconds. Both averages hold. */
   #costMs(bytes: number): number {
-    const { rules, readers = () => 0 } = this.#deps;
+    const { readers = () => 0 } = this.#deps;
     const sent = bytes * Math.max(1, readers() / READERS);
-    return Math.max(1000 / rules.publicationsPerSecond, (sent / rules.bytesPerSecond) * 1000);
-  }
-
-  /** An object that cannot be evaluated affects only itself: its earlier claims stay. */
-  #set(object: string, claims: Parameters<Plan["set"]>[1]): void {
-    try {
-      this.#deps.plan.set(object, claims);
-    } catch (error) {
-      this.#deps.log.error({ code: "object-failed", object: show(object) }, describeError(error));
-    }
+    return Math.max(PUBLICATION_MS, (sent / BYTES_PER_SECOND) * 1000);
   }
 
   /** Reports a held removal and a full map when they begin or change, not while they last. */
@@ -279,9 +265,10 @@ export class Loop {
     const { log, onHeld } = this.#deps;
     if (hold === undefined) this.#said.end("hold");
     else if (this.#said.pass("hold", { reason: `${hold.since}` }) !== undefined) {
-      const text = "more than half of the names would be removed at once; the removal is held back";
-      log.warn({ code: "removal-held", ...hold }, text);
-      onHeld?.(hold.names, hold.of, hold.until);
+      const until = new Date(hold.until).toISOString();
+      const text = `${hold.names} of ${hold.of} names would be removed at once; held back until ${until}`;
+      log.warn({ code: "removal-held" }, text);
+      onHeld?.(text);
     }
     if (leftOut === 0) this.#said.end("full");
     else if (this.#said.pass("full", { reason: `${leftOut}` }) !== undefined)
@@ -290,7 +277,7 @@ export class Loop {
 
   /** Starts from the published map, not from an empty one. Throws `data-corrupt` if a later release wrote it. */
   async #takeOver(): Promise<LeaderMap> {
-    const { rules, addresses, plan, source, store, now, log } = this.#deps;
+    const { rules, addresses, plan, store, now, log } = this.#deps;
     const term = this.#term;
     // The watch may not have the last write of the former leader yet, and with it the holders of its names.
     const { lines, flaw, lostAt } = await recoverMap(term ? await store.refresh() : store.current, now());
@@ -304,19 +291,12 @@ export class Loop {
       if (flaw !== undefined && published.length > 0) {
         log.error({ code: "map-lost" }, `the map is written again from what can be read: ${flaw.text}`);
         this.#lostAt = now();
-        this.#quietUntil = now() + LOST_QUIET_MS;
+        this.#quietUntil = Number.POSITIVE_INFINITY;
       }
     }
     const map = new LeaderMap(rules, plan, lines, published);
-    const inUse = map.targetsInUse();
-    addresses.use(inUse.union(addresses.asked()));
-    source.keep?.(map.names.lines);
-    // Without the map it is not known which targets have names. All proxies already listen for those of the document.
-    if (term !== undefined) addresses.lead(flaw === undefined ? inUse : new Set(published.map(byName)), term);
+    addresses.use(map.targetsInUse().union(addresses.asked()));
+    if (term !== undefined) addresses.lead(term);
     return map;
   }
-}
-
-function byName({ name }: { readonly name: string }): string {
-  return name;
 }

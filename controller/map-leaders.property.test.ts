@@ -45,7 +45,7 @@ function replica(kube: MemoryKube, lease: { holder: string | undefined }, identi
     lead() {
       lease.holder = identity;
       const writer = new KubeMapWriter({ client, namespace: NAMESPACE, log: silentLogger, now: () => 0 });
-      const rig = loopRig(writer, { guardNames: 1_000, publicationsPerSecond: 10 });
+      const rig = loopRig(writer, { guardHoldSeconds: 0 });
       Object.assign(rig.addresses, { list: targets, earlier: targets });
       rig.loop.start(rig.leadership.signal);
       rigs.push(rig);

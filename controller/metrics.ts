@@ -32,17 +32,24 @@ export function addStatusGauges(registry: MetricsRegistry, status: () => StatusD
 
 export type PublicationMetrics = ReturnType<typeof publicationMetrics>;
 
-/** Registers the metrics of the map's reconciler. */
+/** Registers the metrics of the loop: it counts the publications of the map. */
 export function publicationMetrics(registry: MetricsRegistry) {
   const counter = (name: string, help: string) => registry.counter(`${PREFIX}${name}`, help);
+  const publications = counter("publications_total", "Publications of the map");
+  const publishedBytes = counter("published_bytes_total", "Bytes of the map written");
+  const failures = counter("publish_failures_total", "Publications that failed; each is tried again");
+  const lag = registry.histogram(
+    `${PREFIX}publish_lag_seconds`,
+    "From the first change that a publication carries to the map being written",
+    LAG_BUCKETS,
+  );
   return {
-    publications: counter("publications_total", "Publications of the map"),
-    publishedBytes: counter("published_bytes_total", "Bytes of the map written"),
-    failures: counter("publish_failures_total", "Publications that failed; each is tried again"),
-    lag: registry.histogram(
-      `${PREFIX}publish_lag_seconds`,
-      "From the first change that a publication carries to the map being written",
-      LAG_BUCKETS,
-    ),
+    /** `lagMs`: milliseconds since the first change that the publication carries. */
+    published(bytes: number, lagMs: number): void {
+      publications.inc();
+      publishedBytes.inc(bytes);
+      lag.observe(lagMs / 1000);
+    },
+    failed: () => failures.inc(),
   };
 }

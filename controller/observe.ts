@@ -1,21 +1,11 @@
 import type { Config } from "#lib/config/schema.ts";
-import type { KubeClient } from "#lib/kube/client.ts";
 import { leaderClient } from "#lib/kube/leader-client.ts";
 import { pause, steadyNow } from "#lib/kube/time.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
-import type { DnsAnswers } from "./dnscheck/sweep.ts";
-import { createReplica, type Replica } from "./replica.ts";
+import { createReplica, type Replica, type ReplicaDeps } from "./replica.ts";
 import type { StatusDocument } from "./status.ts";
 
-interface ObserveOptions {
-  readonly client: KubeClient;
-  readonly clusterDomain: string | undefined;
-  /** Shown in the status instead of the pod's name. */
-  readonly identity: string;
-  /** DNS answers that are already known. If present, no name is looked up. */
-  readonly answers?: DnsAnswers | undefined;
-  /** The IPs of the nodes, if known. */
-  readonly nodes?: ReadonlySet<string> | undefined;
+interface ObserveOptions extends Pick<ReplicaDeps, "client" | "clusterDomain" | "identity" | "answers" | "nodes"> {
   /** Maximum time to wait until everything is known, in milliseconds. */
   readonly withinMs: number;
   /** How long to wait while no source can make progress, in milliseconds. */
@@ -26,24 +16,12 @@ const POLL_MS = 10;
 
 /**
  * What a controller would report about a cluster now. It uses the controller's own code: a replica that never leads,
- * and so writes nothing. If an object cannot be read, the status says `synced: false`, and its sources say why.
+ * and so writes nothing. If a kind cannot be read, the status says `synced: false`, and the state of its source says
+ * why.
  */
 export async function observe(config: Config, options: ObserveOptions): Promise<StatusDocument> {
-  const { client, clusterDomain, identity, answers, nodes } = options;
-  const replica = createReplica(config, {
-    client: leaderClient(client, () => false),
-    identity,
-    clusterDomain,
-    answers,
-    nodes,
-    log: silentLogger,
-    now: Date.now,
-    // Only a leader asks the proxies.
-    askProxy: () => Promise.reject(new Error("not asked")),
-    onFrontLost() {},
-    reporters: {},
-    mapReaders: () => 0,
-  });
+  const client = leaderClient(options.client, () => false);
+  const replica = createReplica(config, { ...options, client, log: silentLogger, now: Date.now });
   const { loop, status } = replica;
   loop.start();
   try {
@@ -58,7 +36,7 @@ async function untilKnown({ loop, source }: Replica, { withinMs, stuckMs }: Obse
   const end = steadyNow() + withinMs;
   let stuckSince: number | undefined;
   while (!(loop.synced && loop.isRead) && steadyNow() < end) {
-    // A source that has not started waits for another one.
+    // A source without `inactiveMs` has not started, because it waits for another one. So it makes no progress either.
     const isStuck = source
       .state()
       .every(({ synced, problems, inactiveMs }) => synced || problems.length > 0 || inactiveMs === undefined);

@@ -18,17 +18,18 @@ test("nothing is decided before Services are known", async (t) => {
 });
 
 for (const what of ["fails", "neither answers nor fails for a minute"] as const) {
-  test(`claims are undecided until each source has been read; one ${what}: the others wait no longer`, async (t) => {
-    const { set, resolverSynced, pass, results, pipeline, state, plan } = pipelineRig(t, WITHOUT_DNS);
-    const line = { name: "shop.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "edge" };
-    plan.setPublished((name) => (name === line.name ? line : undefined));
+  test(`nothing is decided until each source has been read; one ${what}: the others wait no longer`, async (t) => {
+    const { set, resolverSynced, pass, results, pipeline, state } = pipelineRig(t, WITHOUT_DNS);
     set("a", "other");
     resolverSynced();
     await pass(59_000, 500);
-    assert.deepEqual([results("a"), pipeline.isRead], [["sources-not-read?"], false]);
-    assert.ok(plan.isUndecided(line.name), "it stays published");
-    if (what === "fails") state.fails = true;
-    else await pass(2_000);
+    assert.deepEqual([results("a"), pipeline.isRead], [[], false]);
+    if (what === "fails") {
+      Object.assign(state, { fails: true, lists: true });
+      await pass(200);
+      assert.deepEqual(results("a"), [], "another kind of the source is still listed");
+      state.lists = false;
+    } else await pass(2_000);
     await pass(200);
     assert.deepEqual([results("a"), pipeline.isRead, pipeline.synced], [["other"], true, false]);
   });
@@ -56,7 +57,7 @@ test("equal hints of a namespace are resolved once in a pass; objects with a new
 });
 
 test("hints that cannot be resolved, and views that cannot be read, affect only their own objects", async (t) => {
-  const { see, set, sync, pass, answers, results, reported, log } = pipelineRig(t, WITHOUT_DNS);
+  const { see, set, sync, pass, answers, results, reported, log, servicesChanged } = pipelineRig(t, WITHOUT_DNS);
   await sync();
   set("odd", "odd", ["odd.example.com"]);
   answers.get = ((name: string) => {
@@ -65,9 +66,14 @@ test("hints that cannot be resolved, and views that cannot be read, affect only 
   see("broken", [viewOf("a.example.com", "edge", { hints: null as never })]);
   set("web");
   await pass(100);
-  assert.deepEqual([results("odd"), results("web")], [["object-failed"], ["edge"]]);
+  assert.deepEqual([results("odd"), results("web")], [[], ["edge"]]);
   assert.ok(!reported.includes("broken"));
-  assert.deepEqual(log.lines.at(-1)?.fields, { code: "object-failed", object: '"0/broken"' });
+  servicesChanged();
+  await pass(100);
+  assert.deepEqual(
+    log.lines.map(({ fields }) => fields),
+    ['"0/odd"', '"0/broken"'].map((object) => ({ code: "internal-error", object })),
+  );
 });
 
 test("a name keeps its target without evidence while it may; a name without a target gets none", async (t) => {
@@ -88,6 +94,42 @@ test("a name keeps its target without evidence while it may; a name without a ta
   assert.deepEqual([results("a"), plan.planned.size], [["no-service"], 0]);
 });
 
+test("an object without evidence is decided again when its name gets a line, or loses it", async (t) => {
+  const reason = { code: "header-not-expected", text: "it refuses headers" };
+  const addresses = { targets: { edge: ["203.0.113.9"] }, against: { edge: reason } };
+  const { set, sync, pass, answers, results, plan, pipeline } = pipelineRig(t, { addresses, ...WITHOUT_DNS });
+  const line = { name: "shop.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "edge" };
+  let lines: (typeof line)[] = [];
+  plan.setPublished((name) => lines.find((one) => one.name === name));
+  answers.set("nginx", NO_SERVICE);
+  for (const object of ["a", "b"]) set(object, "nginx");
+  await sync();
+  for (const now of [[line], []]) {
+    lines = now;
+    pipeline.settled([line.name]);
+    await pass(100);
+    assert.deepEqual(results("a"), [now.length > 0 ? "header-not-expected" : "no-service"]);
+  }
+});
+
+for (const namespace of ["shop", "tenant"]) {
+  test(`evidence by class and externalIPs stays; a younger object of ${namespace} changes nothing`, async (t) => {
+    const addresses = { targets: { nginx: ["198.51.100.1"] }, external: { nginx: ["203.0.113.9"] } };
+    const { set, sync, pass, answers, records, results, plan, servicesChanged } = pipelineRig(t, { addresses });
+    answers.set("class-nginx", { ...NO_SERVICE, byClass: "nginx" });
+    records.set("shop.example.com", ["203.0.113.9"]);
+    set("a", "class-nginx");
+    const from = { kind: "Ingress", namespace, name: "b" };
+    set("b", "other", ["shop.example.com"], { created: "2026-06-01T00:00:00Z", from });
+    await sync();
+    for (let times = 0; times < 3; times += 1) {
+      servicesChanged();
+      await pass(1_000);
+      assert.deepEqual([results("a"), plan.planned.get("shop.example.com")?.target], [["nginx"], "nginx"]);
+    }
+  });
+}
+
 test("two objects of a namespace want different targets: that is a conflict, and no instability", async (t) => {
   const { set, sync, pass, plan, results, servicesChanged } = pipelineRig(t, WITHOUT_DNS);
   const line = { name: "shop.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "one" };
@@ -104,7 +146,7 @@ test("two objects of a namespace want different targets: that is a conflict, and
 });
 
 test("an object that wants another target twice within a minute is undecided for a minute", async (t) => {
-  const { set, sync, pass, plan, results } = pipelineRig(t, WITHOUT_DNS);
+  const { see, set, sync, pass, plan, results } = pipelineRig(t, WITHOUT_DNS);
   const line = { name: "shop.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "one" };
   plan.setPublished((name) => (name === line.name ? line : undefined));
   set("a", "one");
@@ -117,4 +159,8 @@ test("an object that wants another target twice within a minute is undecided for
   assert.deepEqual([results("a"), plan.planned.get(line.name)?.target], [["target-unstable?"], "two"]);
   await pass(2_000);
   assert.deepEqual([results("a"), plan.planned.get(line.name)?.target], [["one"], "one"]);
+  see("a", []);
+  set("a", "two");
+  await pass(100);
+  assert.deepEqual(results("a"), ["two"], "an object that is created again has no past");
 });

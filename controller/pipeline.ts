@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { parseHostname, show } from "#hostmap/hostnames.ts";
 import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { Plan } from "#hostmap/plan.ts";
@@ -5,39 +6,33 @@ import type { Claim, Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { steadyNow, timeSlices } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import type { DnsSweep } from "./dnscheck/sweep.ts";
+import type { HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import type { ClaimBudget } from "./sources/claim-budget.ts";
 import { textOfHints } from "./sources/claim-list.ts";
-import type {
-  ApiResource,
-  ClaimSink,
-  ClaimSource,
-  Prerequisite,
-  Published,
-  RoutingHints,
-  Source,
-  SourceState,
-  View,
-} from "./sources/types.ts";
+import type { Namespaces } from "./sources/namespaces.ts";
+import type { RoutingHints, Source, SourceState, View } from "./sources/types.ts";
 import type { Found } from "./targets/find-target.ts";
 import type { Holding } from "./targets/match-service.ts";
-import type { TargetHeaders, TargetLocations, TargetResolver } from "./targets/resolver.ts";
 import { SteadyTargets } from "./targets/steady-targets.ts";
+import type { TargetLocations, TargetTable } from "./targets/target-table.ts";
 import { type Witnesses, witness } from "./witness.ts";
 
 interface PipelineDeps extends Omit<Witnesses, "headers" | "dns" | "locations"> {
   readonly sources: readonly Source[];
-  readonly resolver: TargetResolver;
-  /** What has to be known, besides targets, before any claim is decided. */
-  readonly prerequisites?: readonly Prerequisite[];
-  readonly headers?: TargetHeaders | undefined;
+  /** The Services of the cluster. */
+  readonly resolver: Pick<TargetTable, "start" | "state" | "stop">;
+  /** Finds the target of routing hints. Equal arguments have equal answers between two changes of `resolver`. */
+  readonly find: (hints: RoutingHints, holding: Holding) => Found;
+  /** Their labels decide which routes a listener takes. */
+  readonly namespaces: Pick<Namespaces, "start" | "state" | "stop">;
+  readonly headers?: Pick<HeaderDecisions, "against" | "want" | "follow"> | undefined;
   readonly locations: TargetLocations;
   readonly dns?: DnsSweep | undefined;
-  readonly budget?: ClaimBudget | undefined;
-  /** It ends with the pipeline. */
-  readonly names?: Pick<Prerequisite, "stop"> | undefined;
+  readonly budget?: Pick<ClaimBudget, "stop"> | undefined;
   /** The plan that the claims go to. */
-  readonly plan: Pick<Plan, "heldTarget" | "lineOf" | "isWithinQuota">;
+  readonly plan: Pick<Plan, "set" | "heldTarget" | "lineOf" | "isWithinQuota">;
   readonly log: Logger;
 }
 
@@ -47,10 +42,13 @@ interface Seen {
   readonly name: string | undefined;
 }
 
+/** What the hints of a view give to its claim. */
+type Hinted = Found & Pick<Claim, "publicAddresses" | "chosen" | "ports">;
+
 /** What one pass needs more than once. */
 interface Memo {
   /** By namespace, held target and hints. */
-  readonly found: Map<string, Found>;
+  readonly found: Map<string, Hinted>;
   /** Each namespace with the targets that its names have. Few objects need it. */
   targets?: ReadonlySet<string>;
 }
@@ -66,10 +64,6 @@ interface Viewed {
 const POLL_MS = 50;
 /** How long the claims of other sources wait for one that neither was read nor has failed, milliseconds. */
 const READ_MS = 60_000;
-const NOT_READ: Reason = {
-  code: "sources-not-read",
-  text: "waits until every source has been read once or has failed, at most a minute after the start",
-};
 
 /**
  * The first stages of a name, from the views of the sources to the claims of the plan:
@@ -79,7 +73,7 @@ const NOT_READ: Reason = {
  * An object is decided again when it changes, when DNS says something else about one of its names, and, like all
  * objects, when Services or answers of ingress controllers change. `Loop` calls it, and does the rest.
  */
-export class Pipeline implements ClaimSource {
+export class Pipeline {
   readonly #deps: PipelineDeps;
   /** By place of the source and key of the object, so that two kinds never share a key. */
   readonly #objects = new Map<string, Viewed>();
@@ -88,10 +82,14 @@ export class Pipeline implements ClaimSource {
   /** Whether Services or answers of ingress controllers have changed. */
   #isAllDue = false;
   readonly #steady = new SteadyTargets();
-  readonly #waitingFor: Set<object>;
-  #sink: ClaimSink = () => {};
+  /** What has been logged. */
+  readonly #failed = new LogThrottle();
+  /** What has to be known before any claim is decided, and the sources that have not been read yet. */
+  readonly #missing: Set<object>;
+  readonly #unread: Set<Source>;
   #onDue: () => void = () => {};
-  #startedAt = 0;
+  /** When the sources were started. */
+  #startedAt: number | undefined;
   /** Whether all sources that can be read have been read. */
   #areRead = false;
   /** Whether everything has been decided since then. */
@@ -99,94 +97,92 @@ export class Pipeline implements ClaimSource {
 
   constructor(deps: PipelineDeps) {
     this.#deps = deps;
-    this.#waitingFor = new Set([...deps.sources, deps.resolver, ...(deps.prerequisites ?? [])]);
+    this.#missing = new Set([deps.namespaces, deps.resolver]);
+    this.#unread = new Set(deps.sources);
   }
 
-  start(sink: ClaimSink, onDue: () => void): void {
-    this.#sink = sink;
+  /** `onDue` is called when `decide` has something to do. */
+  start(onDue: () => void): void {
     this.#onDue = onDue;
-    this.#startedAt = steadyNow();
-    const { sources, resolver, prerequisites = [], headers, dns } = this.#deps;
-    const synced = (one: object) => () => {
-      this.#waitingFor.delete(one);
-      onDue();
-    };
+    const { namespaces, resolver, headers, dns } = this.#deps;
     headers?.follow(() => this.#decideAll());
     dns?.start(
       (name) => this.#decideObjects(this.#byName.get(name) ?? []),
       (name) => this.#namespaceOf(name),
     );
-    resolver.start(() => this.#decideAll(), synced(resolver));
-    for (const one of prerequisites) one.start(synced(one));
-    for (const [place, source] of sources.entries())
-      source.start((key, views) => this.#see(`${place}/${key}`, views), synced(source));
+    const isKnown = (part: object) => () => {
+      this.#missing.delete(part);
+      onDue();
+    };
+    resolver.start(() => this.#decideAll(), isKnown(resolver));
+    namespaces.start(isKnown(namespaces));
   }
 
-  /** Decides what is due, once it is known what decides about all claims. */
+  /**
+   * Decides what is due, once it is known what decides about all claims. The first call starts the sources. The plan
+   * gets the claims of each object whose claims have changed. Resolves with the milliseconds until something else is
+   * due. Undefined: nothing is.
+   */
   async decide(): Promise<number | undefined> {
-    if (this.#hasMissing()) return undefined;
-    if (!this.#areRead && this.#areSourcesRead()) {
-      this.#areRead = true;
-      this.#isAllDue = true;
-    }
+    if (this.#missing.size > 0) return undefined;
+    if (this.#startedAt === undefined) this.#startSources();
+    this.#areRead ||= this.#areSourcesRead();
+    // An object of a source that is not read yet may be older, or have the name.
+    if (!this.#areRead) return POLL_MS;
     for (const key of this.#steady.takeDue(steadyNow())) this.#due.add(key.slice(key.indexOf(" ") + 1));
     await this.#decideDue();
-    if (!this.#areRead) return POLL_MS;
     if (this.#due.size === 0 && !this.#isAllDue) this.#isRead = true;
     const next = this.#steady.nextDeadline();
     return next === undefined ? undefined : next - steadyNow();
   }
 
-  /** An object without evidence keeps the target of its name, whichever object of the namespace had the evidence. */
-  planned(names: Iterable<string>): void {
-    for (const name of names) {
-      const objects = this.#byName.get(name);
-      if (objects !== undefined && objects.size > 1) this.#decideObjects(objects);
-    }
+  /**
+   * The plan or the published line of these names has changed. An object without evidence has the target of its name,
+   * whichever object of the namespace had the evidence.
+   */
+  settled(names: Iterable<string>): void {
+    for (const name of names) this.#decideObjects(this.#byName.get(name) ?? []);
   }
 
+  /** Whether everything is decided with what can be read. Until the sources are read, nothing is decided. */
   get isRead(): boolean {
     return this.#isRead;
   }
 
+  /** Whether every source has been read. Until then, a missing claim may still exist. */
   get synced(): boolean {
-    return this.#waitingFor.size === 0;
+    return this.#missing.size + this.#unread.size === 0;
   }
 
+  /** The states of what has been started. */
   state(): SourceState[] {
-    const { prerequisites = [], sources, resolver } = this.#deps;
-    return [...prerequisites, ...sources, resolver].flatMap((one) => one.state());
-  }
-
-  /** The resource of an object that was passed to the sink. Undefined: no API server has it. */
-  resourceOf(object: string): ApiResource | undefined {
-    const place = Number.parseInt(object, 10);
-    return this.#deps.sources[place]?.resourceOf?.(object.slice(object.indexOf("/") + 1));
-  }
-
-  keep(published: Published): void {
-    this.#deps.budget?.keep(published);
+    const { namespaces, sources, resolver } = this.#deps;
+    const started = this.#startedAt === undefined ? [] : sources;
+    return [namespaces, ...started, resolver].flatMap((one) => one.state());
   }
 
   async stop(): Promise<void> {
-    const { sources, resolver, prerequisites = [], names, dns, budget } = this.#deps;
+    const { sources, resolver, namespaces, dns, budget } = this.#deps;
     dns?.stop();
-    await Promise.all([budget, names, resolver, ...prerequisites, ...sources].map((part) => part?.stop()));
+    await Promise.all([budget, namespaces, resolver, ...sources].map((part) => part?.stop()));
   }
 
-  /** Whether something is missing that decides about all claims. Other sources do not. */
-  #hasMissing(): boolean {
-    const { sources } = this.#deps;
-    return [...this.#waitingFor].some((one) => !sources.includes(one as Source));
+  /** It is known by now who has which name, and which routes a listener takes. */
+  #startSources(): void {
+    this.#startedAt = steadyNow();
+    for (const [place, source] of this.#deps.sources.entries()) {
+      const onRead = () => this.#unread.delete(source) && this.#onDue();
+      source.start((key, views) => this.#see(`${place}/${key}`, views), onRead);
+    }
   }
 
-  /** Whether each source has been read or has failed once, or took too long. */
+  /** Whether each source has been read or each of its unread kinds has failed once, or they took too long. */
   #areSourcesRead(): boolean {
-    const waiting = this.#deps.sources.filter((one) => this.#waitingFor.has(one));
-    const haveFailed = waiting.every((one) =>
-      one.state().some(({ synced, problems }) => !synced && problems.length > 0),
-    );
-    return haveFailed || steadyNow() - this.#startedAt >= READ_MS;
+    const haveFailed = [...this.#unread].every((one) => {
+      const unread = one.state().filter(({ synced }) => !synced);
+      return unread.length > 0 && unread.every(({ problems }) => problems.length > 0);
+    });
+    return haveFailed || steadyNow() - (this.#startedAt ?? 0) >= READ_MS;
   }
 
   async #decideDue(): Promise<void> {
@@ -206,11 +202,12 @@ export class Pipeline implements ClaimSource {
     try {
       const viewed = this.#objects.get(object);
       const claims = (viewed?.seen ?? []).map((seen) => this.#decide(object, seen, memo));
-      const isSame = viewed?.claims?.every((one, index) => isAlike(one, claims[index])) === true;
+      if (!isDeepStrictEqual(viewed?.claims, claims)) this.#deps.plan.set(object, claims);
       if (viewed !== undefined) viewed.claims = claims;
-      if (!isSame) this.#sink(object, claims);
     } catch (error) {
-      this.#deps.log.error({ code: "object-failed", object: show(object) }, describeError(error));
+      const reason = describeError(error);
+      if (this.#failed.pass(object, { reason }) !== undefined)
+        this.#deps.log.error({ code: "internal-error", object: show(object) }, reason);
     }
   }
 
@@ -218,40 +215,26 @@ export class Pipeline implements ClaimSource {
   #decide(object: string, seen: Seen, memo: Memo): Claim {
     const { name } = seen;
     const { hints, ...view } = seen.view;
-    if ("code" in hints) return { ...view, target: hints };
-    const { addresses, chosen, ports } = hints;
     const { namespace } = view.from;
     // The evidence of one namespace counts for its own names only.
     const held = name === undefined ? undefined : this.#deps.plan.heldTarget(name, namespace);
-    // An object of a source that is not read yet may be older, or have the name.
-    if (!this.#areRead)
-      return { ...view, target: NOT_READ, undecided: true, ...(held !== undefined && { maybe: held }) };
     const isOfNamespace = (target: string) => this.#targetsIn(memo).has(`${namespace} ${target}`);
     const key = `${namespace} ${held} ${textOfHints(hints)}`;
     const found = getOrAdd(memo.found, key, () => this.#find(hints, { held, isOfNamespace }));
-    const claim: Claim = {
-      ...view,
-      ...found,
-      publicAddresses: addresses,
-      ...(chosen !== undefined && { chosen: true }),
-      ...(ports && { ports }),
-    };
+    const claim: Claim = { ...view, ...found };
     if (name === undefined) return claim;
-    return this.#steadied(witness(claim, { name, object }, this.#deps), `${name} ${object}`, held);
+    const isShared = (this.#byName.get(name)?.size ?? 0) > 1;
+    return this.#steadied(witness(claim, { name, object, isShared }, this.#deps), `${name} ${object}`, held);
   }
 
-  /** An error affects only objects with these hints. */
-  #find(hints: RoutingHints, holding: Holding): Found {
-    const { resolver, headers } = this.#deps;
-    try {
-      const found = resolver.find(hints, holding);
-      const target = typeof found.target === "string" ? found.target : found.maybe;
-      if (target !== undefined && hints.ports !== undefined) headers?.want(target, hints.ports);
-      return found;
-    } catch (error) {
-      const target = { code: "object-failed", text: `its target could not be found: ${describeError(error)}` };
-      return holding.held === undefined ? { target } : { target, undecided: true, maybe: holding.held };
-    }
+  #find(hints: RoutingHints | Reason, holding: Holding): Hinted {
+    if ("code" in hints) return { target: hints };
+    const { addresses: publicAddresses, chosen, ports } = hints;
+    const { find, headers } = this.#deps;
+    const found = find(hints, holding);
+    const target = typeof found.target === "string" ? found.target : found.maybe;
+    if (target !== undefined && ports !== undefined) headers?.want(target, ports);
+    return { ...found, publicAddresses, ...(chosen && { chosen: true }), ...(ports && { ports }) };
   }
 
   #targetsIn(memo: Memo): ReadonlySet<string> {
@@ -270,9 +253,7 @@ export class Pipeline implements ClaimSource {
     if (held === undefined || typeof target !== "string" || verified) return claim;
     if (this.#deps.plan.lineOf(key.slice(0, key.indexOf(" ")))?.target === undefined) return claim;
     const unsteady = this.#steady.check(key, held, target, steadyNow());
-    if (unsteady === undefined) return claim;
-    this.#onDue();
-    return { ...claim, target: unsteady, undecided: true, maybe: held };
+    return unsteady === undefined ? claim : { ...claim, target: unsteady, undecided: true, maybe: held };
   }
 
   #see(object: string, views: readonly View[]): void {
@@ -289,6 +270,7 @@ export class Pipeline implements ClaimSource {
   #release(name: string, object: string): void {
     const { dns } = this.#deps;
     dns?.release(name, object);
+    this.#steady.forget(`${name} ${object}`);
     const objects = this.#byName.get(name);
     objects?.delete(object);
     if (objects?.size !== 0) return;
@@ -297,8 +279,9 @@ export class Pipeline implements ClaimSource {
   }
 
   #decideObjects(objects: Iterable<string>): void {
+    const before = this.#due.size;
     for (const object of objects) this.#due.add(object);
-    this.#onDue();
+    if (this.#due.size > before) this.#onDue();
   }
 
   #decideAll(): void {
@@ -323,16 +306,4 @@ function namesOf(seen: readonly Seen[]): Set<string> {
 function nameOf({ hostname }: View): string | undefined {
   const parsed = parseHostname(hostname);
   return parsed.kind === "invalid" ? undefined : parsed.name;
-}
-
-/** Whether what was decided about two claims of one view is the same. */
-function isAlike(one: Claim, other: Claim | undefined): boolean {
-  const isSame = one.undecided === other?.undecided && one.maybe === other?.maybe && one.verified === other?.verified;
-  const isLacking = (claim: Claim | undefined) => claim?.lacking && JSON.stringify(claim.lacking);
-  if (!isSame || isLacking(one) !== isLacking(other)) return false;
-  return reasonText(one.target) === reasonText(other?.target) && reasonText(one.warning) === reasonText(other?.warning);
-}
-
-function reasonText(value: string | Reason | undefined): string | undefined {
-  return typeof value === "object" ? `${value.code} ${value.text}` : value;
 }

@@ -2,12 +2,13 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type TestContext, test } from "node:test";
-import type { ReportedAnswer } from "#lib/documents/proxy-page.ts";
+import { parseConfig } from "#lib/config/parse.ts";
+import { type ReportedAnswer, readProxyPage } from "#lib/documents/proxy-page.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
-import { stopTime } from "#test/fakes/stopped-time.ts";
+import { mockSteadyTime, stopTime } from "#test/fakes/stopped-time.ts";
 import { HeaderAnswers } from "./expected-headers/header-answers.ts";
-import { askByHttp, ProxyReadiness } from "./proxy-readiness.ts";
+import { ProxyReadiness } from "./proxy-readiness.ts";
 
 const SLICES = "/apis/discovery.k8s.io/v1/namespaces/switchback-system/endpointslices";
 /** Interval at which the proxies are asked while a target waits. */
@@ -17,7 +18,16 @@ const ANSWER = { target: "a", port: 443, answer: "optional", count: 1 } as const
 /** Ready proxies, and the targets that each reports to listen on. A proxy without any does not answer. */
 async function rig(t: TestContext, proxies: readonly string[], unready: readonly string[] = []) {
   const log = new LineLog();
+  /** `gate`: every answer waits for it. `answers`: those on each page. */
+  const state = {
+    now: 0,
+    changes: 0,
+    answered: 0,
+    gate: Promise.resolve(),
+    answers: [] as readonly ReportedAnswer[],
+  };
   const pass = stopTime(t, POLL_MS);
+  mockSteadyTime(t, () => state.now);
   const kube = new MemoryKube();
   const endpoints = [...proxies, ...unready].map((address) => {
     return { addresses: [address], conditions: { ready: proxies.includes(address) } };
@@ -28,39 +38,32 @@ async function rig(t: TestContext, proxies: readonly string[], unready: readonly
   const bound = new Map<string, readonly string[]>();
   const asked: string[] = [];
   const answers = new HeaderAnswers();
-  /** `gate`: every answer waits for it. `answers`: those on each page. */
-  const state = {
-    now: 0,
-    changes: 0,
-    answered: 0,
-    gate: Promise.resolve(),
-    answers: [] as readonly ReportedAnswer[],
-  };
-  const listening = new ProxyReadiness({
-    client: kube.client,
-    namespace: "switchback-system",
-    log,
-    ask: async (address) => {
-      asked.push(address);
-      await state.gate;
-      const targets = bound.get(address);
-      if (targets === undefined) throw new Error("connection refused");
-      return { listening: targets, answers: state.answers };
+  const listening = new ProxyReadiness(
+    {
+      client: kube.client,
+      config: parseConfig({}),
+      log,
+      askProxy: async (address) => {
+        asked.push(address);
+        await state.gate;
+        const targets = bound.get(address);
+        if (targets === undefined) throw new Error("connection refused");
+        return { listening: targets, answers: state.answers };
+      },
+      headers: {
+        answers,
+        changed: () => {
+          state.answered += 1;
+        },
+      },
     },
-    now: () => state.now,
-    onChange: () => {
+    () => {
       state.changes += 1;
     },
-    onProxies() {},
-    answers,
-    onAnswer: () => {
-      state.answered += 1;
-    },
-  });
-  listening.start();
+  );
   t.after(() => listening.stop());
   await pass(0);
-  assert.ok(listening.synced);
+  assert.ok(listening.watch.state.synced);
   state.changes = 0;
   return { listening, bound, asked, state, answers, log, pass };
 }
@@ -76,8 +79,8 @@ test("a target is ready once every ready proxy listens; an unready proxy is not 
   await pass(POLL_MS);
   assert.deepEqual([listening.has("a"), state.changes], [true, 1]);
   asked.length = 0;
-  await pass(10 * POLL_MS);
-  assert.deepEqual(asked, [], "nothing waits");
+  await pass(10_000);
+  assert.equal(asked.length, 4, "nothing waits");
 });
 
 test("a target waits at most 15 s for a proxy, from when it was first expected; that is logged once", async (t) => {
@@ -109,7 +112,7 @@ test("over HTTP, only a well-formed page of a proxy is accepted, and only its we
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   t.after(() => server.close());
-  const ask = askByHttp((server.address() as AddressInfo).port);
+  const ask = (address: string) => readProxyPage(address, (server.address() as AddressInfo).port);
   const odd = [null, "a", { ...ANSWER, answer: "yes" }, { ...ANSWER, port: "443" }, { ...ANSWER, count: {} }];
   answer = JSON.stringify({ listening: ["a", 7, "b"], answers: [...odd, ANSWER] });
   assert.deepEqual(await ask("127.0.0.1"), { listening: ["a", "b"], answers: [ANSWER] });

@@ -2,6 +2,7 @@ import type { CertManager } from "#certs/manager.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import type { Config } from "#lib/config/schema.ts";
+import { MAP_NAME } from "#lib/documents/map-format.ts";
 import { KubeMapWriter } from "#lib/documents/map-writer.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { EventRecorder } from "#lib/kube/events.ts";
@@ -13,48 +14,43 @@ import { type DnsAnswers, DnsSweep } from "./dnscheck/sweep.ts";
 import { HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import { FrontReconciler } from "./front-reconciler.ts";
 import { Loop } from "./loop.ts";
+import type { PublicationMetrics } from "./metrics.ts";
 import { Pipeline } from "./pipeline.ts";
-import type { AskProxy } from "./proxy-readiness.ts";
 import type { Restarter } from "./rollout/restarter.ts";
 import { ClaimBudget } from "./sources/claim-budget.ts";
 import { customSource } from "./sources/custom.ts";
 import { gatewaySource } from "./sources/gateway.ts";
-import { InClusterNames } from "./sources/in-cluster-names.ts";
 import { ingressSource } from "./sources/ingress-hosts.ts";
 import { istioSource } from "./sources/istio.ts";
-import { Namespaces } from "./sources/namespaces.ts";
-import type { Source } from "./sources/types.ts";
+import { inClusterReason, Namespaces } from "./sources/namespaces.ts";
+import type { RoutingHints } from "./sources/types.ts";
 import { type StatusDocument, statusDocument } from "./status.ts";
-import { TargetDiscovery } from "./targets/discovery.ts";
+import { findTarget } from "./targets/find-target.ts";
+import type { Holding } from "./targets/match-service.ts";
+import { TargetTable } from "./targets/target-table.ts";
 
-/** How often the pages of proxies are read, and how long a new answer must last, in milliseconds. */
-export interface HeaderTimes {
-  readonly pollMs: number;
-  readonly changeMs: number;
-}
-
-interface ReplicaDeps {
+export interface ReplicaDeps {
   readonly client: KubeClient;
+  /** Shown in the status. */
   readonly identity: string;
+  /** The cluster's DNS domain; undefined if it was not found. */
   readonly clusterDomain: string | undefined;
   readonly log: Logger;
   /** Milliseconds since 1970. */
   readonly now: () => number;
-  readonly askProxy: AskProxy;
-  /** Only tests set it. */
-  readonly headerTimes?: HeaderTimes | undefined;
+  /** How often pages of proxies are read, and how long a new answer must last, milliseconds. Only tests set it. */
+  readonly headerTimes?: { readonly pollMs: number; readonly changeMs: number } | undefined;
   /** DNS answers that are already known. If present, no name is looked up. */
   readonly answers?: DnsAnswers | undefined;
   /** The IPs of the nodes, if known. */
   readonly nodes?: ReadonlySet<string> | undefined;
-  /** Reports the loss of an address that pods hold. */
-  readonly onFrontLost: (code: string, note: string, service: string) => void;
-  /** Reports what the loop does. */
-  readonly reporters: Pick<ConstructorParameters<typeof Loop>[0], "onPublished" | "onFailed" | "onHeld">;
-  /** Undefined: no Event is written. */
+  /** Warns about one of our own objects. */
+  readonly warn?: (code: string, note: string, kind: "ConfigMap" | "Service", name: string) => void;
+  readonly metrics?: PublicationMetrics;
+  /** Undefined: no Event is written about claims. */
   readonly events?: Pick<EventRecorder, "record" | "waitMs">;
   /** How many processes read each version of the map. */
-  readonly mapReaders: () => number;
+  readonly mapReaders?: () => number;
 }
 
 /** Everything that decides about names, for one leader's term or one observation. */
@@ -74,77 +70,72 @@ export interface Term extends Replica {
 
 /** Starts nothing yet: `loop.start()` does. */
 export function createReplica(config: Config, deps: ReplicaDeps): Replica {
-  const { client, identity, clusterDomain, log, now, askProxy, onFrontLost: notify, events } = deps;
+  const { client, identity, clusterDomain, log, now, warn, metrics, events } = deps;
   const { namespace, policy } = config;
 
   // Targets: by class alone, or also by the cluster's Services.
   const services = config.discovery.enabled ? { client } : {};
-  const targets = new TargetDiscovery({ ...services, config, log, nodes: deps.nodes });
+  const targets = new TargetTable({ ...services, config, clusterDomain, log, nodes: deps.nodes });
+  const notify = (code: string, note: string, service: string) => warn?.(code, note, "Service", service);
   const { pollMs, changeMs } = deps.headerTimes ?? {};
-  const headers = new HeaderDecisions({ catalog: targets, preferred: preferredVersion(config), changeMs });
-  const addresses = new FrontReconciler({ client, config, clusterDomain, headers, log, notify, now, askProxy, pollMs });
+  const preferred = preferredVersion(config);
+  const headers = new HeaderDecisions({ catalog: targets, clusterDomain, preferred, changeMs });
+  const addresses = new FrontReconciler({ client, config, clusterDomain, headers, log, notify, pollMs });
 
   // Which names a namespace may have.
   const namespaces = new Namespaces({ client, log });
-  const names = new InClusterNames({ namespaces, services: targets });
   const domainsOf = policy.namespaceAnnotation ? (one: string) => namespaces.of(one)?.domains : undefined;
   const permitted = createClaimPolicy(policy, clusterDomain, domainsOf);
   const { maxNamesPerNamespace } = policy;
-  const plan = new Plan(permitted, maxNamesPerNamespace, (name) => names.reasonOf(name));
+  const hasService = (key: string) => targets.hasService(key);
+  const plan = new Plan(permitted, maxNamesPerNamespace, (name) => inClusterReason(name, namespaces, hasService));
 
   // The way of a name.
-  const budget = new ClaimBudget({ maxNamesPerNamespace, holderOf: (name) => plan.planned.get(name)?.from });
+  const budget = new ClaimBudget({ maxNamesPerNamespace, plan });
   const mode = policy.verifyDns === "off" ? "auto" : policy.verifyDns;
   const sweep = new DnsSweep({
-    ...{ locations: targets, clusterDomain, mode, known: deps.answers, log },
+    ...{ locations: targets, plan, clusterDomain, mode, known: deps.answers, log },
     lookup: clusterLookup(policy.dnsServers),
     ownAddresses: () => addresses.ownAddresses(),
     now: () => performance.now(),
   });
   const dns = policy.verifyDns === "off" ? undefined : sweep;
-  const sources = configuredSources(config.sources, { client, log, clusterDomain, budget, namespaces });
-  const stages = { resolver: targets, locations: targets, headers, dns, mode, budget, names, plan };
-  const source = new Pipeline({ log, sources, ...stages, prerequisites: [namespaces] });
+  const ofSource = { client, log, budget, config: config.sources };
+  const sources = [
+    config.sources.ingress.enabled ? ingressSource(ofSource) : undefined,
+    config.sources.gateway.enabled ? gatewaySource({ ...ofSource, namespaces }) : undefined,
+    customSource(ofSource),
+    istioSource(ofSource),
+  ].filter((one) => one !== undefined);
+  const stages = { resolver: targets, locations: targets, headers, dns, mode, budget, namespaces, plan };
+  const find = (hints: RoutingHints, holding: Holding) => findTarget(hints, holding, targets);
+  const source = new Pipeline({ log, sources, ...stages, find });
   const loop = new Loop({
-    ...{ source, plan, addresses, log, rules: config.map, readers: deps.mapReaders },
+    ...{ source, plan, addresses, log, metrics, rules: config.map, readers: deps.mapReaders },
     store: new KubeMapWriter({ client, namespace, log, now }),
     // With a steady clock, a jump of the wall clock neither removes names early nor holds them longer.
     now: steadyNow,
-    claimEvents: events && new ClaimEvents({ plan, source, events, client, log, wallClock: now }),
-    ...deps.reporters,
+    claimEvents: events && new ClaimEvents({ plan, events, log }),
+    onHeld: (text) => warn?.("removal-held", text, "ConfigMap", MAP_NAME),
   });
+  /** A namespace or a Service is gone, so its name may be free. */
+  const freed = () => {
+    plan.reevaluateServiceNames();
+    loop.enqueue();
+  };
+  targets.followDeleted(freed);
   namespaces.follow((namespace, before, after) => {
+    if (after === undefined) freed();
     if (!policy.namespaceAnnotation || before?.domains === after?.domains) return;
     plan.reevaluate(namespace);
     loop.enqueue();
   });
-  names.follow(() => {
-    plan.reevaluateServiceNames();
-    loop.enqueue();
-  });
 
-  const shown = { identity, source, plan, addresses, headers, verifier: dns, config, map: loop };
+  const shown = { identity, source, plan, addresses, headers, dns, config, map: loop };
   return { loop, source, leftOut: () => budget.leftOut, status: () => statusDocument(shown) };
 }
 
 /** The version of the header for ingress controllers that accept both. Only version 2 supports TLVs. */
 function preferredVersion({ proxy }: Config): "v1" | "v2" {
   return proxy.v2Checksum || proxy.v2UniqueId ? "v2" : "v1";
-}
-
-function configuredSources(
-  config: Config["sources"],
-  deps: Pick<ReplicaDeps, "client" | "log" | "clusterDomain"> & {
-    readonly budget: ClaimBudget;
-    readonly namespaces: Namespaces;
-  },
-): Source[] {
-  const { client, budget, namespaces, log, clusterDomain } = deps;
-  const sources = [
-    config.ingress.enabled && ingressSource({ client, config, budget, log }),
-    config.gateway.enabled && gatewaySource({ client, config, budget, namespaces, log, clusterDomain }),
-    customSource({ client, config, budget, log }),
-    istioSource({ client, config, budget, log }),
-  ];
-  return sources.filter((source) => typeof source === "object");
 }

@@ -129,12 +129,12 @@ test("a controller neither reads nor writes while another holds the Lease, and l
   );
   rig.kube.put(LEASE, { ...lease, spec: spec("") });
   await untilPublished(rig, "new.example.com");
-  assert.ok((await rig.status()).leader);
+  await until(async () => (await rig.status()).leader, "the page of a leader");
 });
 
 test("a watch that is inactive for minutes fails the liveness probe", async (t) => {
   // The election must not look at the clock meanwhile: the Lease would be over.
-  const rig = await controllerRig(t, { config: { controller: { retrySeconds: 8 } } });
+  const rig = await controllerRig(t, { config: { controller: { leaseSeconds: 60 } } });
   await untilPublished(rig);
   const { now } = performance;
   t.mock.method(performance, "now", () => now.call(performance) + 200_000);

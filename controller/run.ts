@@ -2,39 +2,26 @@ import type { IncomingHttpHeaders } from "node:http";
 import { servingNames } from "#certs/issue.ts";
 import { CertManager, registerCertMetrics } from "#certs/manager.ts";
 import type { Config } from "#lib/config/schema.ts";
-import { MAP_NAME } from "#lib/documents/map-format.ts";
 import { STATUS_PATH } from "#lib/documents/status-page.ts";
 import { livenessOf, type Probes, startHealthServer } from "#lib/http/listen.ts";
-import type { KubeClient } from "#lib/kube/client.ts";
 import { createEventRecorder, eventReason } from "#lib/kube/events.ts";
 import { leaderClient } from "#lib/kube/leader-client.ts";
 import { type Election, runElection } from "#lib/kube/lease.ts";
 import { steadyNow } from "#lib/kube/time.ts";
 import { createCompactor } from "#lib/process/heap-compactor.ts";
-import type { Logger } from "#lib/telemetry/log.ts";
 import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import type { Loop } from "./loop.ts";
-import { addStatusGauges, type PublicationMetrics, publicationMetrics } from "./metrics.ts";
-import { askByHttp } from "./proxy-readiness.ts";
-import { createReplica, type HeaderTimes, type Term } from "./replica.ts";
-import { addRolloutGauges, restartCounters, rolloutStatus } from "./rollout/report.ts";
+import { addStatusGauges, publicationMetrics } from "./metrics.ts";
+import { createReplica, type ReplicaDeps, type Term } from "./replica.ts";
+import { addRestartMetrics, rolloutStatus } from "./rollout/report.ts";
 import { Restarter } from "./rollout/restarter.ts";
 import type { ObserveAgents } from "./rollout/workload.ts";
 import { followerStatus, type StatusDocument } from "./status.ts";
 import { StatusKey } from "./status-key.ts";
 
-/** The dependencies of a controller. */
-interface ControllerDeps {
-  readonly client: KubeClient;
-  /** The pod's name: the holder of the Lease, also shown in the status. */
-  readonly identity: string;
-  /** The cluster's DNS domain; undefined if it was not found. */
-  readonly clusterDomain: string | undefined;
-  readonly log: Logger;
-  /** Milliseconds since 1970. */
-  readonly now: () => number;
-  /** Only tests set it. */
-  readonly headerTimes?: HeaderTimes | undefined;
+/** The dependencies of a controller. Its identity is the pod's name, and the holder of the Lease. */
+interface ControllerDeps
+  extends Pick<ReplicaDeps, "client" | "identity" | "clusterDomain" | "log" | "now" | "headerTimes"> {
   /** Observes the agents that update running pods without a restart. Default: there are none. */
   readonly observeAgents?: ObserveAgents | undefined;
   /**
@@ -53,10 +40,7 @@ interface RunningController {
 const LEASE_NAME = "switchback-controller";
 const COMPACT_AFTER_MS = 3_000;
 const WEBHOOK_SERVICE = "switchback-webhook";
-/**
- * Default for the serving certificate if the cluster's domain is not known. The API server always calls
- * `<service>.<namespace>.svc`.
- */
+/** In the serving certificate, if the domain is not known. The API server calls `<service>.<namespace>.svc`. */
 const DEFAULT_DOMAIN = "cluster.local";
 
 /**
@@ -74,38 +58,36 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   const metrics = publicationMetrics(registry);
   const component = "switchback-controller";
   const events = createEventRecorder({ client: anyTime, component, instance: identity, namespace, log });
-  const warn: Warn = (code, note, kind, name) => {
+  const warn: ReplicaDeps["warn"] = (code, note, kind, name) => {
     const regarding = { apiVersion: "v1", kind, namespace, name };
     events.record({ type: "Warning", reason: eventReason(code), action: "Publish", note, regarding });
   };
-  const counters = restartCounters(registry);
+  const counters = addRestartMetrics(registry, () => term?.rollouts.pods);
   const lead = (signal: AbortSignal): Term => {
     const replica = createReplica(config, {
-      ...{ client, identity, clusterDomain, log, now, headerTimes, events },
-      askProxy: askByHttp(config.proxy.healthPort),
-      onFrontLost: (code, note, service) => warn(code, note, "Service", service),
-      reporters: reporters(metrics, warn, log),
+      ...{ client, identity, clusterDomain, log, now, headerTimes, events, metrics, warn },
       mapReaders: () => term?.rollouts.pods.agents?.mapReaders ?? 0,
     });
     const certificates = new CertManager({
       ...{ client, namespace, now, log, signal, config: config.certs },
       names: servingNames(WEBHOOK_SERVICE, namespace, clusterDomain ?? DEFAULT_DOMAIN),
     });
-    const times = { now: steadyNow, wallClock: now };
     const { maps } = replica.loop;
-    const rollouts = new Restarter({ client, config, maps, log, events, counters, observeAgents, ...times }, signal);
+    const rollouts = new Restarter({
+      ...{ client, config, maps, log, events, counters, observeAgents, signal },
+      ...{ now: steadyNow, wallClock: now },
+    });
     replica.loop.start(signal);
     return { ...replica, certificates, rollouts };
   };
   const status = () => term?.status() ?? followerStatus(identity);
   addStatusGauges(registry, status, () => term?.leftOut() ?? 0);
   registerCertMetrics(registry, () => term?.certificates.status());
-  addRolloutGauges(registry, () => term?.rollouts.pods);
   const statusKey = new StatusKey({ client: anyTime, namespace, log });
   const own = probesOf(() => term);
   const health = await startHealthServer({
     ...(probes?.(own) ?? own),
-    ...{ address: config.controller.address, port: config.controller.port, registry },
+    ...{ address: config.address, port: config.controller.port, registry },
     pages: { [STATUS_PATH]: statusPage(statusKey, status, () => term) },
   });
   log.info({ port: health.port, namespace }, "listening");
@@ -113,8 +95,8 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   // The commands read the key before they ask for the page.
   void statusKey.refresh();
   election = runElection({
-    ...config.controller,
     ...{ client: anyTime, namespace, name: LEASE_NAME, identity, log },
+    leaseSeconds: config.controller.leaseSeconds,
     onStartedLeading: async (signal) => {
       term = lead(signal);
       await Promise.all([term.certificates.done, term.rollouts.done]);
@@ -162,34 +144,10 @@ function probesOf(term: () => Term | undefined): Probes {
 
 /** The first lists leave much garbage. Collects it once they are read and the first map is published. */
 function compactOnceSynced(loop: () => Loop | undefined): NodeJS.Timeout {
-  const compactor = createCompactor(globalThis.gc);
+  const compactor = createCompactor();
   compactor.recordActivity();
   return setInterval(() => {
     if (!loop()?.synced) compactor.recordActivity();
     compactor.collectIfIdle();
   }, COMPACT_AFTER_MS).unref();
-}
-
-/** Writes an Event about one of our own objects. */
-type Warn = (code: string, note: string, kind: "ConfigMap" | "Service", name: string) => void;
-
-/** Reports what the loop does: in metrics, in the log and as Events. */
-function reporters(
-  metrics: PublicationMetrics,
-  warn: Warn,
-  log: Logger,
-): Pick<ConstructorParameters<typeof Loop>[0], "onPublished" | "onFailed" | "onHeld"> {
-  return {
-    onPublished: (publication, lagMs) => {
-      metrics.publications.inc();
-      metrics.publishedBytes.inc(publication.bytes);
-      metrics.lag.observe(lagMs / 1000);
-      log.info({ ...publication, lagMs }, "map published");
-    },
-    onFailed: () => metrics.failures.inc(),
-    onHeld: (names, of, until) => {
-      const held = `${names} of ${of} names would be removed at once`;
-      warn("removal-held", `${held}; held back until ${new Date(until).toISOString()}`, "ConfigMap", MAP_NAME);
-    },
-  };
 }

@@ -17,7 +17,7 @@ interface StatusKeyDeps {
 
 const KEY_BYTES = 32;
 const FIELD_MANAGER = "switchback-status";
-/** Minimum time between two reads of the Secret, whatever requests arrive. */
+/** Minimum time between the starts of two reads of the Secret, whatever requests arrive. */
 const FRESH_MS = 1_000;
 const TIMEOUT_MS = 2_000;
 
@@ -36,7 +36,7 @@ export class StatusKey {
   /** SHA-256 of the key. The key itself is not kept. */
   #digest: Buffer | undefined;
   #readAt = Number.NEGATIVE_INFINITY;
-  #reading: Promise<void> | undefined;
+  #reading = Promise.resolve();
 
   constructor(deps: StatusKeyDeps) {
     this.#deps = deps;
@@ -52,11 +52,9 @@ export class StatusKey {
 
   /** Reads the key, or creates it. */
   async refresh(): Promise<void> {
-    if (this.#reading === undefined && steadyNow() - this.#readAt >= FRESH_MS) {
-      this.#reading = this.#read().finally(() => {
-        this.#readAt = steadyNow();
-        this.#reading = undefined;
-      });
+    if (steadyNow() - this.#readAt >= FRESH_MS) {
+      this.#readAt = steadyNow();
+      this.#reading = this.#read();
     }
     await this.#reading;
   }

@@ -1,21 +1,22 @@
 import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
 import type { Plan } from "#hostmap/plan.ts";
 import type { PublishedNames, RemovalHold } from "#hostmap/published-names.ts";
-import type { Reason, ReportedClaim } from "#hostmap/types.ts";
+import type { ObjectRef, Reason, ReportedClaim } from "#hostmap/types.ts";
 import { ANY_DEPTH, isWildcard } from "#hostmap/wildcards.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";
 import { listSome } from "#lib/errors/printable.ts";
-import type { NameDecisions } from "./dnscheck/sweep.ts";
+import type { DnsSweep } from "./dnscheck/sweep.ts";
 import type { HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import type { FrontReconciler } from "./front-reconciler.ts";
+import type { Pipeline } from "./pipeline.ts";
 import type { RolloutStatus } from "./rollout/report.ts";
-import type { ClaimSource, SourceState } from "./sources/types.ts";
+import type { SourceState } from "./sources/types.ts";
 
 /** One claimed name, as `/status` and `switchback status` show it. */
 export interface NameStatus {
   readonly name: string;
-  readonly from: { readonly kind: string; readonly namespace: string; readonly name: string };
+  readonly from: Pick<ObjectRef, "kind" | "namespace" | "name">;
   /** creationTimestamp of the object, in RFC 3339 format. */
   readonly since: string;
   readonly target: string | undefined;
@@ -68,13 +69,13 @@ export type FullStatus = StatusDocument & { readonly running?: RolloutStatus };
 
 export interface StatusDeps {
   readonly identity: string;
-  readonly source: ClaimSource;
+  readonly source: Pick<Pipeline, "state">;
   readonly plan: Plan;
   readonly addresses: Pick<FrontReconciler, "targets" | "reasonOf">;
-  /** DNS decisions about names; undefined: names are not resolved. */
-  readonly verifier?: NameDecisions | undefined;
+  /** Undefined: names are not resolved. */
+  readonly dns?: Pick<DnsSweep, "answersOf"> | undefined;
   /** The targets, with the protocols and the answers of their ports. */
-  readonly headers: Pick<HeaderDecisions, "configured" | "found" | "shownAt">;
+  readonly headers: Pick<HeaderDecisions, "catalog" | "targetOf" | "shownAt">;
   readonly config: Pick<Config, "inject">;
   readonly map: {
     readonly synced: boolean;
@@ -87,16 +88,8 @@ export interface StatusDeps {
 
 /** The status of a replica that waits for the Lease: it knows nothing about names. */
 export function followerStatus(identity: string): StatusDocument {
-  const unknown = {
-    revision: undefined,
-    hold: undefined,
-    sources: [],
-    targets: [],
-    warnings: [],
-    leaving: [],
-    names: [],
-  };
-  return { leader: false, identity, synced: false, ...unknown };
+  const nothing = { sources: [], targets: [], warnings: [], leaving: [], names: [] };
+  return { leader: false, identity, synced: false, revision: undefined, hold: undefined, ...nothing };
 }
 
 /**
@@ -107,7 +100,8 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
   const { synced, publishedNames: published, revision } = deps.map;
   const addresses = new Map(deps.addresses.targets().map(({ name, clusterIPs }) => [name, clusterIPs]));
   const names = Array.from(deps.plan.report(), (claim) => rowOf(claim, addresses, deps));
-  const targets = targetNames(deps).map((name) => targetStatus(name, addresses.get(name) ?? [], deps));
+  const ofTargets = new Set([...deps.headers.catalog.configured().map(({ name }) => name), ...addresses.keys()]);
+  const targets = Array.from(ofTargets, (name) => targetStatus(name, addresses.get(name) ?? [], deps));
   const asked = targets.flatMap(({ ports }) => ports.flatMap((port) => port.asked ?? []));
   return {
     leader: published !== undefined,
@@ -118,7 +112,7 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
     targets,
     hold: published?.hold,
     warnings: [
-      ...sizeWarnings(deps.plan, deps.config.inject),
+      ...sizeWarnings(deps.plan, deps.config.inject.maxNames),
       ...asked.flatMap(({ warnings = [] }) => warnings).slice(0, LISTED),
       ...nameWarnings(names),
     ],
@@ -128,24 +122,17 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
 }
 
 /**
- * A pod's object is rewritten at each change of its status. So pods with all names of a large map load the API
- * server.
+ * A pod with more names gets a warning. Its object is rewritten at each change of its status, so pods with all names of
+ * a large map load the API server.
  */
-function sizeWarnings(plan: Plan, { warnNames, maxNames }: Config["inject"]): Reason[] {
-  const count = [...plan.planned.keys()].filter((name) => !isWildcard(name)).length;
-  const choose = `pods can select names with the annotation ${HOSTS_KEY}`;
-  if (count > maxNames) {
-    const text = `a pod without a selection gets the first ${maxNames} of ${count} names (inject.maxNames); ${choose}`;
-    return [{ code: "over-cap", text }];
-  }
-  if (count <= warnNames) return [];
-  return [{ code: "many-names", text: `a pod without a selection gets all ${count} names; ${choose}` }];
-}
+const WARN_NAMES = 200;
 
-/** The targets in use, with or without an address. */
-function targetNames({ headers, addresses }: StatusDeps): string[] {
-  const names = [...headers.configured(), ...addresses.targets()].map(({ name }) => name);
-  return [...new Set(names)];
+function sizeWarnings(plan: Plan, maxNames: number): Reason[] {
+  const count = [...plan.planned.keys()].filter((name) => !isWildcard(name)).length;
+  if (count <= Math.min(WARN_NAMES, maxNames)) return [];
+  const gets = count > maxNames ? `the first ${maxNames} of ${count} names (inject.maxNames)` : `all ${count} names`;
+  const text = `a pod without a selection gets ${gets}; pods can select names with the annotation ${HOSTS_KEY}`;
+  return [{ code: "many-names", text }];
 }
 
 function targetStatus(
@@ -153,23 +140,15 @@ function targetStatus(
   clusterIPs: readonly string[],
   { headers }: Pick<StatusDeps, "headers">,
 ): StatusDocument["targets"][number] {
-  const target = headers.configured().find((each) => each.name === name) ?? headers.found(name);
-  const upstream = target?.upstream;
-  return {
-    name,
-    relayed: target !== undefined && isRelayed(target),
-    clusterIPs,
-    upstream:
-      upstream === undefined
-        ? ""
-        : "service" in upstream
-          ? `${upstream.service.namespace}/${upstream.service.name}`
-          : upstream.host,
-    ports: (target?.ports ?? []).map(({ port, protocol }) => {
-      const asked = headers.shownAt(name, port);
-      return { port, protocol, ...(asked && { asked }) };
-    }),
-  };
+  const target = headers.targetOf(name);
+  if (target === undefined) return { name, relayed: false, clusterIPs, upstream: "", ports: [] };
+  const { upstream } = target;
+  const ports = target.ports.map(({ port, protocol }) => {
+    const asked = headers.shownAt(name, port);
+    return { port, protocol, ...(asked && { asked }) };
+  });
+  const shown = "service" in upstream ? `${upstream.service.namespace}/${upstream.service.name}` : upstream.host;
+  return { name, relayed: isRelayed(target), clusterIPs, upstream: shown, ports };
 }
 
 /** Maximum number of names in a warning, and of warnings about ports. `targets` has the others. */
@@ -188,31 +167,24 @@ function nameWarnings(all: readonly NameStatus[]): Reason[] {
   });
 }
 
-/** The row of a claim. Of several warnings of a mapped name, the one of the name itself comes first. */
+const OF_WILDCARD: Reason = {
+  code: "wildcard",
+  text: "a hosts file cannot hold a wildcard: only pods with pod DNS get it",
+};
+
+/** The row of a claim. Of several warnings of a mapped name, the one of its claim comes first. */
 function rowOf(claim: ReportedClaim, addresses: ReadonlyMap<string, readonly string[]>, deps: StatusDeps): NameStatus {
-  const { name, from, since, decision } = claim;
-  const { verifier } = deps;
-  const target = decision.mapped ? decision.target : undefined;
-  const clusterIPs = (target === undefined ? undefined : addresses.get(target)) ?? [];
-  const ofTarget = target === undefined ? undefined : deps.addresses.reasonOf(target);
-  const reason = decision.mapped
-    ? clusterIPs.length === 0
-      ? (ofTarget ?? withoutAddress(decision.target))
-      : ofWildcard(claim)
-    : decision.reason;
-  const warning = decision.mapped
-    ? (claim.warning ?? verifier?.warningOf(name) ?? (clusterIPs.length > 0 ? ofTarget : undefined))
-    : undefined;
-  const resolved = verifier?.answersOf(name);
-  const shown = { name, from, since, target, addresses: clusterIPs, reason };
-  return { ...shown, ...(warning && { warning }), ...(resolved && { resolved }) };
-}
-
-function withoutAddress(target: string): Reason {
-  return { code: "target-without-address", text: `the target ${target} has no known ClusterIP; its names wait` };
-}
-
-function ofWildcard({ name }: ReportedClaim): Reason | undefined {
-  if (!isWildcard(name)) return undefined;
-  return { code: "wildcard", text: "a hosts file cannot hold a wildcard: only pods with pod DNS get it" };
+  const { name, since, decision } = claim;
+  const { kind, namespace, name: object } = claim.from;
+  const resolved = deps.dns?.answersOf(name);
+  const row = { name, from: { kind, namespace, name: object }, since, ...(resolved && { resolved }) };
+  if (!decision.mapped) return { ...row, target: undefined, addresses: [], reason: decision.reason };
+  const { target } = decision;
+  const ofTarget = deps.addresses.reasonOf(target);
+  const clusterIPs = addresses.get(target);
+  const warning = claim.warning ?? (clusterIPs?.length ? ofTarget : undefined);
+  const mapped = { ...row, target, addresses: clusterIPs ?? [], ...(warning && { warning }) };
+  if (clusterIPs?.length) return { ...mapped, reason: isWildcard(name) ? OF_WILDCARD : undefined };
+  const text = `the target ${target} has no known ClusterIP; its names wait`;
+  return { ...mapped, reason: ofTarget ?? { code: "target-without-address", text } };
 }

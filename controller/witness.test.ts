@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Claim } from "#hostmap/types.ts";
+import type { Claim, Reason } from "#hostmap/types.ts";
 import type { DnsDecision, ExpectedClaim, VerifyMode } from "./dnscheck/dns-decision.ts";
-import type { HeaderReason } from "./targets/resolver.ts";
 import { witness } from "./witness.ts";
 
 // What the answers of ingress controllers and of the cluster's DNS make of a claim.
@@ -11,8 +10,8 @@ const NO_SERVICE = { code: "no-service", text: "no Service has its address" };
 const LOST = { code: "port-lost", text: "its target has no port 80" };
 const ELSEWHERE = { code: "dns-elsewhere", text: "a CDN" };
 const OTHER = { code: "dns-other-target", text: "another Service", target: "internal" } as const;
-const UNKNOWN: HeaderReason = { reason: { code: "header-unknown", text: "not asked yet" }, pending: true };
-const REFUSES: HeaderReason = { reason: { code: "header-not-expected", text: "it refuses" }, pending: false };
+const UNKNOWN = { code: "header-unknown", text: "not asked yet" };
+const REFUSES = { code: "header-not-expected", text: "it refuses" };
 
 const CLAIM: Claim = {
   hostname: "shop.example.com",
@@ -36,7 +35,7 @@ interface Setting {
   readonly isWaiting?: boolean;
   readonly isSettled?: boolean;
   readonly always?: boolean;
-  readonly against?: Readonly<Record<string, HeaderReason>>;
+  readonly against?: Readonly<Record<string, Reason>>;
   readonly asksDns?: boolean;
 }
 
@@ -56,7 +55,7 @@ function hear(claim: Claim, decision: DnsDecision, setting: Setting = {}) {
   };
   const headers = { against: (target: string) => against[target] };
   const locations = { mapsAlways: () => always, warningOf: () => undefined };
-  const subject = { name: "shop.example.com", object: "0/web" };
+  const subject = { name: "shop.example.com", object: "0/web", isShared: false };
   const heard = witness(claim, subject, { headers, locations, dns: asksDns ? dns : undefined, mode });
   assert.ok(!(released && asked), "either asked or released");
   return { heard, asked, released };
@@ -111,6 +110,16 @@ for (const [claim, what, decision, expected, setting = {}] of CASES) {
     assert.equal(shown(hear(CLAIMS[claim], decision, setting).heard), expected);
   });
 }
+
+test("with warn or map: always, a mapped name has a warning of DNS, after one about its target", () => {
+  const { warning: _lost, ...claim } = CLAIM;
+  const warnings = [
+    hear(claim, ELSEWHERE, { mode: "warn" }),
+    hear(claim, ELSEWHERE, { always: true }),
+    hear(CLAIM, ELSEWHERE, { mode: "warn" }),
+  ].map(({ heard }) => heard.warning);
+  assert.deepEqual(warnings, [ELSEWHERE, ELSEWHERE, LOST]);
+});
 
 test("a name that moves to another target has the warning of that one; a refused header still names the target", () => {
   assert.deepEqual([hear(CLAIM, "verified").heard.warning, hear(CLAIM, OTHER).heard.warning], [LOST, undefined]);

@@ -1,12 +1,14 @@
 import type { Claim, Reason } from "#hostmap/types.ts";
-import type { ExpectedClaim, VerifyMode } from "./dnscheck/dns-decision.ts";
+import type { DnsDecision, ExpectedClaim, VerifyMode } from "./dnscheck/dns-decision.ts";
 import type { DnsSweep, Testimony } from "./dnscheck/sweep.ts";
-import type { HeaderReason, TargetHeaders, TargetLocations } from "./targets/resolver.ts";
+import { HEADER_UNKNOWN } from "./expected-headers/decide-protocols.ts";
+import type { HeaderDecisions } from "./expected-headers/header-decisions.ts";
+import type { TargetLocations } from "./targets/target-table.ts";
 
 /** What the two witnesses know: the ingress controllers' answers, and the cluster's DNS. */
 export interface Witnesses {
   /** Undefined: no ingress controller is asked for a header. */
-  readonly headers?: Pick<TargetHeaders, "against"> | undefined;
+  readonly headers?: Pick<HeaderDecisions, "against"> | undefined;
   readonly locations: Pick<TargetLocations, "mapsAlways" | "warningOf">;
   /** Undefined: DNS is not asked. */
   readonly dns?: Pick<DnsSweep, "askAbout" | "release"> | undefined;
@@ -16,6 +18,8 @@ export interface Witnesses {
 interface Subject {
   readonly name: string;
   readonly object: string;
+  /** Whether other objects claim the name, too. */
+  readonly isShared: boolean;
 }
 
 const WAITING: Reason = {
@@ -28,7 +32,7 @@ const NOT_VERIFIED: Reason = {
 };
 
 /** Hears the witnesses about the claim of an object. `name` is its parsed hostname. */
-export function witness(claim: Claim, { name, object }: Subject, witnesses: Witnesses): Claim {
+export function witness(claim: Claim, { name, object, isShared }: Subject, witnesses: Witnesses): Claim {
   const { headers, dns, mode } = witnesses;
   const aim = typeof claim.target === "string" ? claim.target : claim.undecided && claim.maybe;
   const against = aim === undefined ? undefined : headers?.against(aim);
@@ -38,15 +42,16 @@ export function witness(claim: Claim, { name, object }: Subject, witnesses: Witn
     return aim === undefined || against === undefined ? claim : withoutHeader(claim, aim, against);
   }
   if (dns === undefined) return claim;
-  const testimony = dns.askAbout(name, object, expectedOf(claim, aim, mode));
-  if (mode === "warn") return claim;
+  const testimony = dns.askAbout(name, object, expectedOf(claim, aim, mode), isShared);
+  if (mode === "warn") return warned(claim, testimony.decision);
   if (aim === undefined) return withFirst(claim, testimony, witnesses);
   return mode === "auto" ? withAuto(claim, aim, testimony, witnesses) : withEnforce(claim, aim, testimony);
 }
 
 /** The claim on a target about which an ingress controller has not answered, or that refuses a header. */
-function withoutHeader(claim: Claim, target: string, { pending, reason }: HeaderReason): Claim {
-  return pending ? undecided(claim, target, reason) : refused({ ...claim, maybe: target }, reason);
+function withoutHeader(claim: Claim, target: string, reason: Reason): Claim {
+  if (reason.code === HEADER_UNKNOWN) return undecided(claim, target, reason);
+  return refused({ ...claim, maybe: target }, reason);
 }
 
 /** With `auto`, only addresses of the target count: those of the object may belong to another controller. */
@@ -66,16 +71,22 @@ function withAuto(
 ): Claim {
   if (isWaiting) return undecided(claim, aim, WAITING);
   if (decision === "verified") return { ...decided(claim, aim), verified: true };
+  // As in `firstTarget`: the class and an address that somebody chose are evidence, also once the name has the target.
+  if (decision === "external" && claim.lacking?.byClass === aim) return decided(claim, aim);
   if (typeof decision === "string") return claim;
   // The object chose its target, and kube-proxy short-circuits the connection to the Service of that address.
   if ("target" in decision)
     return claim.chosen ? claim : moved({ ...claim, verified: true }, decision.target, witnesses);
-  if (decision.code === "dns-absent" || witnesses.locations.mapsAlways(aim)) return claim;
+  if (decision.code === "dns-absent") return claim;
+  if (witnesses.locations.mapsAlways(aim)) return warned(claim, decision);
   return isSettled ? refused(claim, decision) : undecided(claim, aim, decision);
 }
 
 /** Gives a claim the target to which DNS leads its name. Without one, the claim keeps its reason. */
-function withFirst(claim: Claim, { decision }: Testimony, witnesses: Witnesses): Claim {
+function withFirst(claim: Claim, { decision, isWaiting }: Testimony, witnesses: Witnesses): Claim {
+  // The name is published, maybe because DNS gave it its target under an earlier leader.
+  const { lacking: _other, ...waiting } = claim;
+  if (isWaiting) return { ...waiting, target: WAITING, undecided: true };
   // What does without a mapping still does so when evidence of its target disappears.
   if (decision === "nowhere" && claim.lacking) return { ...claim, lacking: { ...claim.lacking, isElsewhere: true } };
   if (typeof decision === "string" || !("target" in decision)) return claim;
@@ -96,6 +107,11 @@ function moved({ warning: _ofItsOwn, ...claim }: Claim, target: string, { locati
   const against = headers?.against(target);
   const all = warning === undefined ? claim : { ...claim, warning };
   return against === undefined ? decided(all, target) : withoutHeader(all, target, against);
+}
+
+/** The claim, with what DNS says against its mapping. A warning about its target comes first. */
+function warned(claim: Claim, decision: DnsDecision): Claim {
+  return typeof decision === "string" ? claim : { warning: { code: decision.code, text: decision.text }, ...claim };
 }
 
 function decided({ undecided: _is, maybe: _other, ...claim }: Claim, target: string): Claim {

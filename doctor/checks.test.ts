@@ -93,7 +93,7 @@ const FAULTS: readonly [what: string, change: Partial<ClusterFacts>, ...expected
     status({ names: [{ name: "x", reason: { code: "conflict", text: "t" } }] }),
     "warning names-refused",
   ],
-  ["a warning of the controller's", status({ warnings: [{ code: "over-cap", text: "t" }] }), "warning over-cap"],
+  ["a warning of the controller's", status({ warnings: [{ code: "many-names", text: "t" }] }), "warning many-names"],
   ["right to list Services", { services: FORBIDDEN }, "unknown right-missing"],
   ["right to list what has names", { names: FORBIDDEN }, "unknown right-missing"],
   [
@@ -121,6 +121,14 @@ describe("one thing is wrong, or could not be read:", () => {
   }
 });
 
+test("the cure of a Deployment names its namespace, and the label of its pods", () => {
+  const [down] = examine({ ...HEALTHY, ...deployments("switchback-webhook", 0) }).filter(
+    ({ code }) => code === "deployment-not-ready",
+  );
+  const pods = "-n switchback-system -l app.kubernetes.io/name=switchback,app.kubernetes.io/component=webhook";
+  assert.deepEqual(down?.cures, [`kubectl describe pods ${pods}; kubectl logs ${pods}`]);
+});
+
 describe("without Switchback", () => {
   test("the doctor reports whether the cluster has the problem", () => {
     assert.deepEqual(codes(NOT_INSTALLED), ["need-unseen", "not-installed"]);
@@ -134,6 +142,9 @@ describe("without Switchback", () => {
     const configuration = known(["namespace", "pod"].map((name) => fakes.entry(name, { serviceNamespace })));
     const facts = { ...NOT_INSTALLED, admission: { ...NOT_INSTALLED.admission, configuration } };
     assert.deepEqual(codes(facts), ["need-unseen", "installed-elsewhere"]);
+    const cures = examine(facts).flatMap((finding) => finding.cures);
+    assert.deepEqual(cures.filter((cure) => cure.startsWith("switchback doctor --namespace other")).length, 2);
+    assert.ok(!cures.some((cure) => cure.includes("helm install")), "it is installed");
   });
 
   test("unreadable facts do not mean that Switchback is absent", () => {

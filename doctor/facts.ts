@@ -1,10 +1,10 @@
 import type { Reason } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
+import type { StatusPage } from "#lib/documents/status-page.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
 import type { Fact } from "./fact.ts";
 import type { Finding } from "./findings.ts";
-import type { StatusFacts } from "./install-documents.ts";
 import type { ProbeResult } from "./probe/result.ts";
 
 // The input of the checks. A fact that could not be read carries the reason; no fact is guessed.
@@ -102,7 +102,7 @@ export interface InstallFacts {
   readonly targets: Fact<readonly PublishedTarget[] | undefined>;
   readonly deployments: Fact<readonly DeploymentFacts[]>;
   /** The controller's /status. */
-  readonly status: Fact<StatusFacts>;
+  readonly status: Fact<StatusPage>;
 }
 
 export interface AdmissionFacts {

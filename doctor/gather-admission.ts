@@ -15,7 +15,7 @@ export async function gatherAdmission(client: KubeClient, dryRunNamespace: strin
   return { configuration, dryRun };
 }
 
-interface RawConfiguration {
+export interface RawConfiguration {
   readonly webhooks?: readonly {
     readonly name: string;
     readonly failurePolicy?: string;
@@ -23,16 +23,12 @@ interface RawConfiguration {
   }[];
 }
 
+/** The entries of the webhook configuration; of a missing one, undefined. */
 async function gatherConfiguration(client: KubeClient): Promise<AdmissionFacts["configuration"]> {
   const resource = "mutatingwebhookconfigurations.admissionregistration.k8s.io";
   const permission = { verb: "get", resource, name: WEBHOOK_CONFIGURATION };
-  const configuration = await readFact<RawConfiguration | undefined>(
-    permission,
-    () => client.get<RawConfiguration>(CONFIGURATION_PATH),
-    {
-      value: undefined,
-    },
-  );
+  const read = () => client.get<RawConfiguration>(CONFIGURATION_PATH);
+  const configuration = await readFact<RawConfiguration | undefined>(permission, read, { value: undefined });
   return mapFact(configuration, (value) => value && entriesOf(value));
 }
 

@@ -1,17 +1,15 @@
 import type { Config } from "#lib/config/schema.ts";
 import type { Section } from "#lib/config/sections.ts";
 import { CONFIG_NAME, readConfigText } from "#lib/documents/installed-config.ts";
-import { readLeaderStatus, readStatusKey, STATUS_SECRET } from "#lib/documents/status-page.ts";
+import { readLeaderStatus, readStatusKey, STATUS_SECRET, type StatusPage } from "#lib/documents/status-page.ts";
 import { TARGETS_NAME } from "#lib/documents/targets-format.ts";
 import { readTargets } from "#lib/documents/targets-reader.ts";
 import { hasCode } from "#lib/errors/errors.ts";
-import { parse } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 import { type Fact, known, notKnown, readFact } from "./fact.ts";
 import type { DeploymentFacts, InstallFacts } from "./facts.ts";
-import type { StatusFacts } from "./install-documents.ts";
 
 // Facts about the Switchback installation, from its own namespace.
 
@@ -36,9 +34,8 @@ export async function gatherConfig(
   sections: readonly Section[],
 ): Promise<Fact<Config | undefined>> {
   const reading = { verb: "get", resource: "configmaps", namespace, name: CONFIG_NAME };
-  const text = await readFact<string | undefined>(reading, () => readConfigText(client, namespace), {
-    value: undefined,
-  });
+  const read = () => readConfigText(client, namespace);
+  const text = await readFact<string | undefined>(reading, read, { value: undefined });
   if (!text.known || text.value === undefined) return text as Fact<undefined>;
   const { readConfig } = await import("./install-documents.ts");
   return readConfig(CONFIG_NAME, text.value, sections);
@@ -84,17 +81,14 @@ export async function gatherDeployments(
 }
 
 /** Reads the leader's status, or a follower's if no leader answers. Earlier versions of the controller need no key. */
-export async function gatherStatus(client: KubeClient, namespace: string): Promise<Fact<StatusFacts>> {
+async function gatherStatus(client: KubeClient, namespace: string): Promise<Fact<StatusPage>> {
   const ofKey = { verb: "get", resource: "secrets", namespace, name: STATUS_SECRET };
   const ofPage = { verb: "get", resource: "services/proxy", namespace, name: "switchback-controller:http" };
   const key = await readFact(ofKey, () => readStatusKey(client, namespace));
-  const options = {
-    key: key.known ? key.value : undefined,
-    parse: async (document: unknown) => parse((await import("./install-documents.ts")).statusSchema, document),
-  };
+  const options = { key: key.known ? key.value : undefined };
   let isRefused = false;
   const status = await readFact(ofPage, () =>
-    readLeaderStatus<StatusFacts>(client, namespace, options).catch((error) => {
+    readLeaderStatus(client, namespace, options).catch((error) => {
       isRefused = hasCode(error, "status-refused");
       throw error;
     }),

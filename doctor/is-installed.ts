@@ -1,6 +1,12 @@
 import { isComponent } from "./checks/deployments.ts";
 import type { ClusterFacts, WebhookEntry } from "./facts.ts";
 
+/** The namespace of another installation, to which the webhook configuration of the cluster points. */
+export function installedElsewhere({ admission, namespace }: ClusterFacts): string | undefined {
+  const entries = admission.configuration.known ? (admission.configuration.value ?? []) : [];
+  return entries.find(({ serviceNamespace = namespace }) => serviceNamespace !== namespace)?.serviceNamespace;
+}
+
 /** Whether any part of Switchback is installed in its namespace; undefined if unknown. */
 export function isInstalled({ install, admission, namespace, namespaces }: ClusterFacts): boolean | undefined {
   const isInNamespace = ({ serviceNamespace = namespace }: WebhookEntry): boolean => serviceNamespace === namespace;

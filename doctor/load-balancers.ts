@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { type IngressSoftware, softwareOf } from "#controller/targets/known-software.ts";
+import { type IngressSoftware, softwareOf } from "#controller/sources/known-software.ts";
 import { canonicalIp, hasFamilyOf, isForeign } from "#controller/targets/service-view.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { type ClusterFacts, objectKey, type ServiceFacts } from "./facts.ts";

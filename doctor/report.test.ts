@@ -49,7 +49,18 @@ const HEADLINES: readonly [what: string, findings: Finding[], headline: string, 
     "Pods cannot reach 2 Services: the ingress controller demands a PROXY header",
     2,
   ],
-  ["faults of the installation", [GOOD, broken("a", "x", "e"), broken("b", "y", "e")], "Switchback has 2 faults", 2],
+  [
+    "faults of an installation of which a part runs",
+    [GOOD, ok("a", "deployment-ready", "e"), broken("a", "x", "e"), broken("b", "y", "e")],
+    "Switchback has 2 faults",
+    2,
+  ],
+  [
+    "an installation of which no part runs",
+    [GOOD, broken("a", "x", "e")],
+    "Switchback is installed but does not run",
+    1,
+  ],
   [
     "what only a probe shows",
     [named(reach.unknown(A, "need-unseen", "e"), 1), unknown("d", "not-read", "e")],
@@ -61,6 +72,12 @@ const HEADLINES: readonly [what: string, findings: Finding[], headline: string, 
     [reach.unknown("load balancers", "right-missing", "e")],
     "It is not known whether pods reach the cluster's names",
     1,
+  ],
+  [
+    "a file without kinds that a cluster may lack",
+    [GOOD, reach.ok("file", "dump-incomplete", "e", "c"), ABSENT],
+    "Pods reach the names that could be examined",
+    2,
   ],
   ["a warning", [GOOD, warning("a", "x", "e")], "Pods reach the cluster's names, with 1 warning", 1],
   ["all is well, without Switchback", [GOOD, ABSENT], "This cluster needs no mapping", 1],
@@ -79,6 +96,8 @@ describe("the headline:", () => {
 test("each cure comes once; the last resort of the first finding comes last", () => {
   const findings = [cutOff(A, "wait", "provider a", "install"), cutOff(B, "wait", "provider b", "install")];
   assert.deepEqual(verdictOf(findings).cures, ["wait", "provider a", "provider b", "install"]);
+  const faults = [broken("a", "x", "e", "first cure"), broken("b", "x", "e", "second cure")];
+  assert.deepEqual(verdictOf(faults).cures, ["first cure", "second cure"]);
   assert.deepEqual(verdictOf([GOOD]).cures, []);
 });
 

@@ -53,12 +53,16 @@ export function verdictOf(findings: readonly Finding[]): Verdict {
     return about(headline, broken, findings);
   }
   const faulty = findings.filter(({ status }) => status === "broken");
-  if (faulty.length > 0) return about(`Switchback has ${counted(faulty.length, "fault")}`, faulty, findings);
+  const parts = findings.filter(({ check }) => check === "install");
+  const isDown = parts.some(({ status }) => status === "broken") && parts.every(({ status }) => status !== "ok");
+  const fault = isDown ? "is installed but does not run" : `has ${counted(faulty.length, "fault")}`;
+  if (faulty.length > 0) return about(`Switchback ${fault}`, faulty, findings);
   const unseen = reach.filter(({ code }) => code === "need-unseen");
   if (unseen.length > 0)
     return about(`Pods may be cut off from ${namesOf(unseen)}: they bypass the load balancer`, unseen, findings);
-  const good = reach.filter(({ status }) => status === "ok");
-  const unread = reach.filter(({ status }) => status === "unknown");
+  // It is ok to lack kinds that a cluster may lack.
+  const unread = reach.filter(({ status, code }) => status === "unknown" || code === "dump-incomplete");
+  const good = reach.filter((finding) => finding.status === "ok" && !unread.includes(finding));
   if (good.length === 0) return about("It is not known whether pods reach the cluster's names", unread, findings);
   const warnings = findings.filter(({ status }) => status === "warning");
   if (warnings.length > 0)
@@ -79,9 +83,9 @@ function worstFirst(one: Finding, other: Finding): number {
   return FINDING_STATUSES.indexOf(other.status) - FINDING_STATUSES.indexOf(one.status);
 }
 
-/** Each cure once. The last cure of the first finding is the last resort, also where others have their own. */
+/** Each cure once. Of several cures of the first finding, the last is the last resort: it comes last. */
 function curesOf(findings: readonly Finding[]): string[] {
-  const last = findings[0]?.cures.at(-1);
+  const last = findings[0]?.cures.slice(1).at(-1);
   const all = findings.flatMap(({ cures }) => cures).filter((cure) => cure !== last);
   return [...new Set([...all, ...(last === undefined ? [] : [last])])];
 }

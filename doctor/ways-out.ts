@@ -1,7 +1,7 @@
-import type { IngressSoftware } from "#controller/targets/known-software.ts";
+import type { IngressSoftware } from "#controller/sources/known-software.ts";
 import { MAP_KEY, PROXY_PROTOCOL_KEY } from "#hostmap/metadata-keys.ts";
 import type { ClusterFacts, ServiceFacts } from "./facts.ts";
-import { isInstalled } from "./is-installed.ts";
+import { installedElsewhere, isInstalled } from "./is-installed.ts";
 import { filteredBy, type LoadBalancer, portsOf, shortCircuited } from "./load-balancers.ts";
 import { isDropped } from "./probe/probed-ports.ts";
 import { annotateCommand, providerCures } from "./providers.ts";
@@ -42,6 +42,8 @@ export function mappingCure(service: ServiceFacts, facts: ClusterFacts, onReques
   const isAbsent = isInstalled(facts) === false;
   if (config?.discovery.enabled === false && !isAbsent)
     return "let Switchback map its names: add it to `config.targets`";
+  const other = installedElsewhere(facts);
+  if (isAbsent && other !== undefined) return `switchback doctor --namespace ${other}   # it is installed there`;
   const annotate = annotateCommand(service, `${MAP_KEY}=always`);
   const isAsked = !onRequest || isMappedAlways(service, facts);
   if (isAbsent) return isAsked ? INSTALL : `${INSTALL}\n${annotate}`;
@@ -62,7 +64,10 @@ function optionalCures(software: IngressSoftware | undefined): string[] {
 
 /** How to make the ingress controller trust the proxies; general advice if the controller is unknown. */
 export function trustCure(software: IngressSoftware | undefined): string {
-  if (software !== undefined) return `${software.title}: ${software.trust} (${software.source})`;
+  if (software !== undefined) {
+    const { title, accept, trust = `it believes every sender once it accepts headers: ${accept}`, source } = software;
+    return `${title}: ${trust} (${source})`;
+  }
   return (
     "configure the ingress controller to trust PROXY headers from the proxy pods' addresses " +
     "(ingress-nginx `proxy-real-ip-cidr`, Traefik `proxyProtocol.trustedIPs`, IBM's ALB `--cidr`)"

@@ -114,24 +114,22 @@ function withoutNamespaces(code: string): string {
 function onlyFor(component: string): Plugin {
   const imports = (path: string, importer: string): boolean => {
     const from = relative(TOP, importer);
-    if (from === join("cli", "program.ts")) return path === "./serve.ts";
-    if (from === join("cli", "serve.ts")) return path === `./components/${component}.ts`;
-    return !(matchesGlob(from, "extras/*/extra.ts") && /^\.\/(check|leave|start)\.ts$/.test(path));
+    if (from === join("cli", "program.ts")) return ["./serve.ts", `./components/${component}.ts`].includes(path);
+    return from !== join("cli", "extras.ts") || path.endsWith("/config.ts");
   };
-  const always = ["./serve.ts", "./config.ts", `./components/${component}.ts`];
   return {
     name: `only-for-${component}`,
     setup({ onLoad, onResolve }) {
-      onLoad({ filter: /[\\/](cli[\\/](program|serve)|extras[\\/][^\\/]+[\\/]extra)\.ts$/ }, ({ path: importer }) => {
+      onLoad({ filter: /[\\/]cli[\\/](program|extras)\.ts$/ }, ({ path: importer }) => {
         const statics: string[] = [];
         const code = readFileSync(importer, "utf8").replaceAll(/await import\("([^"]+)"\)/g, (whole, path) => {
-          if (!always.includes(path) || !imports(path, importer)) return whole;
+          if (!imports(path, importer)) return whole;
           return `$${statics.push(path)}`;
         });
         const lines = statics.map((path, index) => `import * as $${index + 1} from "${path}";`);
         return { contents: lines.join("") + code, loader: "ts" };
       });
-      onResolve({ filter: /^\./ }, ({ kind, path, importer }) =>
+      onResolve({ filter: /^[.#]/ }, ({ kind, path, importer }) =>
         kind === "dynamic-import" && !imports(path, importer) ? { path, external: true } : undefined,
       );
     },

@@ -49,14 +49,6 @@ test("docs/sizing.md repeats the controller's flags, with a larger heap", () => 
   assert.equal(flags.split(",").filter(isHeap).length, 1);
 });
 
-test("a key that is not in the schema is refused, with its path", () => {
-  const { flaws } = validate(valuesSchema, { proxy: { replica: 3 } });
-  assert.deepEqual(
-    flaws.map(({ path, isUnknownKey }) => ({ path, isUnknownKey })),
-    [{ path: ["proxy", "replica"], isUnknownKey: true }],
-  );
-});
-
 test("the chart has the version of the package", () => {
   const { version } = JSON.parse(read("../package.json"));
   const chart = parse(read("chart/Chart.yaml"));

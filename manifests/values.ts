@@ -48,12 +48,14 @@ const admissionSchema = strictObject({
   annotations: optionalSetting(strings, "Annotations of the MutatingWebhookConfiguration."),
   policies: optionalSetting(
     v.boolean(),
-    "Render ValidatingAdmissionPolicies for the accounts of controller and agents, if the API server has that API.",
+    "Render ValidatingAdmissionPolicies for the accounts of controller and agents. If the API server lacks that " +
+      "kind, an install fails until you disable them.",
   ),
   tolerated: optionalSetting(
-    v.array(v.pipe(v.string(), v.regex(/^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9/])?$/))),
+    // Printable, and without what would end a text of CEL.
+    v.array(v.pipe(v.string(), v.regex(/^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9/])?(=[ -&(-[\]-~]*)?$/))),
     "Labels and annotations that other webhooks of the cluster add to the objects that Switchback writes. The " +
-      "policies allow them. `example.com/` allows all keys of that domain.",
+      "policies allow them: `KEY`, `KEY=VALUE`, or `example.com/` for all keys of that domain.",
   ),
 });
 
@@ -146,7 +148,7 @@ const installCheckSchema = strictObject({
 const uninstallSchema = strictObject({
   enabled: optionalSetting(v.boolean(), "Render the hook of `helm uninstall`."),
   force: optionalSetting(v.boolean(), "Continue even if pods still have addresses of this release."),
-  timeoutSeconds: optionalSetting(integer(1), "Timeout of the restarts."),
+  timeoutSeconds: optionalSetting(integer(1), "Time limit for all waits of the hook together."),
 });
 
 /**

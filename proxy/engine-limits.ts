@@ -10,6 +10,12 @@ import type { EngineLimits } from "./engine.ts";
  * much later, once per connection.
  */
 const FIRST_BYTES_MS = 50;
+/** Time for a connection to the upstream, which is in the cluster or near it. */
+const CONNECT_MS = 5_000;
+/** Idle time after the upstream has closed its side. Most clients then close at once; some never do. */
+const HALF_CLOSED_MS = 60_000;
+/** Idle time before TCP keepalive probes, so that a peer that is lost ends within minutes. */
+const KEEPALIVE_MS = 60_000;
 /** Descriptors for other purposes than connections: listeners, DNS, the health server, libuv. */
 const RESERVED_FILES = 64;
 /** The client's socket and the upstream's. */
@@ -28,10 +34,10 @@ export function engineLimits(proxy: ProxyConfig, log: Logger, filesOfOthers = 0)
     maxConnections,
     // Reduced in proportion, so that no source gets a larger share than configured.
     maxConnectionsPerSource: Math.ceil((proxy.maxConnectionsPerSource * maxConnections) / proxy.maxConnections),
-    connectTimeoutMs: proxy.connectTimeoutSeconds * 1000,
+    connectTimeoutMs: CONNECT_MS,
     idleTimeoutMs: proxy.idleTimeoutSeconds * 1000,
-    halfClosedMs: proxy.halfClosedTimeoutSeconds * 1000,
-    keepaliveMs: proxy.keepaliveSeconds * 1000,
+    halfClosedMs: HALF_CLOSED_MS,
+    keepaliveMs: KEEPALIVE_MS,
     firstBytesMs: FIRST_BYTES_MS,
     dropGraceMs: proxy.drainSeconds * 1000,
   };

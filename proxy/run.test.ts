@@ -257,7 +257,7 @@ function published(name: string, upstreamPort: number, listenPort: number, proto
   return { name, upstream: "127.0.0.1", ports, clusterIPs: [] };
 }
 
-/** The engine for this machine, with functions that wait for its updates and for its dial reports. */
+/** The engine for this machine, with a function that waits for its next dial report. */
 async function observedEngine() {
   const make = await chooseEngine(configOf().proxy, silentLogger);
   const events = new EventEmitter();
@@ -266,24 +266,12 @@ async function observedEngine() {
       deps.onDial(report);
       events.emit("reported");
     };
-    const engine = make({ ...deps, onDial });
-    const update = engine.update.bind(engine);
-    engine.update = async (spec) => {
-      await update(spec);
-      events.emit("applied");
-    };
-    return engine;
+    return make({ ...deps, onDial });
   };
-  const afterUpdates = async (condition: () => Promise<boolean>, what: string) => {
-    for (;;) {
-      const applied = once(events, "applied");
-      if (await condition()) return;
-      await soon(applied, what);
-    }
-  };
-  return { makeEngine, afterUpdates, nextReport: () => once(events, "reported") };
+  return { makeEngine, nextReport: () => once(events, "reported") };
 }
 
+/** The page rests for a while after it was rendered: tests wait for what it should list. */
 async function listening(proxy: RunningProxy): Promise<string> {
   return (JSON.parse((await get(proxy, "/targets")).text) as { listening: string[] }).listening.join();
 }
@@ -295,21 +283,20 @@ test("targets come and go without a restart, each with its own header; other con
   const a = published("a", one.port, portOne, "v1");
   const b = published("b", two.port, portTwo, "v2");
   const { feed, publish } = feedOf([a]);
-  const { makeEngine, afterUpdates } = await observedEngine();
-  const proxy = await runProxy(configOf(), { log: silentLogger, targetsReader: feed, makeEngine });
+  const proxy = await runProxy(configOf(), { log: silentLogger, targetsReader: feed });
   assert.equal(await listening(proxy), "a");
   const staying = connect({ port: portOne, host: "127.0.0.1" }).on("error", () => {});
   staying.write("hello");
   const arrived = await one.next();
   assert.equal((await takeHeader(arrived)).version, 1);
   publish([a, b]);
-  await afterUpdates(async () => (await listening(proxy)) === "a,b", "both targets");
+  await until(async () => (await listening(proxy)) === "a,b", "both targets");
   const other = connect({ port: portTwo, host: "127.0.0.1" }).on("error", () => {});
   other.write("hello");
   const second = await two.next();
   assert.equal((await takeHeader(second)).version, 2);
   publish([a]);
-  await afterUpdates(async () => (await listening(proxy)) === "a", "one target");
+  await until(async () => (await listening(proxy)) === "a", "one target");
   // The connections of a removed target can still finish.
   other.write(" again");
   assert.equal((await take(second, 11)).toString(), "hello again");
@@ -326,15 +313,14 @@ test("a port in use by another process is not bound, and is bound as soon as it 
   const blocker = createServer().listen(taken, "127.0.0.1");
   await once(blocker, "listening");
   const { feed, publish } = feedOf([published("a", upstream.port, mine, "v1")]);
-  const { makeEngine, afterUpdates } = await observedEngine();
-  const deps = { log: silentLogger, targetsReader: feed, rebindMs: 50, makeEngine };
+  const deps = { log: silentLogger, targetsReader: feed, rebindMs: 50 };
   const proxy = await runProxy(configOf(), deps);
   t.after(() => proxy.stop());
   publish([published("a", upstream.port, mine, "v1"), published("b", upstream.port, taken, "v1")]);
-  await afterUpdates(async () => (await get(proxy, "/readyz")).status === 503, "the listener to be missed");
+  await until(async () => (await get(proxy, "/readyz")).status === 503, "the listener to be missed");
   assert.equal(await listening(proxy), "a");
   blocker.close();
-  await afterUpdates(async () => (await listening(proxy)) === "a,b", "both targets");
+  await until(async () => (await listening(proxy)) === "a,b", "both targets");
   assert.equal((await get(proxy, "/readyz")).status, 200);
 });
 

@@ -8,8 +8,9 @@ import { type HealthServer, type Probes, startHealthServer } from "#lib/http/lis
 import type { Logger } from "#lib/telemetry/log.ts";
 import { chooseEngine } from "./choose-engine.ts";
 import { type Clock, systemClock } from "./clock.ts";
+import { askOnce, askRound } from "./detection/ask.ts";
 import { shareOf } from "./detection/asked-port.ts";
-import { CONNECTIONS, HeaderAsker } from "./detection/header-asker.ts";
+import { HeaderAsker } from "./detection/header-asker.ts";
 import type { DialReport, EngineLimits, ListenerStatus, MakeEngine, RelayEngine } from "./engine.ts";
 import { engineLimits } from "./engine-limits.ts";
 import { EngineUpdater } from "./engine-updater.ts";
@@ -21,6 +22,8 @@ import { frontServices, publishedFrontServices, SelfAddresses } from "./self-add
 import { subscribeTargets, type TargetsSubscription } from "./subscribe-targets.ts";
 import { Upstreams } from "./upstream.ts";
 
+/** Longest time between two DNS look-ups of the upstream: a Service that is created again has another ClusterIP. */
+const RESOLVE_MS = 30_000;
 const REBIND_MS = 5_000;
 
 /** Dependencies of the proxy. All but the log have a default. */
@@ -140,7 +143,7 @@ function createParts(
 ): RelayParts {
   const { log, clock = systemClock, lookup = systemLookup } = deps;
   const inputs = relayInputs(config, deps, published);
-  const lookups = { lookup, clock, log, intervalMs: config.proxy.resolveSeconds * 1000 };
+  const lookups = { lookup, clock, log, intervalMs: RESOLVE_MS };
   const ownAddresses = deps.interfaceAddresses ?? interfaceAddresses();
   const upstreams = new Upstreams(lookups);
   const selfAddresses = new SelfAddresses(inputs.frontServices, lookups);
@@ -156,7 +159,8 @@ function createParts(
     log,
   });
   const asker = new HeaderAsker({
-    ...CONNECTIONS,
+    ask: askRound,
+    dial: askOnce,
     isSelf: (address, port) => isSelf(address, port, updater.self(), boundListeners(engine)),
     random: Math.random,
     lookup,

@@ -5,6 +5,7 @@ import type { PublishedTarget, PublishedTargets } from "#lib/documents/targets-f
 import type { TargetsReader } from "#lib/documents/targets-reader.ts";
 import { FakeClock, LineLog } from "#test/fakes/clock.ts";
 import { FakeEngine } from "#test/fakes/fake-engine.ts";
+import { until } from "#test/fakes/kube-api.ts";
 import { isSettled, settled } from "#test/fakes/stopped-time.ts";
 import type { EngineOptions } from "./engine.ts";
 import { type RunningProxy, runProxy } from "./run.ts";
@@ -154,7 +155,9 @@ test("the proxy is ready once all listeners are bound, and lists each target onc
     [503, { listening: ["a"], answers: [] }],
   );
   engine.unbound.clear();
-  assert.deepEqual(await (await get("/targets")).json(), { listening: ["a", "b"], answers: [] });
+  // The page rests for a while after it was rendered.
+  const listed = async () => (await (await get("/targets")).text()).includes('["a","b"]');
+  await until(listed, "the page to list both targets");
 });
 
 test("an engine that cannot start leaves nothing running", async (t) => {

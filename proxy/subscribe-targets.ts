@@ -33,10 +33,7 @@ export async function subscribeTargets(
   const hasAnswered = await Promise.race([firstAnswer.promise, timeout]);
   abortTimeout.abort();
   if (!hasAnswered)
-    log.warn(
-      { code: "targets-late" },
-      "the API server did not return the targets in time: starting with the mounted copy, or without them",
-    );
+    log.warn({}, "the API server did not return the targets in time: starting with the mounted copy, or without them");
   let first = latest ?? (hasAnswered ? undefined : readMounted());
   return {
     initial: first,

@@ -25,6 +25,7 @@ const LIFE = [
   "integration/injection",
   "integration/restart.test",
   "integration/admission-policy",
+  "integration/hooks-policy",
   "integration/uninstall",
 ];
 

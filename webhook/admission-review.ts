@@ -1,6 +1,6 @@
-import * as v from "valibot";
-import { object } from "#lib/errors/schemas.ts";
-import { attempt } from "#lib/errors/validation.ts";
+import { getOrAdd } from "#hostmap/multi-map.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import { flawAt, mapAt, textAt } from "#lib/errors/fields.ts";
 import type { Operation } from "./json-patch.ts";
 
 /** The part of an AdmissionReview request that the webhook reads. */
@@ -18,23 +18,9 @@ export interface AdmissionRequest {
 
 const EMPTY: AdmissionRequest = { uid: "", kind: { group: "", kind: "" }, operation: "" };
 
-// The API server sends a UUID. The answer echoes it, so its length is limited.
-const uid = v.pipe(v.string(), v.minLength(1), v.maxLength(128));
-const identified = object({ request: object({ uid }) });
-// k8s.io/api/admission/v1 types.go. Unknown fields are ignored: later API servers may send more.
-const reviewSchema = object({
-  apiVersion: v.literal("admission.k8s.io/v1"),
-  kind: v.literal("AdmissionReview"),
-  request: object({
-    uid,
-    kind: object({ group: v.string(), kind: v.string() }),
-    operation: v.string(),
-    subResource: v.optional(v.string()),
-    namespace: v.optional(v.string()),
-    object: v.optional(v.unknown()),
-  }),
-});
-
+const VERSION = "admission.k8s.io/v1";
+const KIND = "AdmissionReview";
+const MAX_UID = 128;
 /** In bodies up to this size, values are not counted. */
 const UNCOUNTED_BYTES = 64 * 1024;
 /**
@@ -58,10 +44,33 @@ export function decodeReview(body: Buffer): AdmissionRequest {
     // V8's message quotes the text around the error, which is the pod's content.
     return { ...EMPTY, flaw: "the body is not JSON, or it is incomplete" };
   }
-  const { value, flaw } = attempt(reviewSchema, json);
-  if (flaw === undefined) return value.request;
-  const known = attempt(identified, json).value?.request;
-  return { ...EMPTY, ...known, flaw: `${flaw.path.join(".") || "the body"}: ${flaw.message}` };
+  let uid = "";
+  try {
+    // k8s.io/api/admission/v1 types.go. Unknown fields are ignored: later API servers may send more.
+    const { apiVersion, kind, request } = mapAt(json, "the body");
+    const { uid: id, kind: of, operation, subResource = "", namespace = "", object } = mapAt(request, "request");
+    uid = readUid(id);
+    if (apiVersion !== VERSION) throw flawAt("apiVersion", `must be "${VERSION}"`);
+    if (kind !== KIND) throw flawAt("kind", `must be "${KIND}"`);
+    const { group, kind: name } = mapAt(of, "request.kind");
+    return {
+      uid,
+      kind: { group: textAt(group, "request.kind.group"), kind: textAt(name, "request.kind.kind") },
+      operation: textAt(operation, "request.operation"),
+      subResource: textAt(subResource, "request.subResource"),
+      namespace: textAt(namespace, "request.namespace"),
+      object,
+    };
+  } catch (error) {
+    return { ...EMPTY, uid, flaw: describeError(error) };
+  }
+}
+
+/** The API server sends a UUID. The answer echoes it, so its length is limited. */
+function readUid(value: unknown): string {
+  const uid = textAt(value, "request.uid");
+  if (uid === "" || uid.length > MAX_UID) throw flawAt("request.uid", `must have 1 to ${MAX_UID} characters`);
+  return uid;
 }
 
 /**
@@ -86,14 +95,19 @@ interface AdmissionAnswer {
   readonly warnings?: readonly string[];
 }
 
+/** The JSON of patches, base64: pods share patches. */
+const encoded = new WeakMap<readonly Operation[], string>();
+
 /**
  * Encodes the body of the answer. It is always `allowed`: the webhook must never block a pod. The API server refuses a
  * patch without its type, and a type without a patch (VerifyAdmissionResponse in
  * k8s.io/apiserver/pkg/admission/plugin/webhook/request).
  */
 export function encodeAnswer(uid: string, { patch, warnings = [] }: AdmissionAnswer = {}): string {
-  const patched = patch && { patchType: "JSONPatch", patch: Buffer.from(JSON.stringify(patch)).toString("base64") };
-  const warned = warnings.length > 0 && { warnings };
-  const response = { uid, allowed: true, ...warned, ...patched };
-  return JSON.stringify({ apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", response });
+  const encode = (): string => Buffer.from(JSON.stringify(patch)).toString("base64");
+  const patched = patch && `,"patchType":"JSONPatch","patch":"${getOrAdd(encoded, patch, encode)}"`;
+  const warned = warnings.length > 0 ? `,"warnings":${JSON.stringify(warnings)}` : "";
+  // JSON.stringify would read the patch, which is the largest part, once more.
+  const response = `{"uid":${JSON.stringify(uid)},"allowed":true${warned}${patched ?? ""}}`;
+  return `{"apiVersion":"${VERSION}","kind":"${KIND}","response":${response}}`;
 }

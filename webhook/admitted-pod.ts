@@ -1,8 +1,8 @@
-import * as v from "valibot";
 import type { PodHosts } from "#hostmap/inject.ts";
 import { isWindows } from "#hostmap/pack.ts";
-import { object } from "#lib/errors/schemas.ts";
-import { attempt } from "#lib/errors/validation.ts";
+import type { HostAlias } from "#hostmap/types.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import { flawAt, listAt, mapAt, textAt } from "#lib/errors/fields.ts";
 
 /** The fields of a pod that the webhook reads. */
 export interface AdmittedPod extends PodHosts {
@@ -15,49 +15,35 @@ export interface AdmittedPod extends PodHosts {
   readonly flaw?: string;
 }
 
-const EMPTY: AdmittedPod = {
-  labels: {},
-  annotations: {},
-  hasAnnotations: false,
-  hasLabels: false,
-  hostAliases: [],
-  isWindows: false,
-};
+const ALIASES = "spec.hostAliases";
 
-const strings = v.nullish(v.custom<Readonly<Record<string, string>>>(isStrings, "must be a map of strings"));
-const podSchema = object({
-  metadata: object({ labels: strings, annotations: strings }),
-  spec: object({
-    hostAliases: v.nullish(v.array(object({ ip: v.string(), hostnames: v.nullish(v.array(v.string())) }))),
-    os: v.optional(v.unknown()),
-    nodeSelector: v.optional(v.unknown()),
-  }),
-});
-
-/** Reads a pod that the API server sent. */
+/** Reads a pod that the API server sent. No path has more than two levels: deeper ones have a user's text. */
 export function readPod(pod: unknown): AdmittedPod {
-  const { value, flaw } = attempt(podSchema, pod);
-  if (flaw !== undefined) {
-    // Names two levels only: below metadata.labels and similar maps, the path contains a user's text.
-    return { ...EMPTY, flaw: `${flaw.path.slice(0, 2).join(".") || "the object"}: ${flaw.message}` };
+  try {
+    const { metadata, spec } = mapAt(pod, "the object");
+    const { labels, annotations } = mapAt(metadata, "metadata");
+    const { hostAliases, os, nodeSelector } = mapAt(spec, "spec");
+    return {
+      labels: stringsAt(labels ?? {}, "metadata.labels"),
+      annotations: stringsAt(annotations ?? {}, "metadata.annotations"),
+      hasAnnotations: Boolean(annotations),
+      hasLabels: Boolean(labels),
+      hostAliases: listAt(hostAliases ?? [], ALIASES).map(readAlias),
+      isWindows: isWindows({ os, nodeSelector }),
+    };
+  } catch (error) {
+    return { ...readPod({ metadata: {}, spec: {} }), flaw: describeError(error) };
   }
-  const { labels, annotations } = value.metadata;
-  return {
-    labels: labels ?? {},
-    annotations: annotations ?? {},
-    hasAnnotations: isPresent(annotations),
-    hasLabels: isPresent(labels),
-    hostAliases: (value.spec.hostAliases ?? []).map(({ ip, hostnames }) => ({ ip, hostnames: hostnames ?? [] })),
-    isWindows: isWindows(value.spec),
-  };
 }
 
-function isPresent(value: unknown): boolean {
-  return value !== undefined && value !== null;
+function readAlias(alias: unknown): HostAlias {
+  const { ip, hostnames } = mapAt(alias, ALIASES);
+  return { ip: textAt(ip, ALIASES), hostnames: listAt(hostnames ?? [], ALIASES).map((name) => textAt(name, ALIASES)) };
 }
 
-function isStrings(value: unknown): boolean {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
-  for (const key in value) if (typeof (value as Record<string, unknown>)[key] !== "string") return false;
-  return true;
+function stringsAt(value: unknown, path: string): Readonly<Record<string, string>> {
+  const isMap = typeof value === "object" && value !== null && !Array.isArray(value);
+  if (!isMap || Object.values(value).some((text) => typeof text !== "string"))
+    throw flawAt(path, "must be a map of strings");
+  return value as Record<string, string>;
 }

@@ -12,7 +12,7 @@ import { createWebhookMetrics } from "./metrics.ts";
 
 const names = Array.from({ length: 600 }, (_, index) => `host-${index}.example.com`);
 const map = createInjectionCache(publishedMapOf("r1", new Map(names.map((name) => [name, ["198.51.100.9"]]))), 500);
-const LIMIT = 64 * 1024;
+const LIMIT = 3 * 1024 * 1024;
 
 function review(changes: object = {}, pod: object = {}) {
   return {
@@ -33,7 +33,7 @@ function review(changes: object = {}, pod: object = {}) {
 function start(changes: Partial<AppOptions> = {}) {
   const log = new LineLog();
   const metrics = createWebhookMetrics();
-  const app = createApp({ map: () => map, metrics, log, maxBodyBytes: LIMIT, ...changes });
+  const app = createApp({ map: () => map, metrics, log, ...changes });
   const sample = async (name: string) =>
     Number(
       new RegExp(`^switchback_webhook_${name.replace(/[{}]/g, "\\$&")} (\\S+)$`, "m").exec(
@@ -235,8 +235,7 @@ describe("on raw connections", () => {
 
   test("unfinished bodies share a budget: the one that began first is closed; ended ones give it back", async () => {
     // The budget is 8 MiB: two of these bodies.
-    const maxBodyBytes = 4 * 1024 * 1024;
-    const { server, port, open } = await listening({ maxBodyBytes });
+    const { server, port, open } = await listening();
     const begin = async (): Promise<Socket> => {
       const arrived = new Promise<void>((resolve) => {
         server.once("request", (incoming) => {
@@ -247,7 +246,7 @@ describe("on raw connections", () => {
           });
         });
       });
-      const socket = open(`${HEAD}content-length: ${maxBodyBytes}\r\n\r\n${"{".repeat(3_100_000)}`);
+      const socket = open(`${HEAD}content-length: ${LIMIT}\r\n\r\n${"{".repeat(3_100_000)}`);
       await arrived;
       return socket;
     };
@@ -289,7 +288,7 @@ test("warnings are answered and counted; logs have their codes, and nothing of t
   assert.deepEqual(
     log.lines.filter(({ level }) => level === "warn").map(({ fields }) => fields),
     [
-      { code: "injected", namespace: "shop", warnings: ["item-invalid", "over-cap"], heldBack: 0 },
+      { code: "injected", namespace: "shop", warnings: ["item-invalid", "many-names"], heldBack: 0 },
       { code: "not-a-review", namespace: undefined, warnings: ["not-a-review"], heldBack: 0 },
       { code: "request-refused", status: 400, reason: "bad request", heldBack: 0 },
     ],

@@ -8,10 +8,7 @@ import { type AnswerOptions, answerReview } from "./admission-response.ts";
 import { decodeReview, encodeAnswer } from "./admission-review.ts";
 import { BY_DNS, type OptIn } from "./injection-decision.ts";
 
-export interface AppOptions extends Omit<AnswerOptions, "throttle"> {
-  /** Larger bodies are refused with 413. */
-  readonly maxBodyBytes: number;
-}
+export type AppOptions = Omit<AnswerOptions, "throttle">;
 
 /** A request as the router and the reader of its body complete it. */
 interface Posted extends IncomingMessage {
@@ -26,10 +23,9 @@ type Refuse = (res: ServerResponse, status: number, text: string, error?: unknow
 
 /** Within this time, one line is logged for each namespace and reason. */
 const LOG_PERIOD_MS = 60_000;
-/**
- * Maximum bytes of all unfinished bodies together, or twice the limit of one body if that is more. The bodies of 600
- * ordinary pods take 6 MB.
- */
+/** A larger body is refused with 413. An API server stores pods of up to 1.5 MiB. */
+const MAX_BODY_BYTES = 3 * 1024 * 1024;
+/** Maximum bytes of all unfinished bodies together. The bodies of 600 ordinary pods take 6 MB. */
 const BUDGET_BYTES = 8 * 1024 * 1024;
 /** Memory of a chunk in addition to its bytes. It is counted, because a client may send them one by one. */
 const CHUNK_BYTES = 256;
@@ -58,7 +54,7 @@ export function createApp(appOptions: AppOptions): RequestListener {
     if (!res.headersSent && !res.destroyed) res.writeHead(status, { "content-type": "text/plain" }).end(`${text}\n`);
   };
   const vias = [undefined, BY_HOSTS, ...(options.via?.podDns === undefined ? [] : [BY_DNS])];
-  const readBody = bodyReader(options.maxBodyBytes, refuse);
+  const readBody = bodyReader(refuse);
   const mutate = (optIn: OptIn): Handler => {
     return ({ params: { via }, body }, res, next) => {
       const receivedAt = performance.now();
@@ -81,47 +77,46 @@ export function createApp(appOptions: AppOptions): RequestListener {
 }
 
 function send(res: ServerResponse, text: string): void {
-  res.writeHead(200, { "content-type": "application/json", "content-length": Buffer.byteLength(text) }).end(text);
+  const length = Buffer.byteLength(text);
+  // Node writes ASCII, as most answers are, faster as latin1.
+  const encoding = length === text.length ? "latin1" : "utf8";
+  res.writeHead(200, { "content-type": "application/json", "content-length": length }).end(text, encoding);
 }
 
 /**
- * Reads bodies of at most `maxBytes` into `req.body`. It limits the total of those that are not complete, unlike
+ * Reads bodies into `req.body`. It limits the total of those that are not complete, unlike
  * express.raw: any client that reaches the port could otherwise exhaust the memory. Beyond it, the connection of the
  * oldest one is closed. An API server sends a body at once, so it is not the oldest.
  */
-function bodyReader(maxBytes: number, refuse: Refuse): Handler {
-  const budgetBytes = Math.max(2 * maxBytes, BUDGET_BYTES);
+function bodyReader(refuse: Refuse): Handler {
   /** The bytes of each unfinished body, oldest first. */
   const held = new Map<Posted, number>();
-  let total = 0;
-  const release = (req: Posted): void => {
-    total -= held.get(req) ?? 0;
-    held.delete(req);
-  };
+  const isOver = (): boolean => held.values().reduce((sum, bytes) => sum + bytes, 0) > BUDGET_BYTES;
   return (req, res, next) => {
-    const refusal = refusalOf(req, maxBytes);
+    const refusal = refusalOf(req);
     if (refusal !== undefined) return refuse(res, ...refusal);
     const chunks: Buffer[] = [];
     const append = (chunk: Buffer): void => {
       chunks.push(chunk);
-      const bytes = chunk.length + CHUNK_BYTES;
-      held.set(req, (held.get(req) ?? 0) + bytes);
-      total += bytes;
+      // Most bodies arrive whole. They end at once.
+      if (chunk.length === Number(req.headers["content-length"])) return;
+      held.set(req, (held.get(req) ?? 0) + chunk.length + CHUNK_BYTES);
       for (const oldest of held.keys()) {
-        if (total <= budgetBytes) break;
-        release(oldest);
+        if (!isOver()) break;
+        held.delete(oldest);
         oldest.destroy();
       }
     };
     const end = (): void => {
-      release(req);
-      req.body = Buffer.concat(chunks);
+      held.delete(req);
+      const [first] = chunks;
+      req.body = first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks);
       next();
     };
     req
       .on("data", append)
       .on("end", end)
-      .on("close", () => release(req));
+      .on("close", () => held.delete(req));
   };
 }
 
@@ -129,12 +124,12 @@ function bodyReader(maxBytes: number, refuse: Refuse): Handler {
  * The status and the reason for which a request is refused by its headers alone. API servers send the length of each
  * body (client-go, rest.Request).
  */
-function refusalOf({ headers }: IncomingMessage, maxBytes: number): [status: number, text: string] | undefined {
+function refusalOf({ headers }: IncomingMessage): [status: number, text: string] | undefined {
   const length = headers["content-length"];
   if (!/^application\/json *(;|$)/i.test(headers["content-type"] ?? ""))
     return [415, "the body must be application/json"];
   if ((headers["content-encoding"] ?? "identity") !== "identity") return [415, "the body must not be compressed"];
   if (length === undefined) return [411, "the request has no content-length"];
-  if (Number(length) > maxBytes) return [413, `the body is larger than ${maxBytes} bytes (webhook.maxBodyBytes)`];
+  if (Number(length) > MAX_BODY_BYTES) return [413, `the body is larger than ${MAX_BODY_BYTES} bytes`];
   return undefined;
 }

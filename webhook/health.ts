@@ -3,15 +3,12 @@ import type { Reason } from "#hostmap/types.ts";
 import type { Health, Page } from "#lib/http/listen.ts";
 import type { InjectionCache } from "./injection-cache.ts";
 
-export interface LoadedMap {
+/** The current state of the webhook. */
+export interface WebhookState {
   map: InjectionCache | undefined;
   /** Why the newest publication is not in use; undefined if it is. */
   mapProblem: Reason | undefined;
-}
-
-/** The current state of the webhook. */
-export interface WebhookState extends LoadedMap {
-  serving: () => ServingStatus;
+  readonly serving: () => ServingStatus;
   draining: boolean;
 }
 

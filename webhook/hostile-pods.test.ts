@@ -12,7 +12,7 @@ import { createWebhookMetrics } from "./metrics.ts";
 
 /** Maximum CPU time of the thread for one admission. */
 const LIMIT_MS = 50;
-/** The default of webhook.maxBodyBytes, less what surrounds the pod. */
+/** The largest body that is read, less what surrounds the pod. */
 const BYTES = 3 * 1024 * 1024 - 2_000;
 const IP = "198.51.100.9";
 

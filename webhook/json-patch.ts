@@ -1,5 +1,6 @@
 import type { Injection } from "#hostmap/inject.ts";
 import { INJECTED_KEY } from "#hostmap/metadata-keys.ts";
+import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { AdmittedPod } from "./admitted-pod.ts";
 
 /** One operation of RFC 6902. */
@@ -12,21 +13,27 @@ const ANNOTATIONS = pointer("metadata", "annotations");
 const LABELS = pointer("metadata", "labels");
 const MANAGED_LABELS: Readonly<Record<string, string>> = { [INJECTED_KEY]: "true" };
 
+/** The patches that contain nothing of a pod, by what the pod gets, and by what it has. */
+const shared = new WeakMap<Injection["managed"], Map<string, readonly Operation[]>>();
+
 /**
  * Returns the operations that give `pod` the planned aliases and annotations, and the label. `more`: changes for pod
- * DNS.
+ * DNS. Most pods share a patch, so it is built and encoded once.
  */
 export function patchOperations(
   pod: AdmittedPod,
   injection: Injection,
   more: readonly Operation[] = [],
 ): readonly Operation[] {
-  return [
+  const build = (): readonly Operation[] => [
     ...aliasOperations(pod, injection),
     ...more,
     ...addOperations(ANNOTATIONS, pod.hasAnnotations, injection.managed.annotations),
     ...addOperations(LABELS, pod.hasLabels, MANAGED_LABELS),
   ];
+  if (more.length > 0 || pod.hostAliases.length > injection.userAliases.length) return build();
+  const patches = getOrAdd(shared, injection.managed, () => new Map<string, readonly Operation[]>());
+  return getOrAdd(patches, `${pod.hostAliases.length > 0} ${pod.hasAnnotations} ${pod.hasLabels}`, build);
 }
 
 /** Builds a JSON pointer (RFC 6901): `~` and `/` must be escaped. */

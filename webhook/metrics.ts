@@ -3,20 +3,12 @@ import type { WebhookState } from "./health.ts";
 import type { OptIn } from "./injection-decision.ts";
 
 /** The webhook's metrics, in one registry. */
-export interface WebhookMetrics {
-  readonly registry: MetricsRegistry;
-  /** Records the answer about one pod; `seconds` is the time from the review's last byte to the answer. */
-  admitted(code: string, optIn: OptIn, seconds: number): void;
-  /** Counts a pod that was admitted with a warning of this code. */
-  warned(code: string): void;
-  /** Counts a refused request. */
-  refused(status: number): void;
-}
+export type WebhookMetrics = ReturnType<typeof createWebhookMetrics>;
 
 /** 50 µs to 1 s: an admission takes far less than a millisecond, and the API server waits for two seconds. */
 const BUCKETS = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1];
 
-export function createWebhookMetrics(registry = new MetricsRegistry()): WebhookMetrics {
+export function createWebhookMetrics(registry = new MetricsRegistry()) {
   const counter = (name: string, help: string) => registry.labelledCounter(`switchback_webhook_${name}`, help);
   const admissions = counter("admissions_total", "Pods answered, by reason code and by what opted them in.");
   const duration = registry.histogram(
@@ -28,12 +20,15 @@ export function createWebhookMetrics(registry = new MetricsRegistry()): WebhookM
   const refusals = counter("refused_total", "Refused requests, by HTTP status.");
   return {
     registry,
-    admitted(code, optIn, seconds) {
+    /** Records the answer about one pod; `seconds` is the time from the review's last byte to the answer. */
+    admitted(code: string, optIn: OptIn, seconds: number): void {
       admissions.inc({ code, opt_in: optIn });
       duration.observe(seconds);
     },
-    warned: (code) => warnings.inc({ code }),
-    refused: (status) => refusals.inc({ status }),
+    /** Counts a pod that was admitted with a warning of this code. */
+    warned: (code: string): void => warnings.inc({ code }),
+    /** Counts a refused request. */
+    refused: (status: number): void => refusals.inc({ status }),
   };
 }
 

@@ -48,7 +48,7 @@ async function start(log: Logger = silentLogger, pause?: (ms: number) => Promise
       return { stop: stop("certificates") };
     },
   };
-  const config = parseConfig({ webhook: { address: LOCAL, port: 0, healthPort: 0 } });
+  const config = parseConfig({ address: LOCAL, webhook: { port: 0, healthPort: 0 } });
   const webhook = await runWebhook(config, {
     maps,
     certificates,

@@ -8,7 +8,7 @@ import { pause } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import { createApp } from "./app.ts";
-import { LOADED_PATH, type LoadedMap, renderLoadedPage, type WebhookState, webhookReadiness } from "./health.ts";
+import { LOADED_PATH, renderLoadedPage, type WebhookState, webhookReadiness } from "./health.ts";
 import { createInjectionCache } from "./injection-cache.ts";
 import type { PodDns } from "./injection-decision.ts";
 import { addStateGauges, createWebhookMetrics } from "./metrics.ts";
@@ -29,15 +29,6 @@ interface WebhookDeps {
   readonly pause?: (ms: number) => Promise<void>;
 }
 
-export interface RunningWebhook {
-  readonly port: number;
-  readonly healthPort: number;
-  readonly state: Readonly<WebhookState>;
-  readonly probes: Probes;
-  /** Fails readiness, keeps serving until callers use other replicas, then waits for running requests. */
-  stop(): Promise<void>;
-}
-
 /**
  * Time for requests that are in flight when readiness fails. The chart's preStop sleep waits until no Service routes
  * to this pod.
@@ -50,26 +41,22 @@ const GRACE_MS = 5_000;
  * Runs one webhook replica. It serves as soon as its ports are bound, and is ready once it has a certificate and a
  * map. Throws `listen-failed`.
  */
-export async function runWebhook(
-  config: Pick<Config, "webhook" | "pods" | "inject">,
-  deps: WebhookDeps,
-): Promise<RunningWebhook> {
+export async function runWebhook(config: Pick<Config, "address" | "webhook" | "pods" | "inject">, deps: WebhookDeps) {
   const { log, now, podDns } = deps;
-  const { address, port, healthPort, maxBodyBytes } = config.webhook;
+  const { address } = config;
+  const { port, healthPort } = config.webhook;
   const metrics = createWebhookMetrics(deps.registry);
-  const loaded: LoadedMap = { map: undefined, mapProblem: undefined };
   const app = createApp({
-    map: () => loaded.map,
+    map: () => state.map,
     via: { fallback: config.pods.via, podDns },
     metrics,
     log,
-    maxBodyBytes,
   });
   const server = createWebhookServer(app);
   const certificates = watchServingCertificate(deps.certificates, server.usePair, { now, log });
-  const state: WebhookState = Object.assign(loaded, { serving: certificates.status, draining: false });
+  const state: WebhookState = { map: undefined, mapProblem: undefined, serving: certificates.status, draining: false };
   addStateGauges(metrics.registry, state);
-  const maps = deps.maps.start((offer) => applyOffer(loaded, offer, config.inject.maxNames, log));
+  const maps = deps.maps.start((offer) => applyOffer(state, offer, config.inject.maxNames, log));
   const probes: Probes = {
     live: () => livenessOf(maps.inactiveMs?.() ?? 0),
     ready: () => webhookReadiness(state),
@@ -94,6 +81,7 @@ export async function runWebhook(
     throw error;
   }
   log.info({ port: bound, healthPort: health.port }, "listening");
+  /** Fails readiness, keeps serving until callers use other replicas, then waits for running requests. */
   const stop = async (): Promise<void> => {
     state.draining = true;
     server.drain();
@@ -102,18 +90,18 @@ export async function runWebhook(
     await stopReading();
     await health.close();
   };
-  return { port: bound, healthPort: health.port, state, probes, stop };
+  return { port: bound, healthPort: health.port, probes, stop };
 }
 
 /** Replaces the map as a whole. An unusable offer is logged once, and the last good map stays in use. */
-function applyOffer(loaded: LoadedMap, offer: PublishedMap | Reason, maxNames: number, log: Logger): void {
+function applyOffer(state: WebhookState, offer: PublishedMap | Reason, maxNames: number, log: Logger): void {
   if (!isMap(offer)) {
-    if (offer.text !== loaded.mapProblem?.text)
-      log.warn({ ...offer, revision: loaded.map?.revision }, "map: the newest version is rejected");
-    loaded.mapProblem = offer;
+    if (offer.text !== state.mapProblem?.text)
+      log.warn({ ...offer, revision: state.map?.revision }, "map: the newest version is rejected");
+    state.mapProblem = offer;
     return;
   }
-  loaded.map = createInjectionCache(offer, maxNames);
-  loaded.mapProblem = undefined;
+  state.map = createInjectionCache(offer, maxNames);
+  state.mapProblem = undefined;
   log.info({ revision: offer.revision, names: offer.hosts.length }, "map: loaded");
 }

@@ -3,14 +3,14 @@ import { once } from "node:events";
 import type { IncomingMessage, RequestListener } from "node:http";
 import { Agent, request } from "node:https";
 import { connect } from "node:net";
-import { Duplex } from "node:stream";
 import { text as textOf } from "node:stream/consumers";
 import { after, before, test } from "node:test";
 import { type DetailedPeerCertificate, type TLSSocket, connect as tlsConnect } from "node:tls";
 import { issueAuthority, issueLeaf } from "#certs/issue.ts";
 import type { PemPair } from "#certs/pem.ts";
 import { isSettled } from "#test/fakes/stopped-time.ts";
-import { createWebhookServer, type WebhookServer } from "./server.ts";
+import { clientHello } from "#test/integration/attack/flood.ts";
+import { createWebhookServer } from "./server.ts";
 
 const HOST = "switchback-webhook.switchback-system.svc";
 const LOCAL = "127.0.0.1";
@@ -26,7 +26,7 @@ before(async () => {
   ]);
 });
 
-const running: WebhookServer[] = [];
+const running: ReturnType<typeof createWebhookServer>[] = [];
 after(() => Promise.all(running.map((server) => server.close(0))));
 
 async function start(listener: RequestListener = (_req, res) => res.end("ok"), maxConnections?: number) {
@@ -148,7 +148,7 @@ test("a crowd's handshakes are spread over turns of the event loop: a review in 
   const known = new Agent({ keepAlive: true, maxSockets: 1 });
   t.after(() => known.destroy());
   await get(port, known);
-  const bytes = await hello();
+  const bytes = await clientHello();
   const crowd = Array.from({ length: 25 }, () => connect({ port, host: LOCAL }).on("error", () => {}));
   t.after(() => crowd.map((socket) => socket.destroy()));
   await Promise.all(crowd.map((socket) => once(socket, "connect")));
@@ -162,11 +162,3 @@ test("a crowd's handshakes are spread over turns of the event loop: a review in 
   assert.equal((await get(port, known)).text, "ok");
   assert.ok(answered < 20, `${answered} of 25 handshakes were answered before the review`);
 });
-
-/** The first bytes that a TLS client sends. */
-function hello(): Promise<Buffer> {
-  return new Promise((resolve) => {
-    const socket = new Duplex({ read() {}, write: (chunk: Buffer) => resolve(chunk) });
-    tlsConnect({ socket, servername: HOST }).on("error", () => {});
-  });
-}

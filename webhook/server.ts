@@ -6,21 +6,6 @@ import { reclaimConnections } from "#lib/http/connection-reclaimer.ts";
 import { listen, withoutPipelining } from "#lib/http/listen.ts";
 import { queueHandshakes } from "./handshake-queue.ts";
 
-/** The HTTPS listener that the API server calls. */
-export interface WebhookServer {
-  /** Binds, and returns the port. Until the first pair is in use, handshakes fail. */
-  listen(address: string, port: number): Promise<number>;
-  /** Serves new connections with this pair. If OpenSSL rejects it, throws and keeps the previous pair. */
-  usePair(pair: PemPair): void;
-  /**
-   * From now on each answer closes its connection: clients reconnect to other replicas once this pod is out of the
-   * Service.
-   */
-  drain(): void;
-  /** Accepts no more connections, lets requests finish for `graceMs`, then closes all connections. */
-  close(graceMs: number): Promise<void>;
-}
-
 /**
  * The API server waits for two seconds (`timeoutSeconds`), handshake included. Slower handshakes only hold memory.
  */
@@ -31,7 +16,8 @@ const HANDSHAKE_MS = 2_000;
  */
 const MAX_CONNECTIONS = 640;
 
-export function createWebhookServer(listener: RequestListener, maxConnections = MAX_CONNECTIONS): WebhookServer {
+/** The HTTPS listener that the API server calls. */
+export function createWebhookServer(listener: RequestListener, maxConnections = MAX_CONNECTIONS) {
   let draining = false;
   const answer = withoutPipelining((req, res) => {
     if (draining) res.setHeader("connection", "close");
@@ -39,21 +25,25 @@ export function createWebhookServer(listener: RequestListener, maxConnections = 
   });
   const server = createServer({ handshakeTimeout: HANDSHAKE_MS }, answer);
   const connections = reclaimConnections(server, maxConnections);
-  queueHandshakes(server, HANDSHAKE_MS, { onHello: connections.waiting, onStart: connections.begun });
+  queueHandshakes(server, HANDSHAKE_MS, connections.reach);
   return {
-    async listen(address, port) {
+    /** Binds, and returns the port. Until the first pair is in use, handshakes fail. Throws `listen-failed`. */
+    async listen(address: string, port: number): Promise<number> {
       await listen(server, port, address);
       return (server.address() as AddressInfo).port;
     },
-    usePair: ({ cert, key }) => server.setSecureContext({ cert, key }),
-    drain() {
+    /** Serves new connections with this pair. If OpenSSL rejects it, throws and keeps the previous pair. */
+    usePair: ({ cert, key }: PemPair): void => server.setSecureContext({ cert, key }),
+    /** From now on each answer closes its connection: clients reconnect to other replicas. */
+    drain(): void {
       draining = true;
     },
-    async close(graceMs) {
+    /** Accepts no more connections, lets requests finish for `graceMs`, then closes all connections. */
+    async close(graceMs: number): Promise<void> {
       draining = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      connections.closeIdle();
-      const deadline = setTimeout(connections.closeAll, graceMs);
+      connections.closeUnasked();
+      const deadline = setTimeout(() => server.closeAllConnections(), graceMs);
       await closed;
       clearTimeout(deadline);
     },

@@ -61,30 +61,18 @@ const forbidden: Responder = ({ path, response }) => {
   response.writeHead(403, { "content-type": "application/json" });
   response.end(JSON.stringify({ kind: "Status", code: 403, reason: "Forbidden", message: `${message} (${path})` }));
 };
-walk("403 names the ClusterRole that is missing, and how to bind it:", [
-  ...COMMANDS.flatMap(([name, ...args]): BadInput[] =>
-    name === "uninstall"
-      ? [
-          {
-            what: "403",
-            args: [name, ...args],
-            api: forbidden,
-            says: /permissions of a cluster admin, like installing\n$/,
-            code: 1,
-          },
-        ]
-      : [
-          {
-            what: "403",
-            args: [name, ...args, name === "inject" ? "-n" : "--switchback-namespace", "ours"],
-            api: forbidden,
-            says: new RegExp(
-              ": 403 Forbidden: [^\\n]*\\nswitchback: the ClusterRole switchback-reader has the right; an admin can " +
-                "bind it in the namespace ours: kubectl -n ours create rolebinding switchback-reader --clusterrole " +
-                "switchback-reader --user 'jane'\\n$",
-            ),
-            code: 1,
-          },
-        ],
-  ),
-]);
+const ADMIN = /permissions of a cluster admin, like installing\n$/;
+const READER = new RegExp(
+  ": 403 Forbidden: [^\\n]*\\nswitchback: the ClusterRole switchback-reader has the right; an admin can " +
+    "bind it in the namespace ours: kubectl -n ours create rolebinding switchback-reader --clusterrole " +
+    "switchback-reader --user 'jane'\\n$",
+);
+
+walk(
+  "403 names the ClusterRole that is missing, and how to bind it:",
+  COMMANDS.map((args): BadInput => {
+    const option = args[0] === "status" || args[0] === "restart" ? "--switchback-namespace" : "-n";
+    const says = args[0] === "uninstall" ? ADMIN : READER;
+    return { what: "403", args: [...args, option, "ours"], api: forbidden, says, code: 1 };
+  }),
+);

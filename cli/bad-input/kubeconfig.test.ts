@@ -26,8 +26,6 @@ walk(
   (
     [
       ["not YAML", "{{{", /^switchback: kubeconfig \S+ cannot be read: /],
-      ["nothing in it", "", /^switchback: kubeconfig \S+ cannot be read: /],
-      ["binary", Buffer.from([0, 1, 2]), /^switchback: kubeconfig \S+ cannot be read: /],
       ["another document", "hello", /^switchback: kubeconfig \S+: no context ""; available: none\n$/],
       [
         "no server",
@@ -35,12 +33,6 @@ walk(
         /^switchback: kubeconfig \S+ cannot be read: clusters\[0\]\.cluster\.server is missing/,
       ],
       ["a server that is no URL", kubeconfig({ server: "foo" }), notURL("foo")],
-      [
-        "a server with a wrong port",
-        kubeconfig({ server: "https://127.0.0.1:99999" }),
-        notURL("https://127\\.0\\.0\\.1:99999"),
-      ],
-      ["a server of another protocol", kubeconfig({ server: "ftp://a" }), notURL("ftp://a")],
       [
         "a user that is not there",
         kubeconfig({ server }, {}, { users: [] }),
@@ -89,12 +81,6 @@ describe("if the connection to a server fails, the error names the server, the k
     [
       "another cluster's CA",
       () => ({ server: port(https), ...withCa(otherCa.cert) }),
-      {},
-      /its certificate is not from the CA in its configuration, or that has no CA \(\w+\)\n$/,
-    ],
-    [
-      "no CA",
-      () => ({ server: port(https) }),
       {},
       /its certificate is not from the CA in its configuration, or that has no CA \(\w+\)\n$/,
     ],

@@ -1,8 +1,6 @@
 import type { Config } from "#lib/config/schema.ts";
-import type { Health, Probes } from "#lib/http/listen.ts";
-
+import type { Probes } from "#lib/http/listen.ts";
 import type { ProcessContext, Running } from "#lib/process/running.ts";
-
 import { startController } from "./controller.ts";
 import { startProxy } from "./proxy.ts";
 import { startWebhook } from "./webhook.ts";
@@ -15,10 +13,8 @@ const WAIT_MS = 30_000;
 /** File descriptors of the other parts: 640 connections of the webhook, 192 of the health servers, and the watches. */
 const FILES_OF_OTHERS = 1_024;
 
-type Part = "controller" | "webhook" | "proxy";
-
 /** The probes of the parts that have started. */
-type Started = Partial<Record<Part, Probes>>;
+type Started = { [part in "controller" | "webhook" | "proxy"]?: Probes | undefined };
 
 /**
  * `switchback all`: runs controller, webhook and proxy in one process. Each has its own section of the configuration,
@@ -32,34 +28,32 @@ export async function startAll(config: Config, context: ProcessContext): Promise
   const started: Started = {};
   const begun = performance.now();
   const probes = probesOfAll(started, () => performance.now() - begun);
-  const register = async (part: Part, start: Promise<Running>): Promise<Running> => {
-    const running = await start;
-    if (running.probes !== undefined) started[part] = running.probes;
-    return running;
-  };
-  const starts = await Promise.allSettled([
-    register(
-      "controller",
-      startController(config, context.as("controller"), (own) => {
-        started.controller = own;
-        return probes;
-      }),
-    ),
-    register("proxy", startProxy(config, context.as("proxy"), FILES_OF_OTHERS)),
-    register("webhook", startWebhook(config, context.as("webhook"))),
+  const [controller, proxy, webhook] = await Promise.allSettled([
+    startController(config, context.as("controller"), (own) => {
+      started.controller = own;
+      return probes;
+    }),
+    startProxy(config, context.as("proxy"), FILES_OF_OTHERS).then((running) => {
+      started.proxy = running.probes;
+      return running;
+    }),
+    startWebhook(config, context.as("webhook")).then((running) => {
+      started.webhook = running.probes;
+      return running;
+    }),
   ]);
-  const [controller, proxy, webhook] = starts.map((start) => (start.status === "fulfilled" ? start.value : undefined));
+  const stopPart = async (part: PromiseSettledResult<Running>) => part.status === "fulfilled" && part.value.stop();
   const stop = async (): Promise<void> => {
     // The controller stops at once, so that another replica gets the Lease.
-    await Promise.all([controller?.stop(), proxy?.stop()]);
-    await webhook?.stop();
+    await Promise.all([stopPart(controller), stopPart(proxy)]);
+    await stopPart(webhook);
   };
-  const failed = starts.find((start) => start.status === "rejected");
+  const failed = [controller, proxy, webhook].find((part) => part.status === "rejected");
   if (failed !== undefined) {
     await stop();
     throw failed.reason;
   }
-  return { stop, probes, ...(proxy?.broken !== undefined && { broken: proxy.broken }) };
+  return { stop, probes, ...(proxy.status === "fulfilled" && proxy.value.broken && { broken: proxy.value.broken }) };
 }
 
 /**
@@ -70,20 +64,18 @@ export async function startAll(config: Config, context: ProcessContext): Promise
 export function probesOfAll(started: Readonly<Started>, elapsedMs: () => number): Probes {
   let haveBeenReady = false;
   return {
-    live: () => merged([started.controller?.live(), started.webhook?.live(), started.proxy?.live()]),
+    live: () => {
+      const parts = [started.controller, started.webhook, started.proxy].map((part) => part?.live());
+      return parts.find((part) => part?.ok === false) ?? { ok: true, text: "ok" };
+    },
     ready: () => {
-      const relay = started.proxy?.ready() ?? STARTING;
-      const others = [started.controller?.ready() ?? STARTING, started.webhook?.ready() ?? STARTING];
-      haveBeenReady ||= others.every(({ ok }) => ok);
-      const text = [`proxy: ${relay.text}`, `controller: ${others[0]?.text}`, `webhook: ${others[1]?.text}`].join("\n");
-      return { ok: relay.ok && (haveBeenReady || elapsedMs() >= WAIT_MS), text };
+      const readiness = (part: Probes | undefined) => part?.ready() ?? { ok: false, text: "starting" };
+      const proxy = readiness(started.proxy);
+      const controller = readiness(started.controller);
+      const webhook = readiness(started.webhook);
+      haveBeenReady ||= controller.ok && webhook.ok;
+      const text = `proxy: ${proxy.text}\ncontroller: ${controller.text}\nwebhook: ${webhook.text}`;
+      return { ok: proxy.ok && (haveBeenReady || elapsedMs() >= WAIT_MS), text };
     },
   };
-}
-
-const STARTING: Health = { ok: false, text: "starting" };
-
-/** The first unhealthy part; a part that has not started yet counts as healthy. */
-function merged(parts: readonly (Health | undefined)[]): Health {
-  return parts.find((part) => part !== undefined && !part.ok) ?? { ok: true, text: "ok" };
 }

@@ -1,9 +1,9 @@
 import type { ObserveAgents } from "#controller/rollout/workload.ts";
 import { runController } from "#controller/run.ts";
-import { clusterDomainDiffers } from "#controller/targets/cluster-domain.ts";
 import { agentSettings } from "#extras/agent/config.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { Probes } from "#lib/http/listen.ts";
+import { clusterDomainDiffers } from "#lib/process/cluster-domain.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
 
 /**
@@ -34,5 +34,5 @@ async function agentsOf(config: Config): Promise<ObserveAgents | undefined> {
   const settings = agentSettings(config);
   if (!settings.enabled) return undefined;
   const { observeAgents } = await import("#extras/agent/rollout/lease-reader.ts");
-  return observeAgents(settings, config.pods);
+  return observeAgents(settings.namespace, config.pods);
 }

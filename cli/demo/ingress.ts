@@ -1,68 +1,55 @@
-import { createServer as createHttpServer, type Server } from "node:http";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import { type AddressInfo, connect, createServer } from "node:net";
+import { text as textOf } from "node:stream/consumers";
 import { show } from "#hostmap/hostnames.ts";
 import { listen } from "#lib/http/listen.ts";
 
-/**
- * Stands in for an ingress controller: answers each known host with a text, and requires a PROXY header, as nginx
- * does.
- */
+/** Stands in for an ingress controller: requires a PROXY header, as nginx can, and answers each known host. */
 export interface IngressStandIn {
   readonly port: number;
   /** The last error, as nginx would log it. */
   lastError(): string | undefined;
-  close(): Promise<void>;
 }
 
-/** A header of version 1. The relay sends it in one segment with the first bytes of the client. */
-const HEADER = /^PROXY TCP[46] (\S+) \S+ (\d+) \d+\r\n/;
+/** A header of version 1 and a request. The relay sends the header in one segment with the client's first bytes. */
+const REQUEST = /^PROXY TCP[46] (\S+) \S+ (\d+) \d+\r\n(?:.*\r\n)*?host: ([^\r:]*)/i;
 
 /**
- * Starts the stand-in on a free port of loopback. `backendOf` returns the backend of a host, or undefined for a 404.
+ * Starts the stand-in on a free port of loopback, until the process ends. `backendOf` returns the backend of a host, or
+ * undefined for a 404.
  */
 export async function startIngress(backendOf: (host: string) => string | undefined): Promise<IngressStandIn> {
-  const clients = new WeakMap<Socket, string>();
-  const sockets = new Set<Socket>();
   let lastError: string | undefined;
-  const http = backendServer(clients, backendOf);
   const server = createServer((socket) => {
-    sockets.add(socket);
-    socket.on("close", () => sockets.delete(socket));
     socket.on("error", () => socket.destroy());
     socket.once("data", (chunk: Buffer) => {
-      const text = chunk.toString("latin1");
-      const [header = "", address, port] = HEADER.exec(text) ?? [];
+      const request = chunk.toString("latin1");
+      const [, address, port, host = ""] = REQUEST.exec(request) ?? [];
       if (address === undefined) {
-        lastError = `broken header: ${show(text.split("\r\n", 1)[0] ?? "")} while reading PROXY protocol`;
+        lastError = `broken header: ${show(request.split("\r\n", 1)[0] ?? "")} while reading PROXY protocol`;
         socket.destroy();
         return;
       }
-      clients.set(socket, `${address}:${port}`);
-      socket.pause();
-      socket.unshift(chunk.subarray(header.length));
-      http.emit("connection", socket);
-      // The HTTP server does not resume a socket that was paused explicitly.
-      socket.resume();
+      const backend = backendOf(host);
+      const head = `HTTP/1.1 ${backend === undefined ? "404 Not Found" : "200 OK"}\r\nConnection: close\r\n\r\n`;
+      socket.end(`${head}${backend ?? "no such host"}; client ${address}:${port}`);
     });
   });
   await listen(server, 0, "127.0.0.1");
-  return {
-    port: (server.address() as AddressInfo).port,
-    lastError: () => lastError,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        for (const socket of sockets) socket.destroy();
-      }),
-  };
+  server.unref();
+  return { port: (server.address() as AddressInfo).port, lastError: () => lastError };
 }
 
-function backendServer(clients: WeakMap<Socket, string>, backendOf: (host: string) => string | undefined): Server {
-  return createHttpServer((request, response) => {
-    const host = (request.headers.host ?? "").split(":", 1)[0] ?? "";
-    const backend = backendOf(host);
-    response.statusCode = backend === undefined ? 404 : 200;
-    response.setHeader("connection", "close");
-    response.end(`${backend ?? "no such host"}; client ${clients.get(request.socket) ?? "unknown"}\n`);
-  });
+const TIMEOUT_MS = 3_000;
+
+/**
+ * Sends a pod's request for a public name to a port of this machine; a real pod would use port 80 of a real ClusterIP.
+ * @returns the status and the body, or why there is no answer.
+ */
+export async function call(name: string, address: string, port: number): Promise<string> {
+  const socket = connect(port, address);
+  socket.setTimeout(TIMEOUT_MS, () => socket.destroy(new Error(`no response within ${TIMEOUT_MS} ms`)));
+  socket.write(`GET / HTTP/1.1\r\nHost: ${name}\r\nConnection: close\r\n\r\n`);
+  const answer = await textOf(socket).catch((error: Error) => error.message);
+  const [, status, body] = /^HTTP\/1\.1 (\d+) [\s\S]*?\r\n\r\n([\s\S]*)/.exec(answer) ?? [];
+  return status === undefined ? answer || "closed without an answer" : `${status} ${body}`;
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { KNOWN_SOFTWARE } from "#controller/targets/known-software.ts";
+import { KNOWN_SOFTWARE } from "#controller/sources/known-software.ts";
 import { canonicalIp } from "#controller/targets/service-view.ts";
 import { examine } from "#doctor/checks.ts";
 import { known } from "#doctor/fact.ts";

@@ -3,30 +3,49 @@ import { isProtocolAnnotation } from "#controller/targets/proxy-protocol-annotat
 import { ANNOUNCED, PROVIDERS } from "#doctor/providers.ts";
 import { PREFIX } from "#hostmap/metadata-keys.ts";
 import { MIRROR_KEY } from "#hostmap/opt-in.ts";
-import { finite, object, record, text } from "#lib/errors/schemas.ts";
+import { finite, integer, object, record, text, word } from "#lib/errors/schemas.ts";
 import type { Schema } from "#lib/errors/validation.ts";
-import { pluralOf } from "./stored-objects.ts";
+import type { KubeValue } from "../kube-file.ts";
+import { collectionOf, parseObjectPath, pluralOf } from "./object-paths.ts";
 
-// The fields of each kind that doctor and controller read. `--from` reads no others, and a dump has no others. The
-// marks are words that a redacted dump keeps, because a decision depends on them.
+// A dump is a stream of YAML documents: the head, then answers and objects in any order. The program writes each
+// document as JSON on one line: JSON is also YAML, and is read fifty times faster.
+//
+// A shape has the fields of a kind that doctor and controller read. `--from` reads no others, and a dump has no others.
+// A `word` is a value of an enumeration, which a redacted dump keeps.
 
-type Fields = v.ObjectEntries;
+export const DUMP_VERSION = "dump.switchback.dev/v1";
 
-/** Marks a field: a redacted dump keeps these words in it. */
-export function keeping<S extends Schema>(schema: S, words: string) {
-  return v.pipe(schema, v.metadata({ words }));
+const LEAVES = {
+  text: v.string(),
+  word,
+  number: finite,
+  flag: v.boolean(),
+  "text or number": v.union([v.string(), finite]),
+  texts: v.array(v.fallback(v.string(), "")),
+  map: record(v.string(), v.fallback(v.string(), "")),
+} as const;
+
+interface Fields {
+  readonly [field: string]: Shape;
+}
+/** The type of a value, the fields of a map, or the fields of each map in a list. */
+type Shape = keyof typeof LEAVES | Fields | readonly [Fields];
+
+/** A field with a wrong type counts as missing, as in the readers of the sources. */
+function optional(schema: Schema): Schema {
+  return v.fallback(v.optional(schema), undefined);
 }
 
-// A field with a wrong type counts as missing, as in the readers of the sources.
+function schemaOf(shape: Shape): Schema {
+  if (typeof shape === "string") return LEAVES[shape];
+  if (Array.isArray(shape)) return v.array(v.fallback(schemaOf(shape[0]), {}));
+  return object(entriesOf(shape as Fields));
+}
 
-const any = <S extends Schema>(schema: S) => v.fallback(v.optional(schema), undefined);
-const string = any(v.string());
-const words = (kept: string) => any(keeping(v.string(), kept));
-const number = any(finite);
-const strings = any(v.array(v.fallback(v.string(), "")));
-const map = any(record(v.string(), v.fallback(v.string(), "")));
-const group = <const E extends Fields>(fields: E) => any(object(fields));
-const list = <const E extends Fields>(fields: E) => any(v.array(v.fallback(object(fields) as Schema, {})));
+function entriesOf(fields: Fields): v.ObjectEntries {
+  return Object.fromEntries(Object.entries(fields).map(([name, shape]) => [name, optional(schemaOf(shape))]));
+}
 
 /** Annotations that doctor and controller read, besides Switchback's own and those about PROXY headers. */
 export const READ_ANNOTATIONS: readonly string[] = [
@@ -55,197 +74,148 @@ function readAnnotations(all: Readonly<Record<string, string>>): Record<string, 
   return Object.fromEntries(entries);
 }
 
-/** The values of the annotations about PROXY headers. */
-const HEADER_WORDS =
-  "true false none T 0 1 2 v1 v2 v2-ssl v2-ssl-cn tcp proxy proxyv2 send-proxy send-proxy-v2 proxy-protocol " +
-  "proxy_protocol proxy_protocol_v2.enabled outbound_proxy_protocol nlb external frontends backends properties";
-const LABEL_WORDS =
-  "kubernetes.io/metadata.name kubernetes.io/service-name app.kubernetes.io/component app.kubernetes.io/instance " +
-  "gateway.networking.k8s.io/gateway-name gateway.networking.k8s.io/gateway-class-name agent " +
-  "gateway.envoyproxy.io/owning-gateway-name gateway.envoyproxy.io/owning-gateway-namespace " +
-  "gateway.envoyproxy.io/owning-gatewayclass projectcontour.io/owning-gateway-name " +
-  "service.kubernetes.io/service-proxy-name switchback.dev/publisher coredns external-dns";
-const annotations = v.optional(
-  v.pipe(keeping(record(v.string(), v.string()), HEADER_WORDS), v.transform(readAnnotations)),
-);
+const texts = record(v.string(), v.string());
+const labels = v.optional(texts);
 const named = {
-  name: keeping(
-    text,
-    "switchback system default kube-system controller webhook proxy all config map targets publisher",
-  ),
+  name: text,
   namespace: v.optional(text),
-  creationTimestamp: string,
-  annotations,
+  creationTimestamp: optional(v.string()),
+  deletionTimestamp: optional(v.string()),
+  annotations: v.optional(v.pipe(texts, v.transform(readAnnotations))),
 };
-const labelled = { ...named, labels: v.optional(keeping(record(v.string(), v.string()), LABEL_WORDS)) };
-const kind = <const E extends Fields>(fields: E, metadata: Fields = named) =>
-  object({
-    apiVersion: keeping(text, "v1 v1alpha1 v1alpha2 v1alpha3 v1beta1"),
-    kind: text,
-    metadata: object(metadata),
-    ...fields,
-  });
 
-/** The fields of an object of any other kind. */
-export const objectSchema = kind({}, labelled);
+const GATEWAY_API = "gateway.networking.k8s.io";
 
-const targetPort = any(v.union([v.string(), finite]));
-/** The doctor asks a port in TLS or HTTP by its name or protocol. */
-const APP_PROTOCOLS = "http https http2 h2c grpc tls web websecure";
-const ports = list({
-  port: number,
-  name: string,
-  protocol: words("TCP UDP SCTP"),
-  appProtocol: words(APP_PROTOCOLS),
-  targetPort,
+/** Any object. Of a kind that only the configuration may name, everything is kept. */
+const objectSchema = v.looseObject({
+  apiVersion: text,
+  kind: text,
+  metadata: v.looseObject({ ...named, labels: optional(LEAVES.map), annotations: optional(LEAVES.map) }),
 });
-const loadBalancer = group({ ingress: list({ ip: string, hostname: string, ipMode: words("VIP Proxy") }) });
-const status = group({ loadBalancer });
-const clusterIPs = { clusterIP: words("None"), clusterIPs: strings };
-const serviceType = words("ClusterIP NodePort LoadBalancer ExternalName");
-const service = {
-  spec: group({
-    type: serviceType,
-    selector: map,
-    externalIPs: strings,
-    loadBalancerSourceRanges: strings,
-    ...clusterIPs,
-    ports,
-  }),
-  status: group({ loadBalancer, conditions: list({ type: string }) }),
-};
-const rules = list({ host: words("com net org io www") });
-const tls = list({ hosts: strings });
-const ingress = { spec: group({ ingressClassName: string, rules, tls }), status };
 
-const pod = { status: group({ phase: words("Pending Running") }) };
-const node = {
-  status: group({ addresses: list({ address: string }) }),
+const BALANCER = { ingress: [{ ip: "text", hostname: "text", ipMode: "word" }] } as const;
+const PORT = { port: "number", name: "text", protocol: "word" } as const;
+const SERVICE: Fields = {
+  spec: {
+    ...{ type: "word", selector: "map", clusterIP: "text", clusterIPs: "texts", externalIPs: "texts" },
+    loadBalancerSourceRanges: "texts",
+    ports: [{ ...PORT, appProtocol: "text", targetPort: "text or number" }],
+  },
+  status: { loadBalancer: BALANCER, conditions: [{ type: "text" }] },
 };
-const containers = list({ image: string, imagePullPolicy: words("Always IfNotPresent Never") });
-const deployment = {
-  spec: group({ replicas: number, template: group({ spec: group({ containers }) }) }),
-  status: group({ readyReplicas: number }),
+const ENDPOINT_SLICE: Fields = { endpoints: [{ addresses: "texts", conditions: { ready: "flag" } }] };
+const WEBHOOK: Fields = { name: "text", failurePolicy: "word", clientConfig: { service: { namespace: "text" } } };
+const INGRESS: Fields = {
+  spec: { ingressClassName: "text", rules: [{ host: "text" }], tls: [{ hosts: "texts" }] },
+  status: { loadBalancer: BALANCER },
 };
-const endpointSlice = {
-  endpoints: list({
-    addresses: strings,
-    conditions: group({ ready: any(v.boolean()) }),
-  }),
+const DEPLOYMENT: Fields = {
+  spec: { replicas: "number", template: { spec: { containers: [{ image: "text", imagePullPolicy: "word" }] } } },
+  status: { readyReplicas: "number" },
 };
-const webhooks = list({
-  name: words("namespace.switchback.dev listed.switchback.dev pod.switchback.dev reachable.switchback.dev"),
-  failurePolicy: words("Ignore Fail"),
-  clientConfig: group({ service: group({ namespace: string }) }),
-});
-const solvers = list({ http01: group({}), waitInsteadOfSelfCheck: string });
-const issuer = { spec: group({ acme: group({ solvers }) }) };
+const ISSUER: Fields = { spec: { acme: { solvers: [{ http01: {}, waitInsteadOfSelfCheck: "text" }] } } };
 
 // Gateway API.
-const conditions = list({
-  type: words("Accepted Conflicted Admitted"),
-  status: words("True False"),
-  reason: string,
-  message: string,
-});
-const matchExpressions = list({ key: string, operator: string, values: strings });
-const namespaces = group({
-  from: words("Same All Selector"),
-  selector: group({ matchLabels: map, matchExpressions }),
-});
-const listeners = list({
-  name: string,
-  port: number,
-  protocol: words("HTTP HTTPS TLS TCP UDP"),
-  hostname: string,
-  allowedRoutes: group({ namespaces, kinds: list({ group: string, kind: string }) }),
-});
-const names = { group: string, kind: string, namespace: string, name: string };
-const parent = { ...names, sectionName: string, port: number };
-const listening = { conditions, listeners: list({ name: string, conditions }) };
-const gatewayClass = {
-  spec: group({ controllerName: string, parametersRef: group({ namespace: string }) }),
+const CONDITIONS = [{ type: "word", status: "word", reason: "word", message: "text" }] as const;
+const MATCH_EXPRESSIONS = [{ key: "text", operator: "word", values: "texts" }] as const;
+const NAMESPACES = { from: "word", selector: { matchLabels: "map", matchExpressions: MATCH_EXPRESSIONS } } as const;
+const ALLOWED_ROUTES = { namespaces: NAMESPACES, kinds: [{ group: "text", kind: "word" }] } as const;
+const LISTENERS = [{ ...PORT, hostname: "text", allowedRoutes: ALLOWED_ROUTES }] as const;
+const OBJECT = { group: "text", kind: "word", namespace: "text", name: "text" } as const;
+const PARENT = { ...OBJECT, sectionName: "text", port: "number" } as const;
+const LISTENING = { conditions: CONDITIONS, listeners: [{ name: "text", conditions: CONDITIONS }] } as const;
+const GATEWAY: Fields = {
+  spec: { gatewayClassName: "text", listeners: LISTENERS, allowedListeners: { namespaces: NAMESPACES } },
+  status: { addresses: [{ type: "word", value: "text" }], ...LISTENING },
 };
-const gateway = {
-  spec: group({ gatewayClassName: string, listeners, allowedListeners: group({ namespaces }) }),
-  status: group({ addresses: list({ type: words("IPAddress Hostname"), value: string }), ...listening }),
-};
-const listenerSet = { spec: group({ parentRef: group(parent), listeners }), status: group(listening) };
-const route = {
-  spec: group({ hostnames: strings, parentRefs: list(parent) }),
-  status: group({ parents: list({ parentRef: group(parent), conditions }) }),
+const LISTENER_SET: Fields = { spec: { parentRef: PARENT, listeners: LISTENERS }, status: LISTENING };
+const ROUTE: Fields = {
+  spec: { hostnames: "texts", parentRefs: [PARENT] },
+  status: { parents: [{ parentRef: PARENT, conditions: CONDITIONS }] },
 };
 
 // Istio, Traefik, Contour, OpenShift.
-const servers = list({
-  hosts: strings,
-  port: group({ number: number }),
-  tls: group({ mode: words("AUTO_PASSTHROUGH") }),
-});
-const routing = list({ match: list({ gateways: any(keeping(v.array(v.fallback(v.string(), "")), "mesh")) }) });
-const routings = { http: routing, tls: routing, tcp: routing };
-const virtualService = { spec: group({ hosts: strings, gateways: strings, exportTo: strings, ...routings }) };
-const traefikRoute = {
-  spec: group({ ingressClassName: string, routes: list({ match: words("Host HostHeader HostSNI") }) }),
+const ROUTING = [{ match: [{ gateways: "texts" }] }] as const;
+const ROUTINGS = { http: ROUTING, tls: ROUTING, tcp: ROUTING };
+const VIRTUAL_SERVICE: Fields = { spec: { hosts: "texts", gateways: "texts", exportTo: "texts", ...ROUTINGS } };
+const SERVER: Fields = { hosts: "texts", port: { number: "number" }, tls: { mode: "word" } };
+const TRAEFIK_ROUTE: Fields = { spec: { ingressClassName: "text", routes: [{ match: "text" }] } };
+const HTTP_PROXY: Fields = {
+  spec: { ingressClassName: "text", virtualhost: { fqdn: "text" } },
+  status: { currentStatus: "word", loadBalancer: BALANCER },
 };
-const httpProxy = {
-  spec: group({ ingressClassName: string, virtualhost: group({ fqdn: string }) }),
-  status: group({
-    currentStatus: words("valid"),
-    loadBalancer: group({ ingress: list({ ip: string, hostname: string }) }),
-  }),
-};
-const host = { host: string, wildcardPolicy: words("None Subdomain") };
-const openshiftRoute = {
-  spec: group(host),
-  status: group({ ingress: list({ ...host, routerName: string, conditions }) }),
-};
+const HOST = { host: "text", wildcardPolicy: "word" } as const;
+const ADMITTED = { ...HOST, routerName: "text", conditions: CONDITIONS } as const;
 
-const NETWORKING = "networking.k8s.io";
-const GATEWAY_API = "gateway.networking.k8s.io";
-/** Its own names of keys and files, which no text of others has. */
-const FILES = "config.yaml hosts targets.json state.json";
-const configMap = { data: v.optional(keeping(record(v.string(), v.string()), FILES)) };
-
-const KINDS: readonly (readonly [kind: string, group: string, schema: Schema])[] = [
-  ["Service", "", kind(service, labelled)],
-  ["Namespace", "", objectSchema],
-  ["Node", "", kind(node)],
-  ["Pod", "", kind(pod, { ...labelled, deletionTimestamp: string })],
-  ["ConfigMap", "", kind(configMap, labelled)],
-  ["Deployment", "apps", kind(deployment)],
-  ["EndpointSlice", "discovery.k8s.io", kind(endpointSlice, labelled)],
-  ["Lease", "coordination.k8s.io", kind({ spec: group({ renewTime: string }) }, labelled)],
-  ["MutatingWebhookConfiguration", "admissionregistration.k8s.io", kind({ webhooks })],
-  ["Ingress", NETWORKING, kind(ingress)],
-  ["IngressClass", NETWORKING, kind({ spec: group({ controller: string }) })],
-  ["ClusterIssuer", "cert-manager.io", kind(issuer)],
-  ["Issuer", "cert-manager.io", kind(issuer)],
-  ["GatewayClass", GATEWAY_API, kind(gatewayClass)],
-  ["Gateway", GATEWAY_API, kind(gateway)],
-  ["ListenerSet", GATEWAY_API, kind(listenerSet)],
-  ["XListenerSet", "gateway.networking.x-k8s.io", kind(listenerSet)],
-  ["HTTPRoute", GATEWAY_API, kind(route)],
-  ["GRPCRoute", GATEWAY_API, kind(route)],
-  ["TLSRoute", GATEWAY_API, kind(route)],
-  ["Gateway", "networking.istio.io", kind({ spec: group({ selector: map, servers }) })],
-  ["VirtualService", "networking.istio.io", kind(virtualService)],
-  ["IngressRoute", "traefik.io", kind(traefikRoute)],
-  ["IngressRouteTCP", "traefik.io", kind(traefikRoute)],
-  ["HTTPProxy", "projectcontour.io", kind(httpProxy)],
-  ["Route", "route.openshift.io", kind(openshiftRoute)],
+/** The fields of each kind, by its API group and version-less name, and whether its labels are read. */
+const SHAPES: readonly (readonly [group: string, kind: string, fields: Fields, labelled?: "labelled"])[] = [
+  ["", "Service", SERVICE, "labelled"],
+  ["", "Namespace", {}, "labelled"],
+  ["", "Node", { status: { addresses: [{ address: "text" }] } }],
+  ["", "Pod", { status: { phase: "word" } }, "labelled"],
+  ["", "ConfigMap", { data: "map" }, "labelled"],
+  ["apps", "Deployment", DEPLOYMENT],
+  ["discovery.k8s.io", "EndpointSlice", ENDPOINT_SLICE, "labelled"],
+  ["coordination.k8s.io", "Lease", { spec: { renewTime: "text" } }, "labelled"],
+  ["admissionregistration.k8s.io", "MutatingWebhookConfiguration", { webhooks: [WEBHOOK] }],
+  ["networking.k8s.io", "Ingress", INGRESS],
+  ["networking.k8s.io", "IngressClass", { spec: { controller: "text" } }],
+  ["cert-manager.io", "ClusterIssuer", ISSUER],
+  ["cert-manager.io", "Issuer", ISSUER],
+  [GATEWAY_API, "GatewayClass", { spec: { controllerName: "text", parametersRef: { namespace: "text" } } }],
+  [GATEWAY_API, "Gateway", GATEWAY],
+  [GATEWAY_API, "ListenerSet", LISTENER_SET],
+  ["gateway.networking.x-k8s.io", "XListenerSet", LISTENER_SET],
+  [GATEWAY_API, "HTTPRoute", ROUTE],
+  [GATEWAY_API, "GRPCRoute", ROUTE],
+  [GATEWAY_API, "TLSRoute", ROUTE],
+  ["networking.istio.io", "Gateway", { spec: { selector: "map", servers: [SERVER] } }],
+  ["networking.istio.io", "VirtualService", VIRTUAL_SERVICE],
+  ["traefik.io", "IngressRoute", TRAEFIK_ROUTE],
+  ["traefik.io", "IngressRouteTCP", TRAEFIK_ROUTE],
+  ["projectcontour.io", "HTTPProxy", HTTP_PROXY],
+  ["route.openshift.io", "Route", { spec: HOST, status: { ingress: [ADMITTED] } }],
 ];
 
-/** By `resource.group`, as Kubernetes' `GroupResource` is written; in the core group, the resource alone. */
-export const SCHEMAS: ReadonlyMap<string, Schema> = new Map(
-  KINDS.map(([name, inGroup, schema]) => [typeOf(pluralOf(name), inGroup), schema]),
-);
-/** The name of each kind, by `resource.group`. */
-export const KIND_NAMES: ReadonlyMap<string, string> = new Map(
-  KINDS.map(([name, inGroup]) => [typeOf(pluralOf(name), inGroup), name]),
+/** The kinds, by the type of their paths. */
+export const KINDS: ReadonlyMap<string, { readonly kind: string; readonly schema: Schema }> = new Map(
+  SHAPES.map(([group, kind, fields, isLabelled]) => {
+    const metadata = object(isLabelled ? { ...named, labels } : named);
+    const schema = object({ apiVersion: text, kind: word, metadata, ...entriesOf(fields) });
+    return [`${pluralOf(kind)}${group === "" ? "" : `.${group}`}`, { kind, schema }];
+  }),
 );
 
-/** `ingresses.networking.k8s.io`; in the core group, the name alone. */
-export function typeOf(resource: string, inGroup: string): string {
-  return inGroup === "" ? resource : `${resource}.${inGroup}`;
+/** The schema of an object of Kubernetes. */
+export function schemaOfObject({ apiVersion, kind }: KubeValue): Schema {
+  const path = collectionOf({ apiVersion: String(apiVersion), kind: String(kind) });
+  return KINDS.get(parseObjectPath(path)?.type ?? "")?.schema ?? objectSchema;
 }
+
+/** The schema of the first document. */
+export const headSchema = object({
+  /** When the cluster was read, RFC 3339. Certificates and Leases are judged at this time. */
+  time: v.optional(v.string()),
+  /** The version of the program that wrote the dump. */
+  program: v.optional(v.string()),
+  /** Switchback's namespace. */
+  namespace: v.optional(text, "switchback-system"),
+  /** The namespace of the doctor's dry run. */
+  probeNamespace: v.optional(text, "default"),
+});
+
+export type DumpHead = v.InferOutput<typeof headSchema>;
+
+/** What the API server answered, besides the objects: a list was read, a refusal, a page, or a dry run. */
+export const answerSchema = object({
+  method: v.picklist(["GET", "POST"]),
+  path: text,
+  /** The HTTP status. 0 means that there was no answer. */
+  status: integer(0, 599),
+  /** What a dry run created, as far as it is ours. */
+  body: v.optional(object({ metadata: object({ annotations: texts }) })),
+  /** A page that is not JSON. */
+  text: v.optional(v.string()),
+  /** The whole message of a failed call. */
+  message: v.optional(v.string()),
+});

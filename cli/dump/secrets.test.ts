@@ -6,21 +6,19 @@ import { readWhole } from "#test/fakes/cluster-table.ts";
 import { nastyCluster } from "#test/fakes/nasty-cluster.ts";
 import { SecretTexts } from "#test/fakes/secret-texts.ts";
 import { fc } from "#test/property.ts";
-import { knownWords, Redactor } from "./redact.ts";
-import { RedactedWords } from "./redacted-words.ts";
-import { KIND_NAMES } from "./schemas.ts";
+import { Redactor } from "./redact.ts";
+import { answerSchema, KINDS } from "./schemas.ts";
 import { statusOfFile } from "./status-of-file.ts";
 import { dumpLines, recordCluster } from "./write-dump.ts";
-
-const KNOWN = knownWords([]);
 
 describe("a redacted dump lets no secret through", () => {
   const files = useFiles();
 
-  test("property: of any text, key or number in any document", () => {
+  test("property: of any text, key or number in any document, whatever its schema", () => {
     const shapes = fc.object({ maxDepth: 3, values: [fc.constant("text"), fc.constant(1)] });
+    const schemas = fc.constantFrom(...[...KINDS.values()].map(({ schema }) => schema), answerSchema);
     fc.assert(
-      fc.property(shapes, fc.nat(), (shape, seed) => {
+      fc.property(shapes, schemas, fc.nat(), (shape, schema, seed) => {
         const make = new SecretTexts(seed);
         const put = (value: unknown): unknown => {
           if (typeof value === "string") return make.next();
@@ -28,8 +26,8 @@ describe("a redacted dump lets no secret through", () => {
           if (Array.isArray(value)) return value.map(put);
           return Object.fromEntries(Object.values(Object(value)).map((field) => [make.next(), put(field)]));
         };
-        const redactor = new Redactor([], []);
-        assert.deepEqual(make.foundIn(JSON.stringify(redactor.object(put(shape) as object))), []);
+        const redactor = new Redactor();
+        assert.deepEqual(make.foundIn(JSON.stringify(redactor.redact(schema, put(shape) as object))), []);
       }),
     );
   });
@@ -46,7 +44,7 @@ describe("a redacted dump lets no secret through", () => {
       );
       await statusOfFile(await readWhole(documents.join("\n---\n"), files));
       const plain = [...dumpLines(cluster, false)];
-      const unseen = [...KIND_NAMES.values()].filter((kind) => {
+      const unseen = [...KINDS.values()].filter(({ kind }) => {
         return !plain.some((document) => document.includes(`"kind":"${kind}"`));
       });
       if (!refused) assert.deepEqual(unseen, []);
@@ -58,24 +56,16 @@ describe("a redacted dump lets no secret through", () => {
   }
 
   for (const [what, text, ...secrets] of [
-    ["a Basic value", "Authorization: Basic dXNlcjpwYXNz", "dXNlcjpwYXNz"],
-    ["an access key", "AKIAIOSFODNN7EXAMPLE", "AKIAIOSFODNN7EXAMPLE"],
-    ["a URL", "https://jane:hunter2@sso.initech.com/a?t=s3cr3t", "jane", "hunter2", "sso", "initech", "s3cr3t"],
-    ["an account", "account 123456789012", "account", "123456789012"],
-    ["words with a capital", "Initech Payroll", "Initech", "Payroll"],
     ["an address in a hostname", "shop.203.0.113.7.nip.io", "203", "113", "nip"],
-    ["an ARN", 'User "arn:aws:sts::123456789012:assumed-role/Admin/jane" cannot', "123456789012", "Admin", "jane"],
     ["an ACME account", "https://acme-v02.api.letsencrypt.org/acme/acct/987654321", "987654321"],
-    ["a mail address", "jane.doe@initech.com", "jane", "doe", "initech"],
     ["a brand that is a top-level domain", "bmw", "bmw"],
     ["a name that begins like ours", "switchback-initech", "initech"],
     ["a cluster's id", "public-crbk1a2b3c-alb1", "bk1a2b3c"],
     ["a cluster's id in another name", "public-crbk1a2b3c-alb1-controller", "bk1a2b3c"],
-    ["an address with a port", "203.0.113.7:8443", "203.0.113.7"],
     ["an IPv6 address of a network card", "fe80::a00:27ff:fe4e:66a1", "27ff"],
   ] as const) {
     test(`of ${what}`, () => {
-      const shown = new RedactedWords(KNOWN).in(text);
+      const shown = new Redactor().text(text);
       for (const secret of secrets)
         assert.ok(!shown.toLowerCase().includes(secret.toLowerCase()), `${secret}: ${shown}`);
     });
@@ -92,6 +82,6 @@ test("property: a hostname is valid, or invalid for the same reason, after redac
     const parsed = parseHostname(text);
     return parsed.kind === "invalid" ? parsed.reason.code : parsed.kind;
   };
-  const words = new RedactedWords(KNOWN);
-  fc.assert(fc.property(hostname, (text) => assert.equal(reasonOf(words.in(text)), reasonOf(text), text)));
+  const words = new Redactor();
+  fc.assert(fc.property(hostname, (text) => assert.equal(reasonOf(words.text(text)), reasonOf(text), text)));
 });

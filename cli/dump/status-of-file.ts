@@ -1,106 +1,81 @@
-import { observe } from "#controller/observe.ts";
-import type { FullStatus, StatusDocument } from "#controller/status.ts";
-import { gatherNodeAddresses } from "#doctor/gather-cluster.ts";
-import { gatherConfig, gatherStatus } from "#doctor/gather-install.ts";
+import type { FullStatus, NameStatus, StatusDocument } from "#controller/status.ts";
+import { checkComponents } from "#doctor/checks/deployments.ts";
+import type { InstallFacts } from "#doctor/facts.ts";
+import { gatherInstall } from "#doctor/gather-install.ts";
+import { observeOnly } from "#doctor/gather-names.ts";
 import type { Reason } from "#hostmap/types.ts";
-import { parseConfig } from "#lib/config/parse.ts";
-import type { Config } from "#lib/config/schema.ts";
-import { readTargets } from "#lib/documents/targets-reader.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { printable } from "#lib/errors/printable.ts";
 import { configSections } from "../extras.ts";
 import type { ClusterFile } from "./read-file.ts";
-import { NOT_IN_FILE } from "./stored-client.ts";
 
 /**
- * Timeout for reading the file, far longer than 250,000 names take on a busy machine. A source that is stuck ends it
- * earlier.
+ * Timeouts for reading the file, far longer than 250,000 names take on a busy machine. A file answers at once, so a
+ * source that is stuck ends it earlier.
  */
-const WITHIN_MS = 600_000;
-/** Short, because a file answers at once. */
-const STUCK_MS = 500;
+const PATIENCE = { withinMs: 600_000, stuckMs: 500 };
 
 /**
  * Computes the status that a controller would have in the cluster of a file, with the installed configuration or the
  * default one. The DNS answers are those that the controller reported. A file answers no other question, so a name
- * whose decision needs one counts as mapped, and a warning says so.
+ * whose decision needs one counts as mapped, and a warning says so. Kinds without objects count as empty, and a warning
+ * names them.
  */
-export async function statusOfFile({ head, client, lacks }: ClusterFile): Promise<FullStatus> {
-  const installed = await configOf(client, head.namespace);
-  const [page, nodes, isAsked] = await Promise.all([
-    gatherStatus(client, head.namespace),
-    gatherNodeAddresses(client),
-    hasAnswers(client, head.namespace),
-  ]);
-  const resolved = page.known
-    ? page.value.names.flatMap(({ name, resolved: all }) => (all ? [[name, all] as const] : []))
-    : [];
-  const { policy, discovery } = installed;
-  const config = {
-    ...installed,
-    policy: resolved.length > 0 ? policy : { ...policy, verifyDns: "off" as const },
-    discovery: isAsked ? discovery : { ...discovery, detect: false },
-  };
-  const observed = await observe(config, {
-    client,
-    answers: new Map(resolved),
-    nodes: nodes.known ? nodes.value : undefined,
-    clusterDomain: config.clusterDomain,
+export async function statusOfFile({
+  head: { namespace },
+  client: knownClient,
+  wholeClient: client,
+  lacks,
+}: ClusterFile): Promise<FullStatus> {
+  const install = await gatherInstall(knownClient, namespace, await configSections());
+  const { status: page, config, targets } = install;
+  if (!config.known && config.reason.code === "config-unreadable")
+    throw new SwitchbackError("input-invalid", printable(config.reason.text));
+  const reported = page.known ? page.value.names : [];
+  const answers = new Map(reported.flatMap(({ name, resolved }) => (resolved ? [[name, resolved] as const] : [])));
+  // Whether proxies have asked an ingress controller there.
+  const isAsked = targets.known && targets.value?.some(({ ask }) => ask) === true;
+  const { status: observed } = await observeOnly({
+    ...{ client, namespace, config, isAsked, patience: PATIENCE },
+    answers: answers.size > 0 ? answers : undefined,
     identity: "the file",
-    withinMs: WITHIN_MS,
-    stuckMs: STUCK_MS,
   });
-  const lacking = lacks();
-  const { names, fronts } = withFronts(observed.names);
-  const count = names.filter(({ target, reason }) => target !== undefined && reason === undefined).length;
+  // A running controller would create the front Service that the file lacks, so the target's names are not refused.
+  const hasNoFront = ({ reason }: NameStatus) => reason?.code === "target-without-address";
+  const names = observed.names.map((name) => (hasNoFront(name) ? { ...name, reason: undefined } : name));
   const conditions = [
-    ...(resolved.length > 0 ? [] : ["the cluster's DNS leads them to their load balancers"]),
+    ...(answers.size > 0 ? [] : ["the cluster's DNS leads them to their load balancers"]),
     ...(isAsked ? [] : ["their ingress controllers take a PROXY header"]),
-    ...(fronts.size === 0 ? [] : [`a controller makes the front Services of ${[...fronts].join(", ")}`]),
   ];
-  const undecided = `${count} name${count === 1 ? "" : "s"} would be mapped if ${conditions.join(", and if ")}`;
-  const warnings = [
-    ...(lacking === undefined ? [] : [{ code: "dump-incomplete", text: `${lacking.text}; ${lacking.cure}` }]),
-    ...missing(observed),
-    ...(count === 0 || conditions.length === 0 ? [] : [{ code: "names-undecided", text: undecided }]),
-    ...observed.warnings,
-  ];
+  const missing = [...notRunning(install, namespace), ...incomplete(lacks(), observed)];
+  const warnings = [...missing, ...undecided(names, conditions), ...observed.warnings];
   return { ...observed, names, revision: page.known ? page.value.revision : undefined, warnings };
 }
 
-async function configOf(client: ClusterFile["client"], namespace: string): Promise<Config> {
-  const config = await gatherConfig(client, namespace, await configSections());
-  if (!config.known && config.reason.code === "config-unreadable")
-    throw new SwitchbackError("input-invalid", printable(config.reason.text));
-  return { ...((config.known && config.value) || parseConfig({})), namespace };
+/** Says why nothing maps the names there. */
+function notRunning({ deployments }: InstallFacts, namespace: string): Reason[] {
+  if (!deployments.known) return [];
+  const findings = checkComponents(deployments.value, (name) => `Deployment ${namespace}/${name}`);
+  const [down] = findings.filter(({ status }) => status === "broken");
+  if (findings.every(({ code }) => code === "deployment-missing"))
+    return [{ code: "not-installed", text: "Switchback is not installed there: it would map these names" }];
+  return down ? [{ code: down.code, text: `Switchback is not running there: ${down.subject}: ${down.evidence}` }] : [];
 }
 
-/** Whether proxies have asked an ingress controller there. */
-async function hasAnswers(client: ClusterFile["client"], namespace: string): Promise<boolean> {
-  const published = await readTargets(client, namespace).catch(() => undefined);
-  return published !== undefined && "targets" in published && published.targets.some(({ ask }) => ask);
-}
-
-/** A warning for each kind that the controller reads and that the author of the dump could not read. */
-function missing({ sources }: StatusDocument): Reason[] {
-  return sources.flatMap(({ name, synced, problems }) => {
+/** A warning about what the file lacks, and one for each kind that the author of a dump could not read. */
+function incomplete(lacking: ReturnType<ClusterFile["lacks"]>, { sources }: StatusDocument): Reason[] {
+  const unread = sources.filter(({ synced }) => !synced);
+  const texts = unread.map(({ name, problems }) => {
     const why = problems.map(({ text }) => text).join("; ") || "not read";
-    return synced || why.endsWith(NOT_IN_FILE)
-      ? []
-      : [{ code: "dump-incomplete", text: `what depends on ${name} is not known: ${why}` }];
+    return `what depends on ${name} is not known: ${why}`;
   });
+  if (lacking !== undefined) texts.unshift([lacking.evidence, ...lacking.cures].join("; "));
+  return texts.map((text) => ({ code: "dump-incomplete", text }));
 }
 
-/**
- * The file may lack the front Service of a target, as in any cluster without an install. A running controller would
- * create it, so the target's names are not refused.
- */
-function withFronts(names: FullStatus["names"]): { names: FullStatus["names"]; fronts: ReadonlySet<string> } {
-  const fronts = new Set<string>();
-  const all = names.map((name) => {
-    if (name.reason?.code !== "target-without-address") return name;
-    fronts.add(name.target ?? "");
-    return { ...name, reason: undefined };
-  });
-  return { names: all, fronts };
+function undecided(names: FullStatus["names"], conditions: readonly string[]): Reason[] {
+  const count = names.filter(({ target, reason }) => target !== undefined && reason === undefined).length;
+  if (count === 0 || conditions.length === 0) return [];
+  const text = `${count} name${count === 1 ? "" : "s"} would be mapped if ${conditions.join(", and if ")}`;
+  return [{ code: "names-undecided", text }];
 }

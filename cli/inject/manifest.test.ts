@@ -3,24 +3,26 @@ import { describe, it } from "node:test";
 import { parseAllDocuments } from "yaml";
 import { createSelector } from "#hostmap/pod-selection.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
-import { injectDocument, type ManifestOptions, namespaceLabelsIn, readManifest } from "./manifest.ts";
+import { injectManifest, namespaceLabelsIn, readManifests } from "./manifest.ts";
+import type { InjectOptions } from "./pod-template.ts";
 
 const IP = "198.51.100.9";
 const map = (names: readonly string[], ips: readonly string[] = [IP]) =>
   publishedMapOf("r", new Map(names.map((name) => [name, ips])));
-const choosing = (names: readonly string[], longLine = false): ManifestOptions => ({
+const choosing = (names: readonly string[], longLine = false): InjectOptions => ({
   choose: createSelector(map(names), 500),
   longLine,
   optedIn: false,
+  namespaceLabels: new Map(),
   templatePaths: [],
 });
 const OPTIONS = choosing(["a.example.com", "b.example.com"]);
 const OURS = { ip: IP, hostnames: ["a.example.com", "b.example.com"] };
 
 function run(text: string, options = OPTIONS) {
-  const read = readManifest({ name: "f", text });
-  const labels = namespaceLabelsIn(read);
-  const parts = read.map((document) => injectDocument(document, labels, options));
+  const read = readManifests({ name: "f", text });
+  const namespaceLabels = namespaceLabelsIn(read);
+  const parts = read.map((document) => injectManifest(document, { ...options, namespaceLabels }));
   return { output: parts.map(({ output }) => output).join(""), outcomes: parts.flatMap(({ outcomes }) => outcomes) };
 }
 
@@ -45,55 +47,31 @@ describe("the pod template", () => {
   const indented = (text: string, by: number) => text.replace(/^(?=.)/gm, " ".repeat(by));
   const under = (...path: string[]) =>
     path.map((key, depth) => `${" ".repeat(2 * depth)}${key}:\n`).join("") + indented(SPEC, 2 * path.length);
-  for (const [kind, text, read] of [
-    ["Pod", SPEC, (object) => object],
-    ["Deployment", under("spec", "template"), (object) => object.spec.template],
-    ["StatefulSet", under("spec", "template"), (object) => object.spec.template],
-    ["DaemonSet", under("spec", "template"), (object) => object.spec.template],
-    ["ReplicaSet", under("spec", "template"), (object) => object.spec.template],
-    ["ReplicationController", under("spec", "template"), (object) => object.spec.template],
-    ["Job", under("spec", "template"), (object) => object.spec.template],
-    ["CronJob", under("spec", "jobTemplate", "spec", "template"), (object) => object.spec.jobTemplate.spec.template],
-    // biome-ignore lint/suspicious/noExplicitAny: as above
-  ] as [string, string, (object: any) => any][]) {
+  for (const [kind, ...path] of [
+    ["Pod"],
+    ["Deployment", "spec", "template"],
+    ["StatefulSet", "spec", "template"],
+    ["DaemonSet", "spec", "template"],
+    ["ReplicaSet", "spec", "template"],
+    ["ReplicationController", "spec", "template"],
+    ["Job", "spec", "template"],
+    ["CronJob", "spec", "jobTemplate", "spec", "template"],
+  ]) {
     it(`of a ${kind} gets aliases and annotations; the object's own metadata stays unchanged`, () => {
       const metadata = kind === "Pod" ? "" : "metadata: { name: w, namespace: shop }\n";
-      const { output, outcomes } = run(`kind: ${kind}\n${metadata}${text}`);
+      const { output, outcomes } = run(`kind: ${kind}\n${metadata}${under(...path)}`);
       const [object] = documents(output);
-      const { metadata: written, spec } = read(object);
+      const { metadata: written, spec } = path.reduce((value, key) => value[key], object);
       assert.deepEqual(spec.hostAliases, [OURS]);
-      assert.deepEqual(Object.keys(written.annotations), [
-        "switchback.dev/injected",
-        "switchback.dev/revision",
-        "switchback.dev/owned",
-      ]);
+      const keys = Object.keys(written.annotations).map((key) => key.replace("switchback.dev/", ""));
+      assert.deepEqual(keys, ["injected", "revision", "owned"]);
       if (kind !== "Pod") assert.deepEqual(object.metadata, { name: "w", namespace: "shop" });
       const title = kind === "Pod" ? undefined : `${kind} shop/w`;
-      assert.deepEqual(
-        outcomes.map((outcome) => [outcome.title, outcome.result, outcome.reason]),
-        [[title, "injected", { code: "injected", text: "2 names" }]],
-      );
+      assert.deepEqual(outcomes, [
+        { place: "f:1", title, result: "injected", reason: { code: "injected", text: "2 names" } },
+      ]);
     });
   }
-
-  it("in each item of a List gets its own aliases; other items and documents do not change", () => {
-    const items = [pod(SPEC), "kind: ConfigMap\ndata: { k: v }\n", pod(SPEC).replace("name: p", "name: q")];
-    const list = items.map((item) => `- ${item.trimEnd().replaceAll("\n", "\n  ")}\n`).join("");
-    const { output, outcomes } = run(`kind: List\nitems:\n${list}---\nkind: Service\nspec: { ports: [] }\n`);
-    const [{ items: written }, service] = documents(output);
-    assert.deepEqual(
-      outcomes.map(({ title }) => title),
-      ["Pod p", "Pod q"],
-    );
-    assert.deepEqual([written[0].spec.hostAliases, written[2].spec.hostAliases], [[OURS], [OURS]]);
-    assert.deepEqual(
-      [written[1], service],
-      [
-        { kind: "ConfigMap", data: { k: "v" } },
-        { kind: "Service", spec: { ports: [] } },
-      ],
-    );
-  });
 
   it("labelled `disabled` is skipped, which is not a failure", () => {
     const text = pod(`  labels: { switchback.dev/inject: disabled }\n${SPEC}`);
@@ -132,21 +110,8 @@ data:
 `;
     const { output } = run(text);
     const added = new Set(output.split("\n")).difference(new Set(text.split("\n")));
-    assert.deepEqual(
-      [...added].map((line) => line.trim().split(" ")[0]),
-      [
-        "hostAliases:",
-        "-",
-        "hostnames:",
-        "-",
-        "-",
-        "metadata:",
-        "annotations:",
-        "switchback.dev/injected:",
-        "switchback.dev/revision:",
-        "switchback.dev/owned:",
-      ],
-    );
+    const first = [...added].map((line) => line.trim().split(" ")[0]?.replace("switchback.dev/", ""));
+    assert.equal(first.join(" "), "hostAliases: - hostnames: - - metadata: annotations: injected: revision: owned:");
     const gone = new Set(text.split("\n")).difference(new Set(output.split("\n")));
     assert.deepEqual([...gone], []);
   });
@@ -158,41 +123,32 @@ data:
   });
 
   it("may contain something other than a Kubernetes object, which is reported", () => {
-    for (const text of ["hello\n", "- a\n", "kind: 5\n", "metadata: { name: web }"]) {
+    for (const text of ["hello\n", "- a\n", "kind: [5]\n", "metadata: { name: web }"]) {
       const { output, outcomes } = run(text);
       assert.equal(output, text);
       assert.deepEqual(
         outcomes.map(({ place, result, reason }) => [place, result, reason.code]),
-        [["f:1: document 1", "overlooked", "not-an-object"]],
+        [["f:1", "overlooked", "not-an-object"]],
       );
     }
-  });
-
-  it("may be JSON, and stays JSON", () => {
-    const { output } = run(JSON.stringify({ kind: "Pod", metadata: { name: "p" }, spec: { containers: [] } }));
-    assert.deepEqual(documents(output)[0].spec.hostAliases, [OURS]);
   });
 });
 
 describe("existing content", () => {
   for (const [what, text] of [
-    ["nothing", SPEC],
-    ["empty annotations, as template engines leave them", `  annotations:\n${SPEC}`],
-    ["an empty map of annotations", `  annotations: {}\n${SPEC}`],
-    ["empty hostAliases", `${SPEC}  hostAliases:\n`],
-    ["an empty list of hostAliases", `${SPEC}  hostAliases: []\n`],
+    ["nothing", pod(SPEC)],
+    ["metadata without a value", `kind: Pod\nmetadata:\n${SPEC}`],
+    ["empty annotations, as template engines leave them", pod(`  annotations:\n${SPEC}`)],
+    ["an empty map of annotations", pod(`  annotations: {}\n${SPEC}`)],
+    ["empty hostAliases", pod(`${SPEC}  hostAliases:\n`)],
+    ["an empty list of hostAliases", pod(`${SPEC}  hostAliases: []\n`)],
   ] as const) {
     it(`${what}: aliases and annotations are added`, () => {
-      const [object] = documents(run(pod(text)).output);
-      assert.deepEqual(object.spec.hostAliases, [OURS]);
-      assert.equal(object.metadata.annotations["switchback.dev/injected"], `${IP} a.example.com b.example.com`);
-      assert.equal(object.metadata.name, "p");
+      const [{ metadata, spec }] = documents(run(text).output);
+      assert.deepEqual(spec.hostAliases, [OURS]);
+      assert.equal(metadata.annotations["switchback.dev/injected"], `${IP} a.example.com b.example.com`);
     });
   }
-
-  it("metadata without a value is filled", () => {
-    assert.deepEqual(documents(run(`kind: Pod\nmetadata:\n${SPEC}`).output)[0].spec.hostAliases, [OURS]);
-  });
 
   it("the user's aliases stay first, with their comments, and their names are not added again", () => {
     const own = "  hostAliases:\n    # legacy\n    - ip: 192.0.2.1\n      hostnames: [ A.example.com ] # old\n";
@@ -200,7 +156,7 @@ describe("existing content", () => {
     assert.ok(output.includes(own));
     const [first, second] = documents(output)[0].spec.hostAliases;
     assert.deepEqual([first.ip, second], ["192.0.2.1", { ip: IP, hostnames: ["b.example.com"] }]);
-    assert.equal(outcomes[0]?.reason.text, "1 names");
+    assert.equal(outcomes[0]?.reason.text, "1 name");
   });
 
   it("aliases from an earlier map are replaced, and the result is the same as after one pass", () => {
@@ -216,7 +172,7 @@ describe("existing content", () => {
     const text = pod(`  annotations:\n    switchback.dev/hosts: b.example.com, nonsense_\n${SPEC}`);
     const { output, outcomes } = run(text);
     assert.deepEqual(documents(output)[0].spec.hostAliases, [{ ip: IP, hostnames: ["b.example.com"] }]);
-    assert.match(outcomes[0]?.reason.text ?? "", /^1 names; .*nonsense_/);
+    assert.match(outcomes[0]?.reason.text ?? "", /^1 name; .*nonsense_/);
   });
 });
 
@@ -234,7 +190,7 @@ describe("a document that cannot be read stays as it is, with a warning that nam
       "a template of Helm that is YAML",
       "kind: Pod\nspec:\n  x: {{ .Values.x }}\n",
       5,
-      /key of a map.*`helm template`$/,
+      /keys must be strings.*`helm template`$/,
     ],
     ["several JSON objects without a marker", '{"kind":"Pod"}\n{"kind":"Pod"}\n', 4, /./],
     ["an alias without an anchor", "kind: Pod\nspec: { x: *b }\n", 3, /Unresolved alias/],
@@ -249,8 +205,8 @@ describe("a document that cannot be read stays as it is, with a warning that nam
       assert.deepEqual(
         outcomes.map(({ place, result, reason }) => [place, result, reason.code]),
         [
-          [`f:${line}: document 1`, "overlooked", "yaml-invalid"],
-          [`f:${yaml.split("\n").length + 3}: document 2`, "injected", "injected"],
+          [`f:${line}`, "overlooked", "yaml-invalid"],
+          [`f:${yaml.split("\n").length + 3}`, "injected", "injected"],
         ],
       );
       assert.match(outcomes[0]?.reason.text ?? "", reason);
@@ -286,60 +242,42 @@ describe("--opted-in", () => {
 });
 
 describe("a refusal", () => {
-  for (const [what, text, code] of [
-    ["a workload without a template", "kind: Deployment\nspec: { template: x }\n", "no-pod-template"],
-    ["a Pod without a spec", "kind: Pod\n", "no-pod-template"],
-    ["hostAliases that others share", pod(`${SPEC}  hostAliases: &a []\nother: *a\n`), "yaml-shared"],
-    ["hostAliases that are others'", `x: &a []\n${pod(`${SPEC}  hostAliases: *a\n`)}`, "yaml-shared"],
-    ["metadata that is an alias", `x: &m { name: p }\nkind: Pod\nmetadata: *m\n${SPEC}`, "yaml-shared"],
-    ["metadata that is no map", `kind: Pod\nmetadata: x\n${SPEC}`, "metadata-malformed"],
-    [
-      "a hostname that is no text",
-      pod(`${SPEC}  hostAliases: [ { ip: "::1", hostnames: [ a, 5 ] } ]\n`),
-      "aliases-malformed",
-    ],
-    ["hostAliases that are no list", pod(`${SPEC}  hostAliases: x\n`), "aliases-malformed"],
-    ["an alias that is no map", pod(`${SPEC}  hostAliases: [ x, null ]\n`), "aliases-malformed"],
-    ["an IP that is no text", pod(`${SPEC}  hostAliases: [ { ip: 5, hostnames: [ a ] } ]\n`), "aliases-malformed"],
-    ["hostnames that are no list", pod(`${SPEC}  hostAliases: [ { ip: "::1", hostnames: a } ]\n`), "aliases-malformed"],
-    ["annotations that are no map", pod(`  annotations: x\n${SPEC}`), "metadata-malformed"],
-    [
-      "an alias of the same address",
-      pod(`${SPEC}  hostAliases: [ { ip: ${IP}, hostnames: [ x.y ] } ]\n`),
-      "address-has-alias",
-    ],
-    ["a spec that is an anchor's", `x: &s { containers: [] }\nkind: Pod\nspec: *s\n`, "yaml-shared"],
-    ["annotations that others share", pod(`  annotations: &a { k: v }\n${SPEC}other: *a\n`), "yaml-shared"],
+  const list = (item: string) => `kind: List\nitems:\n- ${item.trimEnd().replaceAll("\n", "\n  ")}\n`;
+  const deployment = (template: string) => `kind: Deployment\nmetadata: { name: w }\nspec:\n  template: ${template}\n`;
+  const aliases = (value: string) => pod(`${SPEC}  hostAliases: ${value}\n`);
+  for (const [what, text, code, path] of [
+    ["a workload without a template", deployment("x"), "no-pod-template", "spec.template.spec is missing"],
+    ["a Pod without a spec", "kind: Pod\n", "no-pod-template", "spec is missing"],
+    ["hostAliases that others share", aliases("&a []\nother: *a"), "yaml-shared", "spec.hostAliases is shared"],
+    ["hostAliases that are others'", `x: &a []\n${aliases("*a")}`, "yaml-shared", "spec.hostAliases is shared"],
+    ["metadata that is an alias", `x: &m { name: p }\nkind: Pod\nmetadata: *m\n${SPEC}`, "yaml-shared", "metadata is"],
+    ["a spec that is an alias", `x: &s { containers: [] }\nkind: Pod\nspec: *s\n`, "yaml-shared", "spec is shared"],
+    ["an object with an anchor", "&o { kind: Pod, spec: {}, metadata: { name: p } }", "yaml-shared", "the object is"],
+    ["an item with an anchor", list(deployment("&t { spec: {} }")), "yaml-shared", "spec.template is shared"],
     [
       "annotations from a merge key",
       `x: &b { annotations: { k: v } }\nkind: Pod\nmetadata: { <<: *b }\n${SPEC}`,
       "yaml-shared",
+      "metadata is shared",
     ],
+    ["metadata that is no map", `kind: Pod\nmetadata: x\n${SPEC}`, "metadata-malformed", "metadata must be a map"],
+    [
+      "annotations that are no map",
+      deployment("{ metadata: { annotations: x }, spec: {} }"),
+      "metadata-malformed",
+      "spec.template.metadata.annotations must be a map",
+    ],
+    ["hostAliases that are no list", aliases("x"), "aliases-malformed", "spec.hostAliases must be a list"],
+    ["an alias that is no map", aliases("[ x, null ]"), "aliases-malformed", "spec.hostAliases[0] must be a map"],
+    ["hostnames that are no list", aliases('[ { ip: "::1", hostnames: a } ]'), "aliases-malformed", "spec.hostAliases"],
+    ["an alias of the same address", aliases(`[ { ip: ${IP}, hostnames: [ x.y ] } ]`), "address-has-alias", ""],
   ] as const) {
     it(`of ${what}: ${code}`, () => {
-      assert.equal(refusal(text).reason.code, code);
+      const { reason } = refusal(text);
+      assert.equal(reason.code, code);
+      assert.ok(reason.text.startsWith(path), reason.text);
     });
   }
-
-  it("names the place by its path within the object", () => {
-    const list = (item: string) => `kind: List\nitems:\n- ${item.trimEnd().replaceAll("\n", "\n  ")}\n`;
-    const deployment = (template: string) =>
-      `kind: Deployment\nmetadata: { name: w }\nspec:\n  template: ${template}\n`;
-    for (const [text, path] of [
-      [`x: &s { containers: [] }\nkind: Pod\nspec: *s\n`, "spec is shared"],
-      [pod(`${SPEC}  hostAliases: &a []\nother: *a\n`), "spec.hostAliases is shared"],
-      ["&o { kind: Pod, spec: {}, metadata: { name: p } }", "the object is shared"],
-      [deployment("&t { spec: {} }"), "spec.template is shared"],
-      [deployment("{ metadata: &m {}, spec: {} }"), "spec.template.metadata is shared"],
-      [list(deployment("&t { spec: {} }")), "spec.template is shared"],
-      [deployment("{ metadata: { annotations: x }, spec: {} }"), "spec.template.metadata.annotations is not a map"],
-      [deployment("{}"), "spec.template.spec is missing"],
-      [deployment("{ spec: { hostAliases: x } }"), "spec.template.spec.hostAliases is not a list"],
-    ] as const) {
-      const { reason } = refusal(text);
-      assert.ok(reason.text.startsWith(path), `${path}: ${reason.text}`);
-    }
-  });
 
   it("does not apply to anchors that inject does not change", () => {
     const text = `kind: Deployment
@@ -368,11 +306,8 @@ spec:
   it("of a line of which Windows would ignore names applies only to Windows pods", () => {
     const ten = Array.from({ length: 10 }, (_, index) => `h${index}.example.com`);
     const windows = SPEC.replace("spec:", "spec:\n  nodeSelector: { kubernetes.io/os: windows }");
-    const { reason } = refusal(pod(windows), choosing(ten));
-    assert.equal(reason.code, "line-too-long");
-    assert.match(reason.text, /10 names, over 9: Windows .*--long-line/);
+    assert.match(refusal(pod(windows), choosing(ten)).reason.text, /10 names, over 9: Windows .*--long-line/);
     assert.match(run(pod(windows), choosing(ten, true)).outcomes[0]?.reason.text ?? "", /^10 names; .*Windows/);
-    assert.equal(run(pod(windows), choosing(ten.slice(1))).outcomes[0]?.reason.text, "9 names");
     assert.equal(run(pod(SPEC), choosing(ten)).outcomes[0]?.reason.text, "10 names");
   });
 });

@@ -1,203 +1,168 @@
-import { type Document, isAlias, isCollection, isMap, isScalar, isSeq, Scalar, visit, type YAMLMap } from "yaml";
+import * as v from "valibot";
+import { type Document, isAlias, isCollection, isMap, isScalar, isSeq } from "yaml";
 import { type Injection, planBakedInjection } from "#hostmap/inject.ts";
-import { HOSTS_KEY, RESOLVERS_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
+import { HOSTS_KEY, INJECT_KEY, RESOLVERS_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
 import { isWindows, longLineReason } from "#hostmap/pack.ts";
 import { holdsResolvers } from "#hostmap/pod-dns-marks.ts";
 import type { SelectedHosts } from "#hostmap/pod-selection.ts";
 import type { HostAlias, Reason } from "#hostmap/types.ts";
-import type { Path } from "./pod-templates.ts";
+import { object } from "#lib/errors/schemas.ts";
+import { attempt } from "#lib/errors/validation.ts";
+import type { Path } from "../kube-file.ts";
+import { pathText, type TemplatePath } from "./pod-templates.ts";
 
 export interface InjectOptions {
   readonly choose: (annotation: string | undefined) => SelectedHosts;
   readonly longLine: boolean;
+  /** Inject only what a label opts in: that of the pod template, or that of its Namespace if the input has it. */
+  readonly optedIn: boolean;
+  readonly namespaceLabels: ReadonlyMap<unknown, Record<string, string>>;
+  /** Where other kinds than Kubernetes' own have their pod templates. */
+  readonly templatePaths: readonly TemplatePath[];
 }
 
-/** The reason why a pod template cannot be changed. */
-export interface Refusal {
-  readonly reason: Reason;
-  /** The path in the document that the reason is about. */
-  readonly at: Path;
-}
-
-/** A pod template and its place in an object. */
-export interface TemplatePlace {
+/** A pod template in a document. */
+export interface Template {
   readonly document: Document;
-  /** Path of the template in the document. */
-  readonly pod: Path;
-  /** Length of the path of the object that contains the template. */
-  readonly from: number;
+  /** Its path in the document, of which the first `objectDepth` steps lead to the object. */
+  readonly at: Path;
+  readonly objectDepth: number;
+  /** The plain value. Its parts may be missing or of any type. */
+  readonly value: unknown;
 }
 
-/** The reason why the template cannot be changed. Checks its structure, but does not read its aliases. */
-export function templateRefusal(place: TemplatePlace): Refusal | undefined {
-  return sharedRefusal(place) ?? malformedRefusal(place);
+/** A pod template cannot be changed. */
+export class Refusal extends Error {
+  readonly code: string;
+
+  constructor(code: string, text: string) {
+    super(text);
+    this.code = code;
+  }
+}
+
+/** Why the labels leave a pod template out. The webhook decides in the same way about the pod's own label. */
+export function labelReason(
+  { value }: Template,
+  namespace: unknown,
+  { optedIn, namespaceLabels }: InjectOptions,
+): Reason | undefined {
+  const own = textsOf(Object(Object(value).metadata).labels)[INJECT_KEY];
+  if (own === "disabled")
+    return { code: "pod-disabled", text: `the pod's label ${INJECT_KEY} is disabled, and the pod's label wins` };
+  if (!optedIn || own === "enabled" || namespaceLabels.get(namespace)?.[INJECT_KEY] === "enabled") return undefined;
+  return { code: "not-opted-in", text: `neither the pod nor its namespace opted in by the label ${INJECT_KEY}` };
 }
 
 /**
- * Writes hostAliases and annotations into the nodes of a template. Returns a text about the names that it now has. If
- * they cannot be written, returns the reason and changes nothing.
+ * Writes hostAliases and annotations into the nodes of a template, and returns a text about the names that it now has.
+ * Throws a `Refusal` if the template cannot be changed, or if `kubectl apply` or the pod could not use the result, and
+ * then changes nothing.
  */
-export function injectTemplate(place: TemplatePlace, options: InjectOptions): string | Refusal {
-  const { document, pod: path } = place;
-  const { metadata, spec } = plainAt(document, path) as { metadata?: Metadata; spec: Spec };
+export function injectTemplate(template: Template, { choose, longLine }: InjectOptions): string {
+  const hostAliases = checkTemplate(template);
+  const { metadata, spec } = Object(template.value);
   const annotations = textsOf(metadata?.annotations);
-  const hostAliases = readAliases(spec.hostAliases ?? []);
-  if (hostAliases === undefined) {
-    const at = [...path, "spec", "hostAliases"];
-    const text = `${pathText(place, at)} is not a list of \`ip\` and \`hostnames\``;
-    return { reason: { code: "aliases-malformed", text }, at };
-  }
-  const selected = options.choose(annotations[HOSTS_KEY]);
+  const selected = choose(annotations[HOSTS_KEY]);
   const forWindows = isWindows(spec);
-  const plan = planBakedInjection({ hostAliases, annotations, isWindows: forWindows }, selected, options.longLine);
-  if ("code" in plan) return { reason: withFlagHint(plan), at: [...path, "spec", "hostAliases"] };
-  writePlan(place, hostAliases, plan);
-  restoreResolution(place, spec, annotations);
-  const names = new Set(plan.managed.aliases.flatMap(({ hostnames }) => hostnames));
-  const warnings = [...selected.warnings, longLineReason(plan.managed.aliases, forWindows), viaReason(metadata)];
-  return [`${names.size} names`, ...warnings.flatMap((warning) => warning?.text ?? [])].join("; ");
-}
-
-interface Metadata {
-  readonly labels?: unknown;
-  readonly annotations?: unknown;
-}
-
-interface Spec {
-  readonly hostAliases?: unknown;
-  readonly dnsConfig?: unknown;
-  readonly dnsPolicy?: unknown;
-  readonly os?: unknown;
-  readonly nodeSelector?: unknown;
-}
-
-/** A refusal if a YAML anchor or merge key shares, or may share, a node that would change. */
-function sharedRefusal(place: TemplatePlace): Refusal | undefined {
-  const { document, pod } = place;
-  const touched = [
-    [...pod, "metadata", "annotations"],
-    [...pod, "spec", "hostAliases"],
+  const plan = planBakedInjection({ hostAliases, annotations, isWindows: forWindows }, selected, longLine);
+  if ("code" in plan) {
+    const hint = plan.code === "line-too-long" ? ", or allow the long line with --long-line" : "";
+    throw new Refusal(plan.code, plan.text + hint);
+  }
+  const { aliases } = plan.managed;
+  write(template, ["spec", "hostAliases"], aliasesNode(template, hostAliases, plan));
+  for (const [key, text] of Object.entries(plan.managed.annotations))
+    write(template, ["metadata", "annotations", key], text);
+  for (const [path, text] of resolutionOf(spec, annotations)) write(template, path, text);
+  const names = new Set(aliases.flatMap(({ hostnames }) => hostnames));
+  const viaDns = textsOf(metadata?.labels)[VIA_KEY] === "dns";
+  const warnings = [
+    ...selected.warnings.map(({ text }) => text),
+    longLineReason(plan.managed.aliases, forWindows)?.text ?? [],
+    viaDns ? `${VIA_KEY}: these are hostAliases; the webhook replaces them by pod DNS while its resolvers answer` : [],
   ];
-  for (const path of touched) {
-    for (let length = 0; length <= path.length; length += 1) {
-      const at = path.slice(0, length);
-      const node = document.getIn(at, true);
-      const merges = isMap(node) && node.items.some(({ key }) => isScalar(key) && key.value === "<<");
-      if (!isAlias(node) && !merges && !(isCollection(node) && node.anchor !== undefined)) continue;
-      const where = pathText(place, at) || "the object";
-      const text = `${where} is shared by a YAML anchor or merge key; write it out first, as \`yq 'explode(.)'\` does`;
-      return { reason: { code: "yaml-shared", text }, at };
-    }
+  return [`${names.size} name${names.size === 1 ? "" : "s"}`, ...warnings.flat()].join("; ");
+}
+
+const aliasSchema = object({ ip: v.string(), hostnames: v.nullish(v.array(v.string()), []) });
+/** The places that an injection writes to, as the API server accepts them. */
+const templateSchema = object({
+  spec: object({ hostAliases: v.nullish(v.array(aliasSchema), []) }),
+  metadata: v.nullish(object({ annotations: v.nullish(object({})) })),
+});
+
+/** By the last field of a flaw's path that is here. */
+const FLAW_CODES: Readonly<Record<string, string>> = {
+  spec: "no-pod-template",
+  metadata: "metadata-malformed",
+  hostAliases: "aliases-malformed",
+};
+
+/** Returns the aliases of a template. Throws a `Refusal` if it is malformed, or if others share its parts. */
+function checkTemplate({ document, at, objectDepth, value }: Template): HostAlias[] {
+  const refuse = (path: Path, code: string, what: string): never => {
+    throw new Refusal(code, `${pathText(path.slice(objectDepth)) || "the object"} ${what}`);
+  };
+  const aliasesPath = [...at, "spec", "hostAliases"];
+  const annotationsPath = [...at, "metadata", "annotations"];
+  for (const touched of [annotationsPath, aliasesPath]) {
+    const parts = [...touched.keys(), touched.length].map((length) => touched.slice(0, length));
+    const shared = parts.find((part) => isShared(document, part));
+    const cure = "write it out first, as `yq 'explode(.)'` does";
+    if (shared !== undefined) refuse(shared, "yaml-shared", `is shared by a YAML anchor or merge key; ${cure}`);
   }
-  return undefined;
+  const { value: valid, flaw } = attempt(templateSchema, Object(value));
+  if (flaw === undefined) return valid.spec.hostAliases;
+  const [code = ""] = flaw.path.flatMap((step) => FLAW_CODES[step] ?? []).reverse();
+  return refuse([...at, ...flaw.path], code, flaw.message);
 }
 
-function malformedRefusal(place: TemplatePlace): Refusal | undefined {
-  const { document, pod } = place;
-  if (!isMap(document.getIn([...pod, "spec"]))) {
-    const at = [...pod, "spec"];
-    return { reason: { code: "no-pod-template", text: `${pathText(place, at)} is missing` }, at };
+/** Whether a YAML anchor or merge key shares, or may share, a node. */
+function isShared(document: Document, at: Path): boolean {
+  const node = document.getIn(at, true);
+  const merges = isMap(node) && node.items.some(({ key }) => isScalar(key) && key.value === "<<");
+  return isAlias(node) || merges || (isCollection(node) && node.anchor !== undefined);
+}
+
+/** Writes a field of the template, or removes it. Template engines leave maps without a value. */
+function write({ document, at }: Template, path: Path, value: unknown): void {
+  const whole = [...at, ...path];
+  for (let length = at.length + 1; length < whole.length; length++) {
+    const map = whole.slice(0, length);
+    if (!isMap(document.getIn(map))) document.setIn(map, document.createNode({}));
   }
-  for (const part of [["metadata"], ["metadata", "annotations"]]) {
-    const at = [...pod, ...part];
-    const node = document.getIn(at) ?? undefined;
-    if (node === undefined || isMap(node)) continue;
-    return { reason: { code: "metadata-malformed", text: `${pathText(place, at)} is not a map` }, at };
-  }
-  return undefined;
+  if (value === undefined) document.deleteIn(whole);
+  else document.setIn(whole, value);
 }
 
-/** A path relative to the object, such as `spec.jobs[0].template`. */
-function pathText({ from }: TemplatePlace, path: Path): string {
-  return path
-    .slice(from)
-    .map((step, index) => (typeof step === "number" ? `[${step}]` : `${index > 0 ? "." : ""}${step}`))
-    .join("");
-}
-
-/** Adds the remedy that only `switchback inject` has. */
-function withFlagHint(reason: Reason): Reason {
-  if (reason.code !== "line-too-long") return reason;
-  return { ...reason, text: `${reason.text}, or allow the long line with --long-line` };
-}
-
-/** Writes the aliases and annotations. The nodes of the user's own aliases stay, with their comments. */
-function writePlan({ document, pod }: TemplatePlace, before: readonly HostAlias[], plan: Injection): void {
-  const at = [...pod, "spec", "hostAliases"];
-  const { aliases, annotations } = plan.managed;
-  const existing = document.getIn(at);
-  if (isSeq(existing) && plan.userAliases.length > 0) {
-    const isUsers = (index: number) => plan.userAliases.some((alias) => alias === before[index]);
-    const kept = existing.items.filter((_, index) => isUsers(index));
-    existing.items = [...kept, ...aliases.map((alias) => newNode(document, alias))];
-  } else if (aliases.length > 0) setIn(document, at, aliases);
-  else document.deleteIn(at);
-  for (const [key, value] of Object.entries(annotations))
-    setIn(document, [...pod, "metadata", "annotations", key], value);
+/** The new list of aliases. The nodes of the user's own aliases stay, with their comments. */
+function aliasesNode({ document, at }: Template, before: readonly HostAlias[], { userAliases, managed }: Injection) {
+  const nodes = document.createNode(managed.aliases);
+  const existing = document.getIn([...at, "spec", "hostAliases"]);
+  if (!isSeq(existing) || userAliases.length === 0) return managed.aliases.length > 0 ? nodes : undefined;
+  const kept = existing.items.filter((_, index) => userAliases.some((alias) => alias === before[index]));
+  existing.items = [...kept, ...nodes.items];
+  return existing;
 }
 
 /** Removes a `dnsConfig` that pod DNS wrote, and sets ClusterFirst. The manifest of a running pod may contain one. */
-function restoreResolution({ document, pod }: TemplatePlace, spec: Spec, annotations: Record<string, string>): void {
-  if (annotations[RESOLVERS_KEY] === undefined) return;
+function resolutionOf(
+  spec: { readonly dnsConfig?: unknown; readonly dnsPolicy?: unknown },
+  annotations: Record<string, string>,
+): [Path, string | undefined][] {
+  if (annotations[RESOLVERS_KEY] === undefined) return [];
   const nameservers: unknown = Object(spec.dnsConfig).nameservers;
   const dnsConfig = { nameservers: Array.isArray(nameservers) ? nameservers.map(String) : [] };
-  if (holdsResolvers({ dnsPolicy: String(spec.dnsPolicy), dnsConfig, annotations })) {
-    document.deleteIn([...pod, "spec", "dnsConfig"]);
-    setIn(document, [...pod, "spec", "dnsPolicy"], "ClusterFirst");
-  }
-  document.deleteIn([...pod, "metadata", "annotations", RESOLVERS_KEY]);
-}
-
-/** Sets a value. Maps on the way that are missing, empty or null (as template engines leave them) are new. */
-function setIn(document: Document, path: Path, value: unknown): void {
-  const depth = path.findIndex((_, index) => {
-    const node = document.getIn(path.slice(0, index + 1));
-    return !isCollection(node) || node.items.length === 0;
-  });
-  const whole = path.slice(depth).reduceRight((inner, key) => ({ [key]: inner }), value);
-  const parent = document.getIn(path.slice(0, depth)) as YAMLMap;
-  for (const { key, value: node } of newNode(document, whole).items) parent.set(key, node);
-}
-
-/**
- * A node for a new value. Its texts are in double quotes: YAML 1.1, which kubectl reads, has more texts that are
- * numbers or booleans than this library knows. So are the keys in a document that may be JSON.
- */
-function newNode(document: Document, value: unknown): YAMLMap {
-  const node = document.createNode(value) as YAMLMap;
-  const mayBeJson = isCollection(document.contents) && document.contents.flow === true;
-  visit(node, {
-    Scalar(role, scalar) {
-      if (role !== "key" || mayBeJson) scalar.type = Scalar.QUOTE_DOUBLE;
-    },
-  });
-  return node;
-}
-
-function viaReason(metadata: Metadata | undefined): Reason | undefined {
-  if (textsOf(metadata?.labels)[VIA_KEY] !== "dns") return undefined;
-  const text = `${VIA_KEY}: these are hostAliases; the webhook replaces them by pod DNS while its resolvers answer`;
-  return { code: "via-not-baked", text };
+  const isOurs = holdsResolvers({ dnsPolicy: String(spec.dnsPolicy), dnsConfig, annotations });
+  const restored: [Path, string | undefined][] = [
+    [["spec", "dnsConfig"], undefined],
+    [["spec", "dnsPolicy"], "ClusterFirst"],
+  ];
+  return [...(isOurs ? restored : []), [["metadata", "annotations", RESOLVERS_KEY], undefined]];
 }
 
 /** A map of texts, such as labels, as the API server reads it. */
 export function textsOf(value: unknown): Record<string, string> {
   return Object.fromEntries(Object.entries(Object(value)).map(([key, text]) => [key, String(text)]));
-}
-
-/** The template's aliases; undefined if the API server would reject them. */
-function readAliases(value: unknown): HostAlias[] | undefined {
-  if (!Array.isArray(value)) return undefined;
-  const aliases = value.map((alias) => ({ ip: alias?.ip, hostnames: alias?.hostnames ?? [] }));
-  const isText = (text: unknown) => typeof text === "string";
-  const valid = aliases.every(
-    ({ ip, hostnames }) => isText(ip) && Array.isArray(hostnames) && hostnames.every((name) => isText(name)),
-  );
-  return valid ? aliases : undefined;
-}
-
-/** The value of a place as plain objects. */
-export function plainAt(document: Document, path: Path): unknown {
-  const node = document.getIn(path, true);
-  return isCollection(node) || isScalar(node) ? node.toJS(document) : undefined;
 }

@@ -6,8 +6,10 @@ import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { mapObjects, OBJECTS, targetsObject } from "#test/published.ts";
 import { type Installation, readHolders, readInstallation } from "./installation.ts";
 
-const read = (api: MemoryServer) => readInstallation(api.client, NAMESPACE);
-const addressesOf = async (api: MemoryServer) => [...(await read(api)).addresses];
+const read = (api: MemoryServer) => readInstallation(api.client, NAMESPACE, []);
+async function assertFrees(api: MemoryServer, ...expected: readonly (readonly [address: string, service: string])[]) {
+  assert.deepEqual((await read(api)).addresses, new Map(expected));
+}
 const FRONT = [FRONT_IP, "switchback-nginx"] as const;
 
 const TARGETS = `
@@ -66,8 +68,18 @@ describe("the configuration", () => {
     });
   }
 
+  test("that is gone with `helm uninstall --no-hooks` permits no restarts, while fronts are left", async () => {
+    const api = withTargets(installed(), ["gone", "198.51.100.20"]);
+    api.objects.delete(`${ours("configmaps")}/${CONFIG_NAME}`);
+    const { addresses, restartNamespaces, lastSteps } = await readInstallation(api.client, NAMESPACE, [
+      { lastStep: () => ({ plan: "It goes.", run: async () => undefined }) },
+    ]);
+    assert.deepEqual([[...addresses.keys()].sort(), restartNamespaces.size], [["198.51.100.20", FRONT_IP], 0]);
+    assert.equal(lastSteps.length, 1);
+  });
+
   test("that is missing is an error with the namespace", async () => {
-    await assert.rejects(readInstallation(installed().client, "elsewhere"), {
+    await assert.rejects(readInstallation(installed().client, "elsewhere", []), {
       code: "input-invalid",
       message:
         "there is no ConfigMap switchback-config in the namespace elsewhere; is Switchback installed there? " +
@@ -98,39 +110,36 @@ describe("the addresses that the uninstall frees", () => {
     api.add(ours("services"), "pending", { metadata: { labels } });
     api.add(ours("services"), "switchback-controller", { spec: { clusterIP: "198.51.100.12" } });
     api.add("/api/v1/namespaces/other/services", "web", { metadata: { labels }, spec: { clusterIP: "198.51.100.13" } });
-    assert.deepEqual(await addressesOf(api), [
+    await assertFrees(
+      api,
       FRONT,
       ["198.51.100.10", "switchback-traefik"],
       ["198.51.100.11", "both"],
       ["2001:db8::1", "both"],
-    ]);
+    );
   });
 
   test("include those of a deleted front, which the targets remember", async () => {
     const api = withTargets(installed(TARGETS), ["gone", "198.51.100.20", "2001:db8::20"]);
-    assert.deepEqual(await addressesOf(api), [
-      FRONT,
-      ["198.51.100.20", "switchback-gone"],
-      ["2001:db8::20", "switchback-gone"],
-    ]);
+    await assertFrees(api, FRONT, ["198.51.100.20", "switchback-gone"], ["2001:db8::20", "switchback-gone"]);
   });
 
   test("include those of a target that is not configured", async () => {
     const api = withTargets(installed(), ["ingress-nginx", "198.51.100.20"]);
-    assert.deepEqual(await addressesOf(api), [FRONT, ["198.51.100.20", "switchback-ingress-nginx"]]);
+    await assertFrees(api, FRONT, ["198.51.100.20", "switchback-ingress-nginx"]);
   });
 
   test("exclude an ingress controller's own: of a target without a relay, or given addresses", async () => {
     const api = withTargets(installed(TARGETS), ["fixed", "192.0.2.7"]);
-    assert.deepEqual(await addressesOf(api), [FRONT]);
+    await assertFrees(api, FRONT);
     const direct = { name: "direct", upstream: "192.0.2.1", ports: [], clusterIPs: ["198.51.100.30"] };
     api.add(ours("configmaps"), OBJECTS.targets, targetsObject([direct]));
-    assert.deepEqual(await addressesOf(api), [FRONT]);
+    await assertFrees(api, FRONT);
   });
 
   test("keep the Service that has them now", async () => {
     const api = withTargets(installed(TARGETS), ["gone", FRONT_IP]);
-    assert.deepEqual(await addressesOf(api), [FRONT]);
+    await assertFrees(api, FRONT);
   });
 
   const keys = Object.keys(targetsObject([]).data);
@@ -139,7 +148,7 @@ describe("the addresses that the uninstall frees", () => {
     test(`without usable targets (${JSON.stringify(data)}) are only those of the Services`, async () => {
       const api = installed(TARGETS);
       api.add(ours("configmaps"), OBJECTS.targets, { data });
-      assert.deepEqual(await addressesOf(api), [FRONT]);
+      await assertFrees(api, FRONT);
     });
   }
 });
@@ -197,32 +206,21 @@ describe("the holders", () => {
     test(`a pod with ${what}: ${JSON.stringify(held)}`, async () => assert.deepEqual(await heldBy(pod), held));
   }
 
-  for (const [metadata, key] of [
-    [owned("StatefulSet", "db"), "StatefulSet/db true"],
-    [{ ...owned("ReplicaSet", "web-5d4f6"), labels: { "pod-template-hash": "5d4f6" } }, "Deployment/web true"],
-    [{ ...owned("ReplicaSet", "web-5d4f6"), labels: { "pod-template-hash": "77777" } }, "ReplicaSet/web-5d4f6 false"],
-    [owned("StatefulSet", "db", "apps.kruise.io/v1"), "StatefulSet/db false"],
-    [owned("Node", "n", "v1"), "Node/n false"],
-    [owned("Job", "j", "batch/v1", false), "Pod/p false"],
-    [{}, "Pod/p false"],
-  ] as const) {
-    test(`a pod with ${JSON.stringify(metadata)} is of ${key}: whether it can be restarted`, async () => {
-      const api = new MemoryServer();
-      api.add(pods("shop"), "p", { metadata, ...holding(OURS) });
-      const [found] = await readHolders(api.client, INSTALL);
-      assert.equal(`${found?.kind}/${found?.name} ${found?.restartable}`, key);
-    });
-  }
-
   test("are merged by workload, sorted, in the cluster or in one namespace", async () => {
     const api = new MemoryServer();
     const db = { metadata: owned("StatefulSet", "db") };
     api.add(pods("shop"), "db-1", { ...db, ...holding("2001:db8::9") });
     api.add(pods("shop"), "db-0", { ...db, ...holding(OURS) });
     api.add(pods("blog"), "db-0", { ...db, ...holding(OURS) });
-    const common = { kind: "StatefulSet", name: "db", restartable: true };
-    const shop = { ...common, namespace: "shop", pods: ["db-0", "db-1"], addresses: [OURS, "2001:db8::9"] };
-    const blog = { ...common, namespace: "blog", pods: ["db-0"], addresses: [OURS] };
+    const common = { kind: "StatefulSet", name: "db", unrestartable: undefined };
+    const shop = {
+      ...common,
+      key: "shop/StatefulSet/db",
+      namespace: "shop",
+      pods: ["db-0", "db-1"],
+      addresses: [OURS, "2001:db8::9"],
+    };
+    const blog = { ...common, key: "blog/StatefulSet/db", namespace: "blog", pods: ["db-0"], addresses: [OURS] };
     assert.deepEqual(await readHolders(api.client, INSTALL), [blog, shop]);
     assert.deepEqual(await readHolders(api.client, INSTALL, "shop"), [shop]);
   });

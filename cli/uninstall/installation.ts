@@ -1,13 +1,9 @@
 import * as v from "valibot";
 import { literalIPs } from "#controller/targets/service-view.ts";
-import type { LastStep, UninstallPart } from "#extras/extension-points.ts";
+import type { LastStep, UninstallPart } from "#extras/uninstall-part.ts";
 import { OWNED_KEY, TARGET_KEY } from "#hostmap/metadata-keys.ts";
 import { holdsResolvers } from "#hostmap/pod-dns-marks.ts";
-import { restartNamespaces } from "#lib/config/opt-in.ts";
 import { parseText } from "#lib/config/parse-text.ts";
-import { configSchema } from "#lib/config/schema.ts";
-import { targetSchema } from "#lib/config/targets.ts";
-import { leniently, section } from "#lib/config/values.ts";
 import { CONFIG_NAME, readConfigText } from "#lib/documents/installed-config.ts";
 import { frontName } from "#lib/documents/listeners.ts";
 import { readTargets } from "#lib/documents/targets-reader.ts";
@@ -17,9 +13,8 @@ import { parse } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { listPages } from "#lib/kube/list.ts";
 import { corePath } from "#lib/kube/paths.ts";
-import { ownerOf } from "#lib/workloads/owners.ts";
+import { type Owner, ownerOf } from "#lib/workloads/owners.ts";
 import { hasEnded, hostAliasesOf, podFacts, type RawPod } from "#lib/workloads/pods.ts";
-import type { WorkloadName } from "#lib/workloads/workload-keys.ts";
 
 /** What an uninstall needs to know about the installation. */
 export interface Installation {
@@ -38,82 +33,69 @@ interface RawService {
   readonly spec?: { readonly clusterIP?: string; readonly clusterIPs?: readonly string[] };
 }
 
-const { restart, optIn } = configSchema.entries;
-const namespacesOf = ({ wrapped }: typeof restart | typeof optIn) =>
-  section(object({ namespaces: leniently(v.array(v.string()), wrapped.entries.namespaces) }));
+const texts = v.optional(v.array(v.string()), []);
+const listing = v.optional(object({ namespaces: texts }), {});
 
-/** Checks only what the uninstall needs, and leniently: the install may have another version. */
+/** Checks only what the uninstall needs, because the install may have another version. */
 const installedSchema = object({
-  restart: namespacesOf(restart),
-  optIn: namespacesOf(optIn),
-  targets: leniently(
-    v.array(
-      object({
-        name: v.string(),
-        clusterIPs: leniently(v.array(v.string()), targetSchema.entries.clusterIPs),
-      }),
-    ),
-    configSchema.entries.targets,
-  ),
+  restart: listing,
+  optIn: listing,
+  targets: v.optional(v.array(object({ clusterIPs: texts })), []),
 });
 
 /**
- * Reads what is installed in a namespace, including the `parts` of extras. Throws `input-invalid` if nothing is
- * installed there.
+ * Reads what is installed in a namespace, including the `parts` of extras. After `helm uninstall --no-hooks` only what
+ * the controller has created is left: then no restart is permitted. Throws `input-invalid` if there is nothing.
  */
 export async function readInstallation(
   client: KubeClient,
   namespace: string,
-  parts: readonly UninstallPart[] = [],
+  parts: readonly UninstallPart[],
 ): Promise<Installation> {
   const text = await ifFound(readConfigText(client, namespace));
-  if (text === undefined) {
-    const missing = `there is no ConfigMap ${CONFIG_NAME} in the namespace ${namespace}`;
-    throw new SwitchbackError("input-invalid", `${missing}; is Switchback installed there? (--namespace)`);
-  }
   let config: v.InferOutput<typeof installedSchema>;
   let sections: Installation["sections"];
   let lastSteps: Installation["lastSteps"];
   try {
-    sections = ((await parseText(text)) ?? {}) as Installation["sections"];
+    sections = ((await parseText(text ?? "")) ?? {}) as Installation["sections"];
     config = parse(installedSchema, sections);
     lastSteps = parts.flatMap(({ lastStep }) => lastStep?.(sections) ?? []);
   } catch (cause) {
     throw new SwitchbackError("data-corrupt", `the ConfigMap ${CONFIG_NAME} holds no configuration`, { cause });
   }
-  const addresses = new Map(await addressesOfFronts(client, namespace, config));
+  const given = new Set(config.targets.flatMap(({ clusterIPs }) => clusterIPs));
+  const fronts = await addressesOfFronts(client, namespace, given);
+  if (text === undefined && fronts.size === 0) {
+    const missing = `there is no ConfigMap ${CONFIG_NAME} in the namespace ${namespace}`;
+    throw new SwitchbackError("input-invalid", `${missing}; is Switchback installed there? (--namespace)`);
+  }
   const added = await Promise.all(parts.map((part) => part.addresses?.(client, namespace, sections)));
-  for (const [address, service] of added.flatMap((found) => [...(found ?? [])])) addresses.set(address, service);
-  addresses.delete("");
-  return { addresses, restartNamespaces: new Set(restartNamespaces(config)), lastSteps, sections };
+  const addresses = new Map([...fronts, ...added.flatMap((found) => [...(found ?? [])])]);
+  const restartNamespaces = new Set([...config.restart.namespaces, ...config.optIn.namespaces]);
+  return { addresses, restartNamespaces, lastSteps, sections };
 }
 
-/** The ClusterIPs of the front Services, each with its Service. */
+/** The ClusterIPs of the front Services, each with its Service. `given`: addresses of targets that need no front. */
 async function addressesOfFronts(
   client: KubeClient,
   namespace: string,
-  config: v.InferOutput<typeof installedSchema>,
-): Promise<[string, string][]> {
+  given: ReadonlySet<string>,
+): Promise<Map<string, string>> {
   const fronts = await client.list<RawService>(corePath("services", namespace), { labelSelector: TARGET_KEY });
   // If somebody has deleted a front, the targets still have its address, and pods may still hold it.
   const targets = await ifFound(readTargets(client, namespace));
-  const isFixed = (name: string) => config.targets.some((one) => one.name === name && one.clusterIPs.length > 0);
-  const relayed = (targets === undefined || "code" in targets ? [] : targets.targets).filter(
-    ({ name, ports }) => ports.length > 0 && !isFixed(name),
+  const relayed = (targets && "targets" in targets ? targets.targets : []).filter(({ ports }) => ports.length > 0);
+  const remembered = relayed.flatMap(({ name, clusterIPs }) =>
+    clusterIPs.filter((ip) => !given.has(ip)).map((ip) => [ip, frontName(name)] as const),
   );
   const found = fronts.items.flatMap(({ metadata, spec }) =>
-    literalIPs(spec).map((ip): [string, string] => [ip, metadata.name]),
+    literalIPs(spec).map((ip) => [ip, metadata.name] as const),
   );
-  const remembered = relayed.flatMap(({ name, clusterIPs }) =>
-    clusterIPs.map((ip): [string, string] => [ip, frontName(name)]),
-  );
-  return [...found, ...remembered.filter(([ip]) => found.every(([known]) => known !== ip))];
+  return new Map([...remembered, ...found]);
 }
 
-/** The running pods of one workload that have hosts entries or resolvers from Switchback. */
-export interface AddressHolder extends WorkloadName {
-  /** Whether the workload is a Deployment, StatefulSet or DaemonSet. */
-  readonly restartable: boolean;
+/** The owner of running pods that have hosts entries or resolvers from Switchback. */
+export interface AddressHolder extends Owner {
   readonly pods: readonly string[];
   /**
    * Addresses that any other Service may get after the uninstall. Empty if the names have an ingress controller's own
@@ -137,13 +119,10 @@ export async function readHolders(
       const addresses = addressesOf(pod, ours);
       if (addresses === undefined) continue;
       const facts = podFacts(pod);
-      const { key, namespace: of, kind, name, unrestartable } = ownerOf(facts);
-      const known = found.get(key) ?? { pods: [], addresses: [] };
-      found.set(key, {
-        namespace: of,
-        kind,
-        name,
-        restartable: unrestartable === undefined,
+      const owner = ownerOf(facts);
+      const known = found.get(owner.key) ?? { pods: [], addresses: [] };
+      found.set(owner.key, {
+        ...owner,
         pods: [...known.pods, facts.name].sort(),
         addresses: [...new Set([...known.addresses, ...addresses])].sort(),
       });

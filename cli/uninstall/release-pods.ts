@@ -1,11 +1,10 @@
 import { CONFIGURATION_PATH, WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
-import type { TakeOutOptions, UninstallPart } from "#extras/extension-points.ts";
-import type { Reason } from "#hostmap/types.ts";
+import type { TakeOutOptions, UninstallPart } from "#extras/uninstall-part.ts";
 import { ifFound, SwitchbackError } from "#lib/errors/errors.ts";
+import { listSome } from "#lib/errors/printable.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { pause } from "#lib/kube/time.ts";
 import { waitForRestart } from "#lib/workloads/restart.ts";
-import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import type { RawWorkload } from "#lib/workloads/workload-state.ts";
 import { tryRestart } from "../try-restart.ts";
 import { type AddressHolder, type Installation, readHolders, readInstallation } from "./installation.ts";
@@ -16,42 +15,50 @@ export interface UninstallOptions {
   readonly namespace: string;
   /** Whether to continue although pods hold Switchback's addresses. */
   readonly force: boolean;
-  /** Timeout for the restarted workloads, in milliseconds. */
-  readonly timeoutMs: number;
-  /** Returns the current time, in milliseconds since 1970. */
-  readonly now: () => number;
+  /** Returns the milliseconds that are left for all waits together. */
+  readonly timeLeft: () => number;
   /** Prints a line for a person. */
   readonly say: (line: string) => void;
-  /**
-   * How long API servers may still call a webhook whose configuration is gone, in milliseconds; shorter only in
-   * tests.
-   */
-  readonly settleMs?: number;
-  /** Whether this process resolves names as the cluster's pods do. Default: no. */
-  readonly canAsk?: boolean;
+  /** Whether this process resolves names as the cluster's pods do. */
+  readonly canAsk: boolean;
   /** The steps of extras. */
-  readonly parts?: readonly UninstallPart[];
+  readonly parts: readonly UninstallPart[];
 }
 
-/** A watch event takes far less. A pod that is created in this time would be injected again. */
+/**
+ * How long API servers may still call a webhook whose configuration is gone. A watch event takes far less. A pod that
+ * is created in this time would be injected again.
+ */
 const SETTLE_MS = 2_000;
-const POLL_MS = 2_000;
-const SAY_MS = 10_000;
 /** Maximum number of pods to name per workload; the others are only counted. */
 const MAX_NAMES = 5;
 
 /**
- * Prints what `releasePods` would do, and changes nothing. Throws `still-held` while pods hold Switchback's
- * addresses.
+ * Prints what an uninstall would do, and changes nothing. @returns what is wrong if pods hold Switchback's addresses.
  */
-export async function checkUninstall({ client, namespace, say, parts = [] }: UninstallOptions): Promise<void> {
+export async function showPlan({ client, namespace, say, parts }: UninstallOptions): Promise<string | undefined> {
   const install = await readInstallation(client, namespace, parts);
   const holders = await readHolders(client, install);
-  for (const line of describePlan(holders, install, namespace)) say(line);
-  const held = holders.filter(({ addresses }) => addresses.length > 0);
-  if (held.length === 0) return;
-  const risk = "and would connect to the next Service that gets one";
-  throw new SwitchbackError("still-held", `${countPods(held)} of Switchback, ${risk}`);
+  const fronts = [...install.addresses].map(([address, service]) => `${address} (${service})`);
+  const found = holders.map((holder) => ({ holder, reason: whyNotRestarted(holder, install) }));
+  const restarted = found.filter(({ reason }) => reason === undefined);
+  const stuck = found.filter(({ holder, reason }) => reason !== undefined && holdsAddresses(holder));
+  const steps = install.lastSteps.map(({ plan }) => plan);
+  const last = "The controller stops. What it has created is deleted: front Services, map, certificates and Lease.";
+  const lines = [
+    `Addresses that the uninstall frees: ${fronts.join(", ") || "none"}`,
+    `1. The webhook configuration ${WEBHOOK_CONFIGURATION} is deleted: new pods are no longer injected.`,
+    `2. These are restarted:${restarted.length === 0 ? " none" : ""}`,
+    ...restarted.map(({ holder }) => `     ${describe(holder)}`),
+    ...(stuck.length === 0 ? [] : ["   These hold addresses of Switchback, and you have to recreate them:"]),
+    ...stuck.map(({ holder, reason }) => `     ${describe(holder)}: ${reason}`),
+    ...[...steps, last].map((step, index) => `${index + 3}. ${step}`),
+    `Left: what Helm or your manifests installed, and the namespace ${namespace}.`,
+  ];
+  for (const line of lines) say(line);
+  const held = holders.filter(holdsAddresses);
+  if (held.length === 0) return undefined;
+  return `${countPods(held)} of Switchback, and would connect to the next Service that gets one`;
 }
 
 /**
@@ -60,31 +67,31 @@ export async function checkUninstall({ client, namespace, say, parts = [] }: Uni
  * pod is gone. If pods still hold an address, lists them and throws `still-held` unless `force` is set.
  */
 export async function releasePods(options: UninstallOptions): Promise<void> {
-  const { client, namespace, force, say, parts = [] } = options;
+  const { client, namespace, force, say, parts, timeLeft } = options;
   const install = await readInstallation(client, namespace, parts);
-  await deleteConfiguration(client);
+  await wasDeleted(client, CONFIGURATION_PATH);
   say(`the webhook configuration ${WEBHOOK_CONFIGURATION} is gone: new pods are no longer injected`);
-  await pause(options.settleMs ?? SETTLE_MS);
+  await pause(SETTLE_MS);
   const held = await restartHolders(options, install);
-  if (held.length > 0 && !force) {
-    const message = `${countPods(held)} of Switchback: nothing more is removed. Recreate them and uninstall again`;
-    throw new SwitchbackError("still-held", message);
+  if (held.length > 0 && !force)
+    throw stillHeld(`${countPods(held)} of Switchback: nothing more is removed. Recreate them and uninstall again`);
+  const { sections } = install;
+  const ofExtras = (): TakeOutOptions => ({ ...options, sections, timeoutMs: timeLeft(), now: Date.now });
+  for (const { takeOut } of parts) await takeOut?.(ofExtras());
+  const holding = held.length > 0 ? [countPods(held)] : [];
+  for (const { run } of install.lastSteps) {
+    const left = await run(ofExtras());
+    if (left !== undefined && !force) throw stillHeld(`${left.text}. Uninstall again`);
+    if (left !== undefined) holding.push(`${left.who} hold addresses`);
   }
-  const extraOptions = { ...options, sections: install.sections, canAsk: options.canAsk ?? false };
-  for (const { takeOut } of parts) await takeOut?.(extraOptions);
-  const others = await takeLastSteps(install, extraOptions, force);
   if (!force) await checkStillReleased(client, install);
-  const holders = held.length > 0 ? countPods(held) : others.map((who) => `${who} hold addresses`).join(", ");
-  say(
-    holders === ""
-      ? "no pod holds an address of Switchback"
-      : `${holders} of Switchback; continuing because of --force`,
-  );
+  const forced = `${holding.join(", ")} of Switchback; continuing because of --force`;
+  say(holding.length === 0 ? "no pod holds an address of Switchback" : forced);
 }
 
-/** Returns whether it existed. */
-async function deleteConfiguration(client: KubeClient): Promise<boolean> {
-  return (await ifFound(client.delete(CONFIGURATION_PATH).then(() => true))) === true;
+/** Deletes an object. @returns whether it existed. */
+export async function wasDeleted(client: KubeClient, path: string): Promise<boolean> {
+  return (await ifFound(client.delete(path).then(() => true))) === true;
 }
 
 /**
@@ -92,34 +99,33 @@ async function deleteConfiguration(client: KubeClient): Promise<boolean> {
  * configuration meanwhile, such as a tool that synchronizes manifests, or if a pod has got an address.
  */
 async function checkStillReleased(client: KubeClient, install: Installation): Promise<void> {
-  if (await deleteConfiguration(client)) {
+  if (await wasDeleted(client, CONFIGURATION_PATH)) {
     const what = `something has restored the webhook configuration ${WEBHOOK_CONFIGURATION}`;
-    throw new SwitchbackError("still-held", `${what}: turn off what applies it, and uninstall again`);
+    throw stillHeld(`${what}: turn off what applies it, and uninstall again`);
   }
-  const held = (await readHolders(client, install)).filter(({ addresses }) => addresses.length > 0);
+  const held = (await readHolders(client, install)).filter(holdsAddresses);
   if (held.length === 0) return;
-  const names = held.map(describe).join(", ");
-  throw new SwitchbackError("still-held", `meanwhile ${countPods(held)} of Switchback: ${names}. Uninstall again`);
+  throw stillHeld(`meanwhile ${countPods(held)} of Switchback: ${held.map(describe).join(", ")}. Uninstall again`);
 }
 
 /** Restarts the permitted workloads, and waits for their old pods. Returns and prints what still holds addresses. */
 async function restartHolders(options: UninstallOptions, install: Installation): Promise<AddressHolder[]> {
   const { client, say } = options;
-  const reasons = new Map<string, Reason>();
-  const restarted: AddressHolder[] = [];
+  const reasons = new Map<string, string>();
+  const restarted = new Map<string, string>();
   for (const holder of await readHolders(client, install)) {
-    const key = workloadKey(holder);
+    const { key, namespace } = holder;
     const against = whyNotRestarted(holder, install);
     const reason = against ?? (await restartHolder(client, holder));
-    if (reason === undefined) restarted.push(holder);
+    if (reason === undefined) restarted.set(key, namespace);
     else reasons.set(key, reason);
-    if (against === undefined) say(`${key}: ${reason?.text ?? "restarted"}`);
+    if (against === undefined) say(`${key}: ${reason ?? "restarted"}`);
   }
   await waitForOldPods(options, install, restarted);
-  const held = (await readHolders(client, install)).filter(({ addresses }) => addresses.length > 0);
+  const held = (await readHolders(client, install)).filter(holdsAddresses);
   const old = "it was restarted, but its old pods are still there";
   if (held.length > 0) say("still held:");
-  for (const holder of held) say(`  ${describe(holder)}: ${reasons.get(workloadKey(holder))?.text ?? old}`);
+  for (const holder of held) say(`  ${describe(holder)}: ${reasons.get(holder.key) ?? old}`);
   return held;
 }
 
@@ -128,86 +134,49 @@ async function restartHolders(options: UninstallOptions, install: Installation):
  * cannot finish until a person has recreated its pods. Undefined if it is restarted.
  */
 function whyNotRestarted(
-  { kind, namespace, restartable }: AddressHolder,
+  { kind, namespace, unrestartable }: AddressHolder,
   { restartNamespaces }: Installation,
-): Reason | undefined {
-  if (kind === "Pod") return { code: "not-restartable", text: "nothing recreates it: delete it" };
-  if (!restartable) return { code: "not-restartable", text: `a ${kind} is not restarted: delete its pods` };
+): string | undefined {
+  if (kind === "Pod") return "nothing recreates it: delete it";
+  if (unrestartable !== undefined) return `a ${kind} is not restarted: delete its pods`;
   if (restartNamespaces.has(namespace)) return undefined;
-  return {
-    code: "restart-not-permitted",
-    text: `${namespace} is not in restart.namespaces or optIn.namespaces: restart it`,
-  };
+  return `${namespace} is not in restart.namespaces or optIn.namespaces: restart it`;
 }
 
 /** Restarts a workload. Returns undefined if it is restarted or gone: its pods are deleted with it. Else why not. */
-async function restartHolder(client: KubeClient, holder: AddressHolder): Promise<Reason | undefined> {
-  const refuse = (_state: unknown, { spec }: RawWorkload): Reason | undefined => {
+async function restartHolder(client: KubeClient, holder: AddressHolder): Promise<string | undefined> {
+  const refuse = (_state: unknown, { spec }: RawWorkload): string | undefined => {
     const { hostAliases, dnsConfig } = spec?.template?.spec ?? {};
-    const isHeld = (ip: string) => holder.addresses.includes(ip);
-    const text = (field: string) => `its own template has them: take the ${field} out of its manifest`;
-    if ((dnsConfig?.nameservers ?? []).some(isHeld)) return { code: "in-template", text: text("dnsConfig") };
-    const isBaked = (hostAliases ?? []).some(({ ip }) => isHeld(ip));
-    return isBaked ? { code: "in-template", text: text("hostAliases") } : undefined;
+    const own = { dnsConfig: dnsConfig?.nameservers, hostAliases: hostAliases?.map(({ ip }) => ip) };
+    const held = Object.entries(own).find(([, ips]) => ips?.some((ip) => holder.addresses.includes(ip)));
+    return held && `its own template has them: take the ${held[0]} out of its manifest`;
   };
-  const reason = await tryRestart(client, holder, { fieldManager: "switchback-uninstall", refuse });
-  return reason?.isGone ? undefined : reason;
+  const refusal = await tryRestart(client, holder, { fieldManager: "switchback-uninstall", refuse });
+  return refusal?.isGone ? undefined : refusal?.text;
 }
 
-/** Waits until the pods from before a restart are gone, or until the timeout. */
+/**
+ * Waits until the pods from before a restart are gone, or until no time is left. `restarted` are namespaces by the keys
+ * of workloads.
+ */
 async function waitForOldPods(
-  { client, timeoutMs, now, say }: UninstallOptions,
+  { client, timeLeft, say }: UninstallOptions,
   install: Installation,
-  restarted: readonly AddressHolder[],
+  restarted: Map<string, string>,
 ): Promise<void> {
-  let waiting = restarted;
-  let said = now();
   const look = async () => {
     const left = new Set<string>();
-    for (const namespace of new Set(waiting.map((holder) => holder.namespace)))
-      for (const holder of await readHolders(client, install, namespace)) left.add(workloadKey(holder));
-    waiting = waiting.filter((holder) => left.has(workloadKey(holder)));
-    return { missing: waiting.map(workloadKey).join(", ") || undefined };
+    for (const namespace of new Set(restarted.values()))
+      for (const { key } of await readHolders(client, install, namespace)) left.add(key);
+    for (const key of restarted.keys()) if (!left.has(key)) restarted.delete(key);
+    return { missing: [...restarted.keys()].join(", ") || undefined };
   };
-  const report = (missing: string) => {
-    if (now() - said < SAY_MS) return;
-    said = now();
-    say(`waiting for the old pods of ${missing}`);
-  };
-  await waitForRestart(look, { now, pollMs: POLL_MS, timeoutMs, report });
+  const report = (missing: string) => say(`waiting for the old pods of ${missing}`);
+  await waitForRestart(look, { timeoutMs: timeLeft(), report });
 }
 
-/** Takes the last steps of extras. Returns what still holds addresses; throws `still-held` for it without `force`. */
-async function takeLastSteps(install: Installation, options: TakeOutOptions, force: boolean): Promise<string[]> {
-  const holding: string[] = [];
-  for (const { run } of install.lastSteps) {
-    const left = await run(options);
-    if (left !== undefined && !force) throw new SwitchbackError("still-held", `${left.text}. Uninstall again`);
-    if (left !== undefined) holding.push(left.who);
-  }
-  return holding;
-}
-
-/** Describes what an uninstall would do, in order. */
-function describePlan(holders: readonly AddressHolder[], install: Installation, namespace: string): string[] {
-  const fronts = [...install.addresses].map(([address, service]) => `${address} (${service})`);
-  const found = holders.map((holder) => ({ holder, reason: whyNotRestarted(holder, install) }));
-  const restarted = found.filter(({ reason }) => reason === undefined).map(({ holder }) => `     ${describe(holder)}`);
-  const stuck = found.flatMap(({ holder, reason }) =>
-    reason === undefined || holder.addresses.length === 0 ? [] : `     ${describe(holder)}: ${reason.text}`,
-  );
-  const steps = install.lastSteps.map(({ plan }) => plan);
-  const last = "The controller stops. What it has created is deleted: front Services, map, certificates and Lease.";
-  return [
-    `Addresses that the uninstall frees: ${fronts.join(", ") || "none"}`,
-    `1. The webhook configuration ${WEBHOOK_CONFIGURATION} is deleted: new pods are no longer injected.`,
-    `2. These are restarted:${restarted.length === 0 ? " none" : ""}`,
-    ...restarted,
-    ...(stuck.length === 0 ? [] : ["   These hold addresses of Switchback, and you have to recreate them:"]),
-    ...stuck,
-    ...[...steps, last].map((step, index) => `${index + 3}. ${step}`),
-    `Left: what Helm or your manifests installed, and the namespace ${namespace}.`,
-  ];
+function holdsAddresses({ addresses }: AddressHolder): boolean {
+  return addresses.length > 0;
 }
 
 /** Counts pods, such as `3 pods hold addresses`. */
@@ -216,9 +185,10 @@ function countPods(held: readonly AddressHolder[]): string {
   return pods === 1 ? "1 pod holds addresses" : `${pods} pods hold addresses`;
 }
 
-function describe(holder: AddressHolder): string {
-  const { pods } = holder;
-  if (holder.kind === "Pod") return workloadKey(holder);
-  const more = pods.length > MAX_NAMES ? `, and ${pods.length - MAX_NAMES} more` : "";
-  return `${workloadKey(holder)} (${pods.slice(0, MAX_NAMES).join(", ")}${more})`;
+function describe({ kind, key, pods }: AddressHolder): string {
+  return kind === "Pod" ? key : `${key} (${listSome(pods, MAX_NAMES, String)})`;
+}
+
+function stillHeld(text: string): SwitchbackError {
+  return new SwitchbackError("still-held", text);
 }

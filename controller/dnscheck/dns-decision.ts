@@ -1,8 +1,8 @@
 import { show } from "#hostmap/hostnames.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { isWildcard } from "#hostmap/wildcards.ts";
-import type { TargetLocations } from "../targets/resolver.ts";
 import { ipsOf } from "../targets/service-view.ts";
+import type { TargetLocations } from "../targets/target-table.ts";
 
 /** A claim of a name, reduced to what DNS can verify. */
 export interface ExpectedClaim {
@@ -117,16 +117,6 @@ export function expectedAddresses(
 ): readonly string[] {
   const addresses = locations.addressesOf(target ?? byClass);
   return addresses.length > 0 ? addresses : ipsOf(publicAddresses);
-}
-
-/** With `auto` these decisions are no problems: the name is mapped where it should be. */
-const WELL_WITH_AUTO: readonly string[] = ["dns-absent", "dns-other-target"];
-
-/** The reason in the decisions on all claims of a name that speaks against its mapping. */
-export function mismatchOf(decisions: readonly DnsDecision[], mode: VerifyMode): Reason | undefined {
-  const other = decisions.find((decision) => typeof decision !== "string");
-  if (other === undefined || decisions.includes("verified")) return undefined;
-  return mode === "auto" && WELL_WITH_AUTO.includes(other.code) ? undefined : other;
 }
 
 /** The settings of `policy.verifyDns`, except `off`. */

@@ -40,7 +40,7 @@ async function server(t: TestContext, answers: Readonly<Record<number, Answer>>)
 
 test("if a name is absent, or has no address of the family, the answer is empty", async (t) => {
   const { lookup } = await server(t, { [A]: { code: 3 }, [AAAA]: { code: 0 } });
-  for (const family of [4, 6] as const) assert.deepEqual(await lookup("a.example.com", family), { addresses: [] });
+  for (const family of [4, 6] as const) assert.deepEqual(await lookup("a.example.com", family), []);
 });
 
 test("of a tenant's name with 4,000 addresses the same 16 are read each time, in whatever order", async (t) => {
@@ -53,6 +53,6 @@ test("of a tenant's name with 4,000 addresses the same 16 are read each time, in
   t.after(() => dns.close());
   const lookup = clusterLookup([dns.address]);
   const first = await lookup("wide.example.com", 4);
-  assert.equal(new Set(first.addresses).size, 16);
+  assert.equal(new Set(first).size, 16);
   assert.deepEqual(await lookup("wide.example.com", 4), first);
 });

@@ -1,15 +1,10 @@
 import { Resolver } from "node:dns/promises";
 import { isWildcard } from "#hostmap/wildcards.ts";
 
-/** The answer of DNS for a name. */
-interface DnsAnswer {
-  /** At most 16 IP literals; empty if the name does not exist, or has no address of that family. */
-  readonly addresses: readonly string[];
-  /** The number of addresses that were left out. */
-  readonly omitted?: number;
-}
-
-export type DnsLookup = (name: string, family: 4 | 6) => Promise<DnsAnswer>;
+/**
+ * Returns at most `MAX_ADDRESSES` IP literals. Empty: the name does not exist, or has no address of that family.
+ */
+export type DnsLookup = (name: string, family: 4 | 6) => Promise<readonly string[]>;
 
 /** Timeout of the first try. c-ares doubles it for the second one (src/lib/ares_process.c), so a look-up takes 2 s. */
 const TIMEOUT_MS = 667;
@@ -18,7 +13,7 @@ const TRIES = 2;
  * Maximum number of addresses that are read of an answer. A TCP message has room for 4,000. Servers rotate them, so the
  * first ones in the order of their texts count: the same ones each time.
  */
-const MAX_ADDRESSES = 16;
+export const MAX_ADDRESSES = 16;
 
 /**
  * Resolves with the cluster's DNS, like a pod but without a hosts file. If `servers` is empty, uses the servers of
@@ -30,10 +25,10 @@ export function clusterLookup(servers: readonly string[]): DnsLookup {
   return async (name, family) => {
     try {
       const all = family === 4 ? await resolver.resolve4(name) : await resolver.resolve6(name);
-      return { addresses: all.sort().slice(0, MAX_ADDRESSES), omitted: Math.max(0, all.length - MAX_ADDRESSES) };
+      return all.sort().slice(0, MAX_ADDRESSES);
     } catch (error) {
       const { code } = error as { code?: string };
-      if (code === "ENOTFOUND" || code === "ENODATA") return { addresses: [] };
+      if (code === "ENOTFOUND" || code === "ENODATA") return [];
       throw error;
     }
   };
@@ -63,6 +58,5 @@ export async function toolAddresses(lookup: DnsLookup, clusterDomain: string | u
   if (clusterDomain === undefined) return new Set();
   await ask(OF_CLUSTER);
   const answers = await Promise.allSettled(TOOLS.map(ask));
-  const found = answers.flatMap((one) => (one.status === "fulfilled" ? one.value : []));
-  return new Set(found.flatMap(({ addresses }) => addresses));
+  return new Set(answers.flatMap((one) => (one.status === "fulfilled" ? one.value.flat() : [])));
 }

@@ -20,21 +20,20 @@ export class NameAnswer {
   asking = false;
   /** Whether a look-up has ended, or the name waits for it no longer. */
   tried = false;
+  /** Since when the name waits for its first look-up, milliseconds of a monotonic clock. */
+  since: number;
   /** How many sweeps in a row must agree before they change a decision. One is not enough to take a mapping away. */
   readonly #sweeps: number;
   /** By object. */
   readonly #verdicts = new Map<string, Verdict>();
 
-  constructor(sweeps: number) {
+  constructor(sweeps: number, since: number) {
     this.#sweeps = sweeps;
+    this.since = since;
   }
 
   get claims(): ExpectedClaim[] {
     return [...this.#verdicts.values()].map(({ claim }) => claim);
-  }
-
-  get decisions(): DnsDecision[] {
-    return [...this.#verdicts.values()].map(({ decision }) => decision);
   }
 
   /** The decision on a claim. It stays when targets get other addresses, until enough sweeps say otherwise. */
@@ -59,6 +58,8 @@ export class NameAnswer {
    * own addresses changes nothing.
    */
   learn(answers: readonly string[], decide: Decide): boolean {
+    // A first answer that says nothing about the claims so far may decide about a later one.
+    this.answers ??= answers;
     const news = [...this.#verdicts.values()].map((verdict) => [verdict, decide(verdict.claim, answers)] as const);
     if (news.every(([, decision]) => decision === "unknown")) return false;
     this.answers = answers;

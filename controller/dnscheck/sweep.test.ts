@@ -3,7 +3,6 @@ import { test } from "node:test";
 import { renderHosts } from "#hostmap/hosts-text.ts";
 import { pipelineRig } from "#test/fakes/pipeline-rig.ts";
 import { LeaderMap } from "../leader-map.ts";
-import type { NameDecisions } from "./sweep.ts";
 
 // Which names are looked up in the cluster's DNS, and when.
 
@@ -26,11 +25,6 @@ const of = (namespace: string, created = "2026-01-01T00:00:00Z") => ({
   from: { kind: "Ingress", namespace, name: "web" },
   created,
 });
-
-/** The names that DNS speaks against. */
-function warned(dns: Pick<NameDecisions, "warningOf">, names: readonly string[]): string[] {
-  return names.filter((name) => dns.warningOf(name) !== undefined);
-}
 
 test("at most 8 look-ups run at once, two of one namespace, and at most 160 begin in a second", async (t) => {
   const { set, sync, pass, asked, state } = pipelineRig(t, { addresses: addresses() });
@@ -69,20 +63,65 @@ test("everything pauses while DNS does not answer for the cluster; new names are
   const { set, sync, pass, records, asked, results, log } = pipelineRig(t, setting);
   set("a");
   await sync();
-  await pass(2_100);
+  await pass(2_600);
   assert.deepEqual(results("a"), ["edge"]);
   set("b", "edge", ["b.example.com"]);
   await pass(1_800);
   assert.deepEqual(results("b"), ["dns-not-verified?"]);
-  await pass(300);
+  await pass(800);
   assert.deepEqual(results("b"), ["edge"]);
   const warned = () => log.lines.filter(({ level }) => level === "warn").map(({ fields }) => fields);
   await pass(SWEEP_MS);
   assert.deepEqual(warned(), [{ code: "dns-unreachable" }]);
   assert.deepEqual(new Set(asked), new Set([CLUSTER]));
   records.set(CLUSTER, ["10.96.0.1"]).set("b.example.com", [CDN]);
-  await pass(SWEEP_MS);
+  await pass(2_500);
   assert.deepEqual(results("b"), ["dns-elsewhere?"]);
+});
+
+test("20,000 new names of a tenant wait no longer than 3 s while DNS is down", async (t) => {
+  const before = { [CLUSTER]: new Error("ETIMEOUT") };
+  const setting = { addresses: addresses(), clusterDomain: "cluster.local", before, quota: 30_000 };
+  const { set, sync, pass, plan } = pipelineRig(t, setting);
+  for (let index = 0; index < 20; index += 1) set(`o${index}`, "edge", namesOf(`o${index}-`, 1_000));
+  await sync();
+  await pass(2_900, 100);
+  assert.equal(plan.planned.size, 20_000);
+});
+
+test("while DNS is down, a new leader leaves what DNS may have decided before, and asks once it is back", async (t) => {
+  const before = { [CLUSTER]: new Error("ETIMEOUT") };
+  const setting = { addresses: addresses(), clusterDomain: "cluster.local", before };
+  const { set, sync, pass, records, plan, results, answers } = pipelineRig(t, setting);
+  const names = ["moved.example.com", "first.example.com"];
+  const lines = names.map((name, order) => ({ name, addresses: [FRONT], order, holder: "shop", target: "internal" }));
+  plan.setPublished((name) => lines.find((one) => one.name === name));
+  answers.set("none", { code: "no-address", text: "its status is empty", byClass: undefined });
+  set("a", "edge", names.slice(0, 1));
+  set("b", "none", names.slice(1));
+  await sync();
+  await pass(11 * 60_000, 500);
+  assert.deepEqual([results("a"), results("b")], [["dns-not-verified?"], ["dns-not-verified?"]]);
+  assert.ok(
+    names.every((name) => plan.isUndecided(name)),
+    "they stay published",
+  );
+  for (const name of names) records.set(name, [INTERNAL]);
+  records.set(CLUSTER, ["10.96.0.1"]);
+  await pass(2_500);
+  assert.deepEqual([results("a"), results("b")], [["internal!"], ["internal!"]]);
+});
+
+test("a published name whose holder does not wait for DNS has no gap while DNS is down", async (t) => {
+  const before = { [CLUSTER]: new Error("ETIMEOUT") };
+  const setting = { addresses: addresses(), clusterDomain: "cluster.local", before };
+  const { set, sync, pass, plan, results } = pipelineRig(t, setting);
+  const line = { name: NAME, addresses: [FRONT], order: 0, holder: "shop", target: "edge" };
+  plan.setPublished((name) => (name === NAME ? line : undefined));
+  set("other", "edge", [NAME], of("other"));
+  await sync();
+  await pass(3_000);
+  assert.deepEqual([results("other"), plan.planned.get(NAME)?.target], [["edge"], "edge"]);
 });
 
 test("the addresses of other tools are ours, too", async (t) => {
@@ -135,27 +174,53 @@ test("a new name waits at most 2 s for its first answer; a late answer still cou
   set("a");
   await pass(1_900);
   assert.deepEqual(results("a"), ["dns-not-verified?"]);
-  await pass(200);
+  await pass(700);
   assert.deepEqual(results("a"), ["edge"]);
   state.slow = false;
   await pass(100);
   assert.deepEqual(results("a"), ["internal!"]);
 });
 
-for (const mode of ["auto", "warn", "enforce"] as const) {
-  test(`${mode}: of a tenant's 40 names only those within the quota are looked up, and a neighbour's`, async (t) => {
-    const { set, sync, pass, records, asked } = pipelineRig(t, { mode, addresses: addresses(), quota: 10 });
-    for (const name of namesOf("n", 40)) records.set(name, [CDN]);
-    set("tenant", "edge", namesOf("n", 40), of("tenant"));
-    set("shop");
-    await sync();
-    await pass(3 * SWEEP_MS);
-    const all = new Set(asked);
-    assert.ok(all.has("shop.example.com"));
-    // Before the plan has counted them, those look-ups begin for which there is room at once.
-    assert.ok(all.size - 1 >= 10 && all.size - 1 <= 18, `${all.size}`);
-  });
-}
+test("a name of two objects waits for its first answer, also if only the target of one has addresses", async (t) => {
+  const { set, sync, pass, records, plan, state } = pipelineRig(t, { addresses: addresses() });
+  const line = { name: NAME, addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "edge" };
+  plan.setPublished((name) => (name === NAME ? line : undefined));
+  records.set(NAME, [LB]);
+  state.slow = true;
+  set("holder", "without-addresses");
+  set("other", "internal", [NAME], of("other"));
+  await sync();
+  await pass(500);
+  assert.deepEqual([plan.planned.get(NAME), plan.isUndecided(NAME)], [undefined, true], "it stays published");
+  state.slow = false;
+  await pass(500);
+  assert.equal(plan.planned.get(NAME)?.target, "edge", "DNS leads the object of the other namespace there");
+});
+
+test("an answer that says nothing about the claims of its time decides about a later one", async (t) => {
+  const { set, sync, pass, records, results, asked } = pipelineRig(t, { addresses: addresses() });
+  records.set(NAME, [LB]);
+  set("a", "without-addresses");
+  set("b", "without-addresses", [NAME], of("other"));
+  await sync();
+  await pass(500);
+  set("c", "internal", [NAME], of("third"));
+  await pass(100);
+  assert.deepEqual([results("a"), results("c"), asked], [["without-addresses"], ["edge!"], [NAME]]);
+});
+
+test("of a tenant's 40 names only those within the quota are looked up, and a neighbour's", async (t) => {
+  const { set, sync, pass, records, asked } = pipelineRig(t, { addresses: addresses(), quota: 10 });
+  for (const name of namesOf("n", 40)) records.set(name, [CDN]);
+  set("tenant", "edge", namesOf("n", 40), of("tenant"));
+  set("shop");
+  await sync();
+  await pass(3 * SWEEP_MS, 500);
+  const all = new Set(asked);
+  assert.ok(all.has("shop.example.com"));
+  // Before the plan has counted them, those look-ups begin for which there is room at once.
+  assert.ok(all.size - 1 >= 10 && all.size - 1 <= 18, `${all.size}`);
+});
 
 test("a name that gets into the quota is looked up before it is mapped", async (t) => {
   const { set, sync, pass, records, plan } = pipelineRig(t, { addresses: addresses(), quota: 10 });
@@ -181,12 +246,12 @@ test("answers of a stored cluster decide at once and finally; no name is looked 
     ["none.example.com", []],
     ["own.example.com", [FRONT]],
   ]);
-  const { set, sync, results, asked, dns } = pipelineRig(t, { addresses: addresses(), known });
+  const { set, sync, results, asked } = pipelineRig(t, { addresses: addresses(), known });
   const names = [...known.keys(), "unasked.example.com"];
   set("a", "edge", names);
   await sync();
   assert.deepEqual(results("a"), ["edge!", "dns-elsewhere", "edge", "edge", "edge"]);
-  assert.deepEqual([asked, warned(dns, names)], [[], ["cdn.example.com"]]);
+  assert.deepEqual(asked, []);
 });
 
 // A publisher gives the map to the cluster's DNS. The controller asks that DNS about the names of the map.
@@ -195,8 +260,8 @@ for (const mode of ["auto", "enforce", "warn"] as const) {
     const who = before.length === 0 ? "a first" : "a new";
     test(`${mode}: ${who} controller keeps its names, though DNS answers with what it publishes`, async (t) => {
       const names = ["shop.example.com", "*.wild.example.com"];
-      const { set, sync, pass, records, plan, state, dns } = pipelineRig(t, { mode, addresses: addresses() });
-      const rules = { vanishSeconds: 60, guardNames: 10, guardHoldSeconds: 300 };
+      const { set, sync, pass, records, plan, state, claims } = pipelineRig(t, { mode, addresses: addresses() });
+      const rules = { vanishSeconds: 60, guardHoldSeconds: 300 };
       const targets = [{ name: "edge", clusterIPs: [FRONT] }];
       const published = new Map(before.map((name) => [name, { name, addresses: [FRONT], holder: "shop" }]));
       const map = new LeaderMap(rules, plan, published, targets);
@@ -222,7 +287,7 @@ for (const mode of ["auto", "enforce", "warn"] as const) {
         answer();
         await pass(60_000, 500);
       }
-      assert.deepEqual(warned(dns, names), []);
+      assert.ok(claims.get("a")?.every(({ warning }) => warning === undefined));
     });
   }
 }

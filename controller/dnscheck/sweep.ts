@@ -1,19 +1,19 @@
 import { getOrAdd } from "#hostmap/multi-map.ts";
-import type { Reason } from "#hostmap/types.ts";
+import type { Plan } from "#hostmap/plan.ts";
 import { describeError } from "#lib/errors/errors.ts";
+import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
 import { pause, timeSlices } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import type { TargetLocations } from "../targets/resolver.ts";
 import { canonicalIp } from "../targets/service-view.ts";
+import type { TargetLocations } from "../targets/target-table.ts";
 import {
   type DnsDecision,
   decideByDns,
   type ExpectedClaim,
   expectedAddresses,
-  mismatchOf,
   type VerifyMode,
 } from "./dns-decision.ts";
-import { askedFor, type DnsLookup, toolAddresses } from "./lookup.ts";
+import { askedFor, type DnsLookup, MAX_ADDRESSES, toolAddresses } from "./lookup.ts";
 import { type Decide, NameAnswer } from "./name-answer.ts";
 
 /** By name or wildcard: all addresses that DNS has for the name. */
@@ -26,6 +26,7 @@ interface SweepDeps {
   readonly ownAddresses: () => ReadonlySet<string>;
   readonly clusterDomain: string | undefined;
   readonly mode: VerifyMode;
+  readonly plan: Pick<Plan, "lineOf" | "isUndecided">;
   /** Answers that are already known, such as those of a stored cluster. If present, no name is looked up. */
   readonly known?: DnsAnswers | undefined;
   /** A monotonic clock, milliseconds. */
@@ -40,26 +41,24 @@ type NamespaceOf = (name: string) => string | undefined;
 const SWEEPS = 3;
 /** How long a sweep takes at least, milliseconds. */
 const SWEEP_MS = 60_000;
-/** Delay of the next sweep if the cluster's DNS does not answer. */
-const RETRY_MS = 30_000;
+/** Delay until the cluster's DNS is asked again after it did not answer, milliseconds. */
+const RETRY_MS = 2_000;
 const CONCURRENCY = 8;
 /** Look-ups of one namespace at the same time. */
 const PER_NAMESPACE = 2;
 /** How much longer a look-up counts as running than it does, milliseconds. So at most 160 begin in a second. */
 const REST_MS = 50;
 /**
- * How much longer a look-up takes for each address that was left out of its answer, milliseconds. `node:dns` takes
- * 5 µs of CPU for each address, so a tenant with large answers gets a sixth of a core.
+ * How much longer a look-up takes if an answer has as many addresses as are read, milliseconds. It may have thousands,
+ * and `node:dns` takes 5 µs of CPU for each, so a tenant with large answers gets a sixth of a core.
  */
-const REST_PER_ADDRESS_MS = 0.04;
-const TICK_MS = 100;
-/** So many names beyond their quotas are looked at in a tick, in turns. */
-const BEYOND_PER_TICK = 100;
+const LARGE_REST_MS = 300;
 /** How long a new name waits for its first answer while DNS answers nothing, milliseconds. */
 const FIRST_ANSWER_MS = 2_000;
-
-/** What DNS says about names, for the status. */
-export type NameDecisions = Pick<DnsSweep, "answersOf" | "warningOf">;
+/** How often the names that wait are looked at, milliseconds. */
+const REVIEW_MS = 500;
+/** How long our own addresses are remembered, milliseconds. */
+const OWN_MS = 100;
 
 /** The DNS evidence about a claim. */
 export interface Testimony {
@@ -82,19 +81,17 @@ export class DnsSweep {
   /** Names to look up, by namespace: new names, and those of the current sweep. */
   readonly #new = new Map<string, Set<string>>();
   readonly #rest = new Map<string, Set<string>>();
-  /** Names without an answer that are beyond the quotas of their namespaces. */
-  readonly #beyond = new Set<string>();
-  /** Names that wait for their first look-up, and since when. */
-  readonly #waiting = new Map<string, number>();
-  /** Running look-ups by namespace. */
-  readonly #running = new Map<string, number>();
+  /** Names that wait for their first look-up. Those beyond the quotas of their namespaces wait for room, too. */
+  readonly #untried = new Set<string>();
+  /** The namespaces of the running look-ups. */
+  readonly #running: string[] = [];
   #onChange: (name: string) => void = () => {};
   #namespaceOf: NamespaceOf = () => undefined;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #sweeps = new Reconciler({ reconcile: () => this.#sweep() });
+  readonly #reviews = new Reconciler({ reconcile: () => this.#review() });
   /** Whether the cluster's DNS answers. Undefined: not known yet. */
   #isUp: boolean | undefined;
   #tools: ReadonlySet<string> = new Set();
-  #nextSweepAt = Number.NEGATIVE_INFINITY;
   #answeredAt = 0;
   #own: { readonly at: number; readonly addresses: ReadonlySet<string> } | undefined;
 
@@ -108,21 +105,29 @@ export class DnsSweep {
     this.#namespaceOf = namespaceOf;
     if (this.#deps.known !== undefined) return;
     this.#answeredAt = this.#deps.now();
-    this.#timer = setInterval(() => this.#tick(), TICK_MS);
-    this.#tick();
+    this.#sweeps.enqueue();
+    this.#reviews.enqueue();
   }
 
+  /** The look-ups in progress find no name to report about. */
   stop(): void {
-    clearInterval(this.#timer);
-    this.#timer = undefined;
+    this.#isUp = undefined;
+    this.#names.clear();
+    void this.#sweeps.stop();
+    void this.#reviews.stop();
   }
 
-  /** The evidence about an object's claim of a name. The first call for a name adds it to the sweeps. */
-  askAbout(name: string, object: string, claim: ExpectedClaim): Testimony {
-    const hasAddresses = claim.target === undefined || expectedAddresses(claim, this.#deps.locations).length > 0;
-    if (!hasAddresses && !this.#names.has(name)) return NOTHING;
+  /**
+   * The evidence about an object's claim of a name. The first call for a name adds it to the sweeps. `isShared`: other
+   * objects claim the name, too, and DNS may lead it to the target of one of them.
+   */
+  askAbout(name: string, object: string, claim: ExpectedClaim, isShared: boolean): Testimony {
+    const mayDecide =
+      isShared || claim.target === undefined || expectedAddresses(claim, this.#deps.locations).length > 0;
+    if (!mayDecide && !this.#names.has(name)) return NOTHING;
     const answer = this.#names.get(name) ?? this.#add(name);
-    const waits = this.#deps.mode === "auto" && claim.target !== undefined && hasAddresses;
+    const mayWait = claim.target !== undefined || this.#deps.plan.lineOf(name) !== undefined;
+    const waits = this.#deps.mode === "auto" && mayWait && mayDecide;
     return {
       ...answer.decisionOn(object, claim, this.#deciderOf(name)),
       isWaiting: waits && answer.answers === undefined && !answer.tried,
@@ -137,7 +142,6 @@ export class DnsSweep {
   /** Call this when nobody claims the name any more. */
   forget(name: string): void {
     this.#names.delete(name);
-    this.#waiting.delete(name);
   }
 
   /** The last answer of DNS. Undefined before the first answer. */
@@ -145,77 +149,72 @@ export class DnsSweep {
     return this.#names.get(name)?.answers;
   }
 
-  /** The DNS evidence against the mapping of a name. */
-  warningOf(name: string): Reason | undefined {
-    return mismatchOf(this.#names.get(name)?.decisions ?? [], this.#deps.mode);
-  }
-
   #add(name: string): NameAnswer {
-    const { known, mode } = this.#deps;
-    const answer = new NameAnswer(mode === "auto" && known === undefined ? SWEEPS : 1);
+    const { known, mode, now } = this.#deps;
+    const answer = new NameAnswer(mode === "auto" && known === undefined ? SWEEPS : 1, now());
     this.#names.set(name, answer);
     if (known !== undefined) {
       answer.answers = known.get(name)?.map(canonicalIp);
       answer.tried = true;
       return answer;
     }
+    this.#untried.add(name);
     this.#queue(name, answer);
-    // A new name does not wait for the next tick.
+    // A new name does not wait for the next review.
     queueMicrotask(() => this.#lookUpDue());
     return answer;
   }
 
-  /** A name beyond the quotas of its namespaces waits until one of them has room. */
-  #queue(name: string, answer: NameAnswer): void {
+  /** A name beyond the quotas of its namespaces is not looked up. While DNS is down, nothing takes names from here. */
+  #queue(name: string, { tried, asking }: NameAnswer): void {
     const namespace = this.#namespaceOf(name);
-    if (namespace === undefined && !answer.tried) this.#beyond.add(name);
-    if (namespace === undefined || this.#waiting.has(name)) return;
-    if (!answer.tried) this.#waiting.set(name, this.#deps.now());
-    getOrAdd(answer.tried ? this.#rest : this.#new, namespace, () => new Set<string>()).add(name);
+    if (namespace === undefined || asking || !this.#isUp) return;
+    getOrAdd(tried ? this.#rest : this.#new, namespace, () => new Set<string>()).add(name);
   }
 
-  /** Puts a name at the end of those beyond the quotas, or into the queue. */
-  #queueAgain(name: string): void {
-    this.#beyond.delete(name);
-    this.#waiting.delete(name);
-    const answer = this.#names.get(name);
-    if (answer !== undefined && !answer.tried) this.#queue(name, answer);
-  }
-
-  #tick(): void {
-    const now = this.#deps.now();
-    if (now >= this.#nextSweepAt && this.#rest.size === 0) void this.#beginSweep(now);
-    for (const name of this.#beyond.values().take(BEYOND_PER_TICK).toArray()) this.#queueAgain(name);
-    this.#lookUpDue();
-    this.#endWaits(now);
-  }
-
-  /** Names wait for their turn while DNS answers at all. */
-  #endWaits(now: number): void {
-    for (const [name, since] of this.#waiting) {
-      if (now - Math.max(since, this.#answeredAt) < FIRST_ANSWER_MS) continue;
-      if (this.#namespaceOf(name) === undefined) this.#queueAgain(name);
-      else this.#endWait(name, this.#names.get(name));
-    }
-  }
-
-  /** Returns whether the name has waited. */
-  #endWait(name: string, answer: NameAnswer | undefined): boolean {
-    if (answer !== undefined) answer.tried = true;
-    const waited = this.#waiting.delete(name);
-    if (waited) this.#onChange(name);
-    return waited;
-  }
-
-  async #beginSweep(begun: number): Promise<void> {
-    this.#nextSweepAt = Number.POSITIVE_INFINITY;
-    await this.#askCluster();
+  /** A name waits for its turn while DNS answers at all, and for room in the quota. */
+  async #review(): Promise<ReconcileResult> {
     const slice = timeSlices();
-    for (const [name, answer] of this.#isUp ? this.#names : []) {
+    for (const name of this.#untried) {
+      const answer = this.#names.get(name);
+      if (answer === undefined || answer.tried) this.#untried.delete(name);
+      else if (this.#mayWait(name, answer)) this.#queue(name, answer);
+      else this.#endWait(name, answer);
+      const pausing = slice();
+      // Only a pause lets the objects be decided again: those of many names must not be decided after each name.
+      if (pausing !== undefined) await pausing;
+    }
+    this.#lookUpDue();
+    return { requeueAfter: REVIEW_MS };
+  }
+
+  #mayWait(name: string, answer: NameAnswer): boolean {
+    const { plan, now } = this.#deps;
+    if (this.#namespaceOf(name) === undefined) answer.since = now();
+    // While DNS is down, a published name stays as it is: an earlier leader may have had an answer. But if the claims
+    // of its holder do not wait, the others must not wait longer than its removal takes.
+    const stays = !this.#isUp && plan.lineOf(name) !== undefined && plan.isUndecided(name);
+    return stays || now() - Math.max(answer.since, this.#answeredAt) < FIRST_ANSWER_MS;
+  }
+
+  #endWait(name: string, answer: NameAnswer): void {
+    answer.tried = true;
+    this.#onChange(name);
+  }
+
+  /** Queues all names, once those of the last sweep have been looked up. */
+  async #sweep(): Promise<ReconcileResult> {
+    if (this.#rest.size > 0) return { requeueAfter: REVIEW_MS };
+    const begun = this.#deps.now();
+    await this.#askCluster();
+    if (!this.#isUp) return { requeueAfter: RETRY_MS };
+    const slice = timeSlices();
+    for (const [name, answer] of this.#names) {
       this.#queue(name, answer);
       await slice();
     }
-    this.#nextSweepAt = begun + (this.#isUp ? SWEEP_MS : RETRY_MS);
+    this.#lookUpDue();
+    return { requeueAfter: begun + SWEEP_MS - this.#deps.now() };
   }
 
   /** Everything pauses while DNS does not even answer for a name of the cluster itself. */
@@ -232,27 +231,23 @@ export class DnsSweep {
   }
 
   #lookUpDue(): void {
-    if (this.#timer === undefined || !this.#isUp) return;
-    const runningOf = (namespace: string) => this.#running.get(namespace) ?? 0;
-    const isFree = (namespace: string) => runningOf(namespace) < PER_NAMESPACE;
-    let running = this.#running.values().reduce((sum, count) => sum + count, 0);
-    while (running < CONCURRENCY) {
+    if (!this.#isUp) return;
+    const isFree = (namespace: string) => this.#running.filter((each) => each === namespace).length < PER_NAMESPACE;
+    while (this.#running.length < CONCURRENCY) {
       const name = takeTurn(this.#new, isFree) ?? takeTurn(this.#rest, isFree);
       if (name === undefined) return;
       const answer = this.#names.get(name);
       // The quota may be used up since the name was queued.
       const namespace = this.#namespaceOf(name);
-      if (namespace === undefined) this.#queueAgain(name);
       if (answer === undefined || answer.asking || namespace === undefined) continue;
-      running += 1;
-      this.#running.set(namespace, runningOf(namespace) + 1);
+      this.#running.push(namespace);
       void this.#ask(name, answer, namespace);
     }
   }
 
   /** A name that fails waits for the next sweep. */
   async #ask(name: string, answer: NameAnswer, namespace: string): Promise<void> {
-    const isKnown = () => this.#timer !== undefined && this.#names.get(name) === answer;
+    const isKnown = () => this.#names.get(name) === answer;
     let changed = false;
     answer.asking = true;
     try {
@@ -263,11 +258,9 @@ export class DnsSweep {
       this.#deps.log.debug({ name }, `not looked up: ${describeError(error)}`);
     }
     answer.asking = false;
-    if (isKnown() && !this.#endWait(name, answer) && changed) this.#onChange(name);
+    if (isKnown() && (changed || !answer.tried)) this.#endWait(name, answer);
     await pause(REST_MS);
-    const left = (this.#running.get(namespace) ?? 1) - 1;
-    if (left === 0) this.#running.delete(namespace);
-    else this.#running.set(namespace, left);
+    this.#running.splice(this.#running.indexOf(namespace), 1);
     this.#lookUpDue();
   }
 
@@ -277,10 +270,9 @@ export class DnsSweep {
    */
   async #lookUp(name: string, { claims }: NameAnswer): Promise<readonly string[]> {
     const settled = await Promise.allSettled(([4, 6] as const).map((each) => this.#deps.lookup(askedFor(name), each)));
-    const answers = settled.flatMap((one) => (one.status === "fulfilled" ? one.value : []));
-    const addresses = [...new Set(answers.flatMap((one) => one.addresses.map(canonicalIp)))].sort();
-    const omitted = answers.reduce((sum, one) => sum + (one.omitted ?? 0), 0);
-    if (omitted > 0) await pause(omitted * REST_PER_ADDRESS_MS);
+    const answers = settled.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+    const addresses = [...new Set(answers.flat().map(canonicalIp))].sort();
+    if (answers.some(({ length }) => length >= MAX_ADDRESSES)) await pause(LARGE_REST_MS);
     const failed = settled.find(({ status }) => status === "rejected");
     const decide = this.#deciderOf(name);
     const isConfirmed = () => claims.some((claim) => decide(claim, addresses) === "verified");
@@ -296,7 +288,7 @@ export class DnsSweep {
   /** Whether an address is ours, or of another tool. Such an address does not show where the name leads without us. */
   #isOwn(address: string): boolean {
     const at = this.#deps.now();
-    if (this.#own === undefined || at - this.#own.at >= TICK_MS)
+    if (this.#own === undefined || at - this.#own.at >= OWN_MS)
       this.#own = { at, addresses: this.#deps.ownAddresses() };
     return this.#own.addresses.has(address) || this.#tools.has(address);
   }

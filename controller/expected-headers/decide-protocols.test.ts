@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
-import type { FoundTarget } from "../targets/service-view.ts";
-import { type AskableTarget, contradictionOf, decideProtocols, type HeaderFacts } from "./decide-protocols.ts";
+import type { Target } from "../targets/target.ts";
+import { contradictionOf, decideProtocols, type HeaderFacts } from "./decide-protocols.ts";
 
-type Stated = NonNullable<FoundTarget["ports"][number]["stated"]>;
+type Stated = NonNullable<Target["ports"][number]["stated"]>;
 type Port = readonly [port: number, stated: Stated | "never asked", protocol?: Protocol | "auto"];
 type Answers = Readonly<Record<number, HeaderAnswer>>;
 
-function target(...ports: readonly Port[]): FoundTarget {
+function target(...ports: readonly Port[]): Target {
   return {
     name: "edge",
     upstream: { service: { namespace: "infra", name: "edge" } },
@@ -25,9 +25,9 @@ function target(...ports: readonly Port[]): FoundTarget {
 }
 
 /** The same ports as a configured target, whose Service has this address. */
-function configured(...ports: readonly Port[]): AskableTarget {
-  const { upstreamIPs, ...rest } = target(...ports);
-  return { ...rest, serviceIPs: upstreamIPs };
+function configured(...ports: readonly Port[]): Target {
+  const { upstreamIPs: serviceIPs = [], ...rest } = target(...ports);
+  return { ...rest, serviceIPs };
 }
 
 function facts(answers: Answers, more: Partial<HeaderFacts> = {}): HeaderFacts {
@@ -42,16 +42,16 @@ function facts(answers: Answers, more: Partial<HeaderFacts> = {}): HeaderFacts {
 }
 
 /** The protocol of each port, or the code of the reason why the names are not mapped. */
-function decided(found: AskableTarget, given: HeaderFacts): string {
+function decided(found: Target, given: HeaderFacts): string {
   const { target: result, against } = decideProtocols(found, given);
   const protocols = result.ports.map(({ port, protocol }) => `${port} ${protocol}`).join(", ");
-  return against === undefined ? protocols : `${against.reason.code}${against.pending ? ", pending" : ""}`;
+  return against === undefined ? protocols : against.code;
 }
 
 const ASKED = target([80, "nobody"], [443, "nobody"]);
-const CASES: ReadonlyArray<readonly [what: string, AskableTarget, Answers, expected: string, Partial<HeaderFacts>?]> = [
-  ["no answer yet", ASKED, {}, "header-unknown, pending"],
-  ["both unknown", ASKED, { 80: "unknown", 443: "unknown" }, "header-unknown, pending"],
+const CASES: ReadonlyArray<readonly [what: string, Target, Answers, expected: string, Partial<HeaderFacts>?]> = [
+  ["no answer yet", ASKED, {}, "header-unknown"],
+  ["both unknown", ASKED, { 80: "unknown", 443: "unknown" }, "header-unknown"],
   ["either version", ASKED, { 80: "demands-either", 443: "demands-either" }, "80 v1, 443 v1"],
   ["either, with TLVs", ASKED, { 80: "demands-either", 443: "optional" }, "80 v2, 443 v2", { preferred: "v2" }],
   ["one version", ASKED, { 80: "demands-v1", 443: "demands-v2" }, "80 v1, 443 v2"],
@@ -66,21 +66,7 @@ const CASES: ReadonlyArray<readonly [what: string, AskableTarget, Answers, expec
     "80 none, 443 none",
     { mapsAlways: true },
   ],
-  ["unknown, relayed before", ASKED, { 80: "unknown" }, "80 v2, 443 v2", { publishedAs: () => "v2" }],
-  [
-    "only old addresses are relayed, without a header",
-    ASKED,
-    {},
-    "header-unknown, pending",
-    { publishedAs: () => "none" },
-  ],
-  [
-    "relayed without a header, map: always",
-    ASKED,
-    {},
-    "80 none, 443 none",
-    { publishedAs: () => "none", mapsAlways: true },
-  ],
+  ["unknown, relayed before", ASKED, { 80: "unknown" }, "header-unknown", { publishedAs: () => "v2" }],
   ["refused, relayed before", ASKED, { 80: "refuses-header" }, "80 none, 443 v1", { publishedAs: () => "v1" }],
   ["a provider's annotation, no answer", target([80, "provider"], [443, "provider", "v2"]), {}, "80 v1, 443 v2"],
   ["a provider's annotation, another answer", target([443, "provider", "none"]), { 443: "demands-v2" }, "443 v2"],
@@ -101,13 +87,19 @@ const CASES: ReadonlyArray<readonly [what: string, AskableTarget, Answers, expec
     { wanted: new Set([9000]) },
   ],
   ["nothing that anybody wants", target([25, "nobody"]), {}, "25 v1"],
-  ["configured, no answer yet", configured([443, "nobody", "auto"]), {}, "header-unknown, pending"],
+  ["configured, no answer yet", configured([443, "nobody", "auto"]), {}, "header-unknown"],
   ["configured, an answer", configured([443, "nobody", "auto"]), { 443: "demands-v2" }, "443 v2"],
   [
     "an explicit protocol beside one without an answer",
     configured([80, "never asked", "v2"], [443, "nobody", "auto"]),
     {},
     "80 v2, 443 v2",
+  ],
+  [
+    "configured without a header on 443, beside automatic ports without an answer",
+    configured([443, "never asked", "none"], [80, "nobody", "auto"], [8443, "nobody", "auto"]),
+    {},
+    "443 none, 80 none, 8443 none",
   ],
   [
     "an explicit protocol beside one that refuses",
@@ -123,10 +115,24 @@ for (const [what, found, answers, expected, more] of CASES) {
 test("without a header, names map to the Service itself, unless another Service lends a port", () => {
   const given = facts({ 80: "refuses-header", 443: "refuses-header" }, { mapsAlways: true });
   assert.deepEqual(decideProtocols(ASKED, given).target.clusterIPs, ["198.51.100.9"]);
+  const addresses = (protocol: Protocol) =>
+    decideProtocols(target([80, "never asked", "none"], [443, "never asked", protocol]), given).target.clusterIPs;
+  assert.deepEqual([addresses("none"), addresses("v1")], [["198.51.100.9"], []]);
   const [http, https] = ASKED.ports;
   assert.ok(http && https);
   const lent = { ...ASKED, ports: [http, { ...https, upstreamIPs: ["198.51.100.10"] }] };
   assert.deepEqual(decideProtocols(lent, given).target.clusterIPs, []);
+});
+
+test("without an answer, the proxies go on sending the header that they send", () => {
+  const { target: relayed } = decideProtocols(
+    ASKED,
+    facts({}, { publishedAs: (port) => (port === 80 ? "v2" : "none") }),
+  );
+  assert.deepEqual(
+    relayed.ports.map(({ protocol }) => protocol),
+    ["v2", "none"],
+  );
 });
 
 test("configured addresses stay; otherwise a configured target without a header leads to its Service", () => {
@@ -141,7 +147,7 @@ test("configured addresses stay; otherwise a configured target without a header 
 
 test("the reason does not reveal the answer, because a Service may lead anywhere", () => {
   const texts = ([{}, { 80: "unknown" }, { 443: "unknown" }] as const).map(
-    (answers) => decideProtocols(ASKED, facts(answers)).against?.reason.text,
+    (answers) => decideProtocols(ASKED, facts(answers)).against?.text,
   );
   assert.equal(new Set(texts).size, 1);
 });

@@ -1,9 +1,8 @@
 import type { Reason } from "#hostmap/types.ts";
 import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
-import type { ConfiguredTarget } from "../targets/configured-target.ts";
 import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
-import type { HeaderReason } from "../targets/resolver.ts";
-import { type FoundTarget, HTTP_PORTS } from "../targets/service-view.ts";
+import { HTTP_PORTS } from "../targets/service-view.ts";
+import type { Target } from "../targets/target.ts";
 
 /** Facts about the ports of a target, beyond its definition. */
 export interface HeaderFacts {
@@ -19,49 +18,50 @@ export interface HeaderFacts {
   readonly mapsAlways: boolean;
 }
 
-/** A target whose ports may be asked: those with `stated`. */
-export type AskableTarget = ConfiguredTarget & Partial<Pick<FoundTarget, "upstreamIPs">>;
-type Port = AskableTarget["ports"][number];
+type Port = Target["ports"][number];
 
-export interface DecidedProtocols<Target extends AskableTarget> {
+/** The code of the reason that leaves published names unchanged. */
+export const HEADER_UNKNOWN = "header-unknown";
+
+export interface DecidedProtocols {
   /** The target, with the decided protocol of each port. */
   readonly target: Target;
-  readonly against?: HeaderReason;
+  /** Why the names of the target are not mapped to it. */
+  readonly against?: Reason;
 }
 
 /**
  * The ports whose ingress controller is asked: those of HTTP and HTTPS. If a target has neither, it is asked at the
  * ports that objects use.
  */
-export function askedPorts(target: AskableTarget, wanted: ReadonlySet<number>): Port[] {
+export function askedPorts(target: Target, wanted: ReadonlySet<number>): Port[] {
   return webPorts(target, wanted).filter(({ stated }) => stated !== undefined);
 }
 
-function webPorts({ ports }: AskableTarget, wanted: ReadonlySet<number>): Port[] {
+function webPorts({ ports }: Target, wanted: ReadonlySet<number>): Port[] {
   const ofHttp = ports.filter(({ port }) => HTTP_PORTS.includes(port));
   return ofHttp.length > 0 ? ofHttp : ports.filter(({ port }) => wanted.has(port));
 }
 
 /**
  * Decides the protocol of each port. The order of precedence is: the configuration, the switchback.dev annotation,
- * the ingress controller's answer, a provider's annotation, and the protocol that the proxies use now. Ports that are
- * not asked follow a provider's annotation, or the web ports. The names of a target are mapped if one of its web
- * ports is decided.
+ * the ingress controller's answer, and a provider's annotation. Ports that are not asked follow a provider's
+ * annotation, or the web ports. A web port without any of these keeps the header that the proxies send now. That is no
+ * evidence: the names of a target are mapped only if one of its web ports is decided.
  */
-export function decideProtocols<Target extends AskableTarget>(
-  target: Target,
-  facts: HeaderFacts,
-): DecidedProtocols<Target> {
+export function decideProtocols(target: Target, facts: HeaderFacts): DecidedProtocols {
   const web = webPorts(target, facts.wanted);
-  if (web.every(({ stated }) => stated === undefined)) return { target };
   const decided = new Map(web.map((port) => [port.port, decidePort(port, facts)] as const));
   const usual = [443, 80, ...decided.keys()].map((port) => decided.get(port)).find((each) => each !== undefined);
   const ports = target.ports.map((each) => {
     if (isFixed(each)) return each;
     const own = decided.get(each.port) ?? (each.stated === "provider" ? each.protocol : undefined);
-    return { ...each, protocol: own ?? usual ?? each.protocol };
+    const used = facts.publishedAs(each.port);
+    const last = decided.has(each.port) && used !== "none" ? used : undefined;
+    return { ...each, protocol: own ?? last ?? usual ?? used ?? each.protocol };
   });
   const relayed = { ...target, ports, clusterIPs: addressesOf(target, ports) };
+  if (web.every(({ stated }) => stated === undefined)) return { target: relayed };
   const against = usual === undefined ? headerUnknown(target) : refusal(target, web, facts);
   return { target: relayed, ...(against && { against }) };
 }
@@ -71,39 +71,31 @@ function isFixed({ stated }: Port): boolean {
   return stated === undefined || stated === "annotation";
 }
 
-function decidePort(each: Port, facts: HeaderFacts) {
+function decidePort(each: Port, { answerOf, preferred }: HeaderFacts) {
   const { port, protocol, stated } = each;
   if (isFixed(each)) return protocol;
-  const answered = protocolFor(facts.answerOf(port), facts.preferred);
-  if (answered !== undefined || stated === "provider") return answered ?? protocol;
-  const used = facts.publishedAs(port);
-  // Pods with an old address still get `none` relayed. That is no evidence that names may be mapped without a header.
-  return used === "none" && !facts.mapsAlways ? undefined : used;
+  return protocolFor(answerOf(port), preferred) ?? (stated === "provider" ? protocol : undefined);
 }
 
-/** The protocol that an answer asks for; undefined if the answer decides nothing. */
-function protocolFor(answer: HeaderAnswer | undefined, preferred: "v1" | "v2"): Protocol | undefined {
-  switch (answer) {
-    case "demands-v1":
-      return "v1";
-    case "demands-v2":
-      return "v2";
-    case "demands-either":
-    case "optional":
-      return preferred;
-    case "refuses-header":
-      return "none";
-    case "unknown":
-    case undefined:
-      return undefined;
-  }
+/** The protocol that an answer asks for. Answers without one decide nothing. */
+const PROTOCOLS: Readonly<Partial<Record<HeaderAnswer, Protocol | "preferred">>> = {
+  "demands-v1": "v1",
+  "demands-v2": "v2",
+  "demands-either": "preferred",
+  optional: "preferred",
+  "refuses-header": "none",
+};
+
+function protocolFor(answer: HeaderAnswer = "unknown", preferred: "v1" | "v2"): Protocol | undefined {
+  const protocol = PROTOCOLS[answer];
+  return protocol === "preferred" ? preferred : protocol;
 }
 
 /**
  * If no port takes a header, names map to the Service itself. If another Service lends a port, the target is relayed.
  * The configuration may set the addresses of its targets.
  */
-function addressesOf({ clusterIPs, upstreamIPs, serviceIPs = [] }: AskableTarget, ports: readonly Port[]): string[] {
+function addressesOf({ clusterIPs, upstreamIPs, serviceIPs = [] }: Target, ports: readonly Port[]): string[] {
   if (upstreamIPs === undefined && clusterIPs.length > 0) return clusterIPs;
   const isDirect = ports.every(({ protocol, upstreamIPs: lent }) => protocol === "none" && lent === undefined);
   return isDirect ? [...(upstreamIPs ?? serviceIPs)] : [];
@@ -113,11 +105,7 @@ function addressesOf({ clusterIPs, upstreamIPs, serviceIPs = [] }: AskableTarget
  * Names need no mapping if every web port refuses a header, apart from unclear answers: pods that are short-circuited
  * reach such a port as it is.
  */
-function refusal(
-  { name }: AskableTarget,
-  web: readonly Port[],
-  { answerOf, mapsAlways }: HeaderFacts,
-): HeaderReason | undefined {
+function refusal({ name }: Target, web: readonly Port[], { answerOf, mapsAlways }: HeaderFacts): Reason | undefined {
   const answers = web.map((each) => (isFixed(each) ? undefined : answerOf(each.port)));
   const known = answers.filter((answer) => answer !== "unknown");
   const refuses = known.length > 0 && known.every((answer) => answer === "refuses-header");
@@ -125,21 +113,21 @@ function refusal(
   const text =
     `its target ${name} refuses a PROXY header from the proxies. If the PROXY protocol is off there, pods need no ` +
     "mapping. Otherwise, add the proxies to its list of trusted addresses (docs/trust/README.md)";
-  return { reason: { code: "header-not-expected", text }, pending: false };
+  return { code: "header-not-expected", text };
 }
 
 /**
  * The text must not reveal the answer. A tenant chooses where its Service leads, and could scan what the proxies
  * reach.
  */
-function headerUnknown({ name, upstreamIPs }: AskableTarget): HeaderReason {
+function headerUnknown({ name, upstreamIPs }: Target): Reason {
   const cure =
     upstreamIPs === undefined
       ? "the `protocol` of its configured ports decides it"
       : "the Service's annotation switchback.dev/proxy-protocol decides it";
   const unknown = `it is not known yet whether its target ${name} expects a PROXY header`;
   const text = `${unknown}, because no proxy has received a clear answer; ${cure}`;
-  return { reason: { code: "header-unknown", text }, pending: true };
+  return { code: HEADER_UNKNOWN, text };
 }
 
 /**
@@ -148,7 +136,7 @@ function headerUnknown({ name, upstreamIPs }: AskableTarget): HeaderReason {
  * be another tenant's.
  */
 export function contradictionOf(
-  { upstream, ports }: AskableTarget,
+  { upstream, ports }: Target,
   number: number,
   answer: HeaderAnswer,
   seen: ReadonlyMap<HeaderAnswer, readonly string[]>,

@@ -67,10 +67,6 @@ export class HeaderAnswers {
     return report.answer !== "unknown" && this.#decide(port, report.answer, now);
   }
 
-  get isAsking(): boolean {
-    return this.#ports.size > 0;
-  }
-
   /** Whether a port has no answer yet, or a new answer waits for more. */
   get isWaiting(): boolean {
     return [...this.#ports.values()].some(({ answer, series }) => answer === undefined || series !== undefined);

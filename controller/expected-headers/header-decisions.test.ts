@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
-import type { FoundTarget } from "../targets/service-view.ts";
+import type { Target } from "../targets/target.ts";
 import { type ExampleOf, HeaderDecisions } from "./header-decisions.ts";
 
-function found(namespace: string, service = "edge"): FoundTarget {
+function found(namespace: string, service = "edge"): Target {
   return {
     name: `${namespace}-${service}`,
     upstream: { service: { namespace, name: service } },
@@ -16,7 +16,7 @@ function found(namespace: string, service = "edge"): FoundTarget {
 }
 
 interface Given {
-  readonly targets?: readonly FoundTarget[];
+  readonly targets?: readonly Target[];
   readonly exampleOf?: ExampleOf;
   /** What was published before. */
   readonly published?: readonly PublishedTarget[];
@@ -28,10 +28,11 @@ function asked(listed: readonly PublishedTarget[], given: Given = {}) {
   const catalog = { configured: () => [], discovers: true, synced: true, found: (name: string) => byName.get(name) };
   const headers = new HeaderDecisions({
     catalog: { ...catalog, follow() {}, mapsAlways: () => false },
+    clusterDomain: "cluster.local",
     preferred: "v1",
   });
   headers.learn(published);
-  return headers.withAskedPorts(listed, { inUse: new Set(byName.keys()), exampleOf, clusterDomain: "cluster.local" });
+  return headers.withAskedPorts(listed, new Set(byName.keys()), exampleOf);
 }
 
 const ASK = [
@@ -77,7 +78,7 @@ test("a target keeps its server name while it has it, then takes another; withou
 });
 
 test("at most 2,000 ports are asked, 200 of a namespace; those that are asked already stay", () => {
-  const counted = (targets: readonly FoundTarget[], published: readonly PublishedTarget[] = []) =>
+  const counted = (targets: readonly Target[], published: readonly PublishedTarget[] = []) =>
     asked([], { targets, published }).flatMap(({ name, ask = [] }) => ask.map(() => name));
   const many = Array.from({ length: 1_100 }, (_, index) => found(`n${index}`));
   assert.equal(counted(many).length, 2_000);

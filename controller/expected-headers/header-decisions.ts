@@ -1,18 +1,12 @@
+import { getOrAdd } from "#hostmap/multi-map.ts";
+import type { Reason } from "#hostmap/types.ts";
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
 import { upstreamHost } from "#lib/documents/listeners.ts";
 import { MAX_ASKED } from "#lib/documents/proxy-page.ts";
 import type { PublishedAsk, PublishedTarget } from "#lib/documents/targets-format.ts";
-import type { ConfiguredTarget } from "../targets/configured-target.ts";
-import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
-import type { HeaderReason, TargetCatalog, TargetHeaders, TargetLocations } from "../targets/resolver.ts";
-import type { FoundTarget } from "../targets/service-view.ts";
-import {
-  type AskableTarget,
-  askedPorts,
-  contradictionOf,
-  type DecidedProtocols,
-  decideProtocols,
-} from "./decide-protocols.ts";
+import type { Target } from "../targets/target.ts";
+import type { TargetTable } from "../targets/target-table.ts";
+import { askedPorts, contradictionOf, type DecidedProtocols, decideProtocols } from "./decide-protocols.ts";
 import { HeaderAnswers } from "./header-answers.ts";
 
 /** Maximum number of ports of one namespace that are asked. At 20 rounds a minute, that takes ten minutes. */
@@ -26,80 +20,56 @@ const TLS_PORTS: readonly number[] = [443, 8443];
  */
 export type ExampleOf = (target: string, last?: string) => string | undefined;
 
-interface AskInput {
-  /** The targets that have accepted claims. Those that are asked already stay. */
-  readonly inUse: ReadonlySet<string>;
-  readonly exampleOf: ExampleOf;
-  readonly clusterDomain: string | undefined;
-}
-
 interface HeaderDeps {
-  readonly catalog: TargetCatalog & Pick<TargetLocations, "mapsAlways">;
+  readonly catalog: Pick<TargetTable, "configured" | "discovers" | "found" | "follow" | "mapsAlways" | "synced">;
+  readonly clusterDomain: string | undefined;
   /** The version for ingress controllers that accept both. */
   readonly preferred: "v1" | "v2";
   /** See `HeaderAnswers`. */
   readonly changeMs?: number | undefined;
 }
 
-/** The catalog of targets, with the protocol of each port as the answers of the ingress controllers decide. */
-export class HeaderDecisions implements TargetCatalog, TargetHeaders {
+/** The targets, with the protocol of each port as the answers of the ingress controllers decide. */
+export class HeaderDecisions {
   readonly answers: HeaderAnswers;
+  readonly catalog: HeaderDeps["catalog"];
   readonly #deps: HeaderDeps;
-  /** The protocols that are published, by target and port. */
-  #published: ReadonlyMap<string, ReadonlyMap<number, Protocol>> = new Map();
   #learnt: readonly PublishedTarget[] = [];
+  /** The published targets, by name. */
+  #published: ReadonlyMap<string, PublishedTarget> = new Map();
   readonly #wanted = new Map<string, Set<number>>();
   readonly #listeners: Array<() => void> = [];
+  /** By target, since the last change. A pass asks for the decision on a target once for each of its names. */
+  readonly #decided = new Map<string, DecidedProtocols | undefined>();
 
   constructor(deps: HeaderDeps) {
     this.#deps = deps;
+    this.catalog = deps.catalog;
     this.answers = new HeaderAnswers(deps.changeMs);
     deps.catalog.follow(() => this.changed());
   }
 
-  get synced(): boolean {
-    return this.#deps.catalog.synced;
+  /** A configured or discovered target. */
+  targetOf(name: string): Target | undefined {
+    return this.#decisionOn(name)?.target;
   }
 
-  get discovers(): boolean {
-    return this.#deps.catalog.discovers;
-  }
-
-  configured(): readonly ConfiguredTarget[] {
-    return this.#deps.catalog.configured().map((target) => this.#decide(target).target);
-  }
-
-  /**
-   * The target, with the protocol of each port. Undefined also if the proxies neither may relay to it nor do so
-   * already.
-   */
-  found(name: string): FoundTarget | undefined {
-    const target = this.#deps.catalog.found(name);
-    return target !== undefined && this.mayRelay(name) ? this.#decide(target).target : undefined;
-  }
-
-  /** Whether the proxies may relay to a target. If there is a reason against it, only existing relaying continues. */
-  mayRelay(name: string): boolean {
-    return this.against(name) === undefined || this.#published.has(name);
-  }
-
-  /** The target as its Service or the configuration defines it, before any answer. */
-  defined(name: string): AskableTarget | undefined {
-    const { catalog } = this.#deps;
-    return catalog.configured().find((target) => target.name === name) ?? catalog.found(name);
+  /** The same, but if there is a reason against it, only existing relaying continues. */
+  relayable(name: string): Target | undefined {
+    const isRelayed = (this.#published.get(name)?.ports ?? []).length > 0;
+    return this.against(name) === undefined || isRelayed ? this.targetOf(name) : undefined;
   }
 
   /** Why the names of a target are not mapped to it; undefined: no answer about a header prevents it. */
-  against(name: string): HeaderReason | undefined {
-    const target = this.defined(name);
-    return target && this.#decide(target).against;
+  against(name: string): Reason | undefined {
+    return this.#decisionOn(name)?.against;
   }
 
   /** The answer of a port, for the status, with what contradicts it. Undefined: no proxy has asked the port yet. */
   shownAt(name: string, port: number) {
     const seen = this.answers.seenAt(name, port);
     const answer = this.answers.answerOf(name, port) ?? (seen.size > 0 ? "unknown" : undefined);
-    const target = this.defined(name);
+    const target = this.targetOf(name);
     if (target === undefined || answer === undefined) return undefined;
     const warning = contradictionOf(target, port, answer, seen);
     return { answer, ...(warning && { warnings: [warning] }) };
@@ -107,9 +77,10 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
 
   /** Adds ports that an object uses. */
   want(name: string, ports: readonly number[]): void {
-    const wanted = this.#wanted.get(name) ?? new Set();
+    const wanted = getOrAdd(this.#wanted, name, () => new Set<number>());
+    const { size } = wanted;
     for (const port of ports) if (wanted.size < MAX_TARGET_PORTS) wanted.add(port);
-    this.#wanted.set(name, wanted);
+    if (wanted.size > size) this.#decided.delete(name);
   }
 
   /** Takes over what is published. See `HeaderAnswers`. */
@@ -117,10 +88,7 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     if (published === this.#learnt) return;
     this.#learnt = published;
     this.answers.learn(published);
-    const relayed = published.filter(({ ports }) => ports.length > 0);
-    this.#published = new Map(
-      relayed.map(({ name, ports }) => [name, new Map(ports.map(({ port, protocol }) => [port, protocol]))]),
-    );
+    this.#published = new Map(published.map((target) => [target.name, target]));
     this.changed();
   }
 
@@ -131,32 +99,35 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
   /** Sets the targets that have names. */
   use(names: ReadonlySet<string>): void {
     for (const name of this.#wanted.keys())
-      if (!names.has(name) && this.defined(name) === undefined) this.#wanted.delete(name);
+      if (!names.has(name) && this.#decisionOn(name) === undefined) this.#wanted.delete(name);
   }
 
   /** Call it after an answer has changed. */
   changed(): void {
+    this.#decided.clear();
     for (const listener of this.#listeners) listener();
   }
 
   /**
    * Adds the ports to ask to the targets that will be published. Targets that nobody relays yet are added with only
-   * these. A target without a name cannot be asked yet.
+   * these. A target without a name cannot be asked yet. Of those in use, the ones that are asked already come first.
    */
   withAskedPorts(
     listed: readonly PublishedTarget[],
-    { inUse, exampleOf, clusterDomain }: AskInput,
+    inUse: ReadonlySet<string>,
+    exampleOf: ExampleOf,
   ): readonly PublishedTarget[] {
     const byName = new Map(listed.map((target) => [target.name, target]));
-    const before = new Map(this.#learnt.flatMap(({ name, ask = [] }) => ask.map((each) => [name, each.name] as const)));
+    const nameBefore = (target: string) => this.#published.get(target)?.ask?.[0]?.name;
+    const isNew = ({ name }: Target) => Number(nameBefore(name) === undefined);
     const counts = new Map<string | undefined, number>();
     let left = MAX_ASKED;
-    const targets = [...inUse].sort().flatMap((name) => this.defined(name) ?? []);
-    for (const target of targets.sort((one, other) => +before.has(other.name) - +before.has(one.name))) {
+    const targets = [...inUse].sort().flatMap((name) => this.targetOf(name) ?? []);
+    for (const target of targets.sort((one, other) => isNew(one) - isNew(other))) {
       const { name, upstream, upstreamIPs } = target;
       const namespace = "service" in upstream ? upstream.service.namespace : undefined;
       const count = counts.get(namespace) ?? 0;
-      const last = before.get(name);
+      const last = nameBefore(name);
       const ask = this.#askOf(target, serverName(exampleOf(name, last)) ?? last);
       ask.length = Math.min(ask.length, left, MAX_OF_NAMESPACE - count);
       if (ask.length === 0) continue;
@@ -164,7 +135,7 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
       counts.set(namespace, count + ask.length);
       byName.set(name, {
         ...(byName.get(name) ?? { name, ports: [], clusterIPs: [] }),
-        upstream: upstreamHost(target, clusterDomain),
+        upstream: upstreamHost(target, this.#deps.clusterDomain),
         ...(upstreamIPs && { upstreamIPs }),
         ...(namespace !== undefined && { namespace }),
         ask,
@@ -173,7 +144,7 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     return [...byName.values()];
   }
 
-  #askOf(target: AskableTarget, name: string | undefined): PublishedAsk[] {
+  #askOf(target: Target, name: string | undefined): PublishedAsk[] {
     if (name === undefined) return [];
     return askedPorts(target, this.#wanted.get(target.name) ?? NONE).map((entry) => {
       const { port, upstreamPort = port, upstreamIPs } = entry;
@@ -183,15 +154,21 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     });
   }
 
-  #decide<Target extends AskableTarget>(target: Target): DecidedProtocols<Target> {
-    const { catalog, preferred } = this.#deps;
-    const { name } = target;
-    return decideProtocols(target, {
-      answerOf: (port) => this.answers.answerOf(name, port),
-      publishedAs: (port) => this.#published.get(name)?.get(port),
-      wanted: this.#wanted.get(name) ?? NONE,
-      preferred,
-      mapsAlways: catalog.mapsAlways(name),
+  /** Undefined: there is no target of this name. */
+  #decisionOn(name: string): DecidedProtocols | undefined {
+    return getOrAdd(this.#decided, name, () => {
+      const { catalog } = this;
+      const target = catalog.configured().find((each) => each.name === name) ?? catalog.found(name);
+      return (
+        target &&
+        decideProtocols(target, {
+          answerOf: (port) => this.answers.answerOf(name, port),
+          publishedAs: (port) => this.#published.get(name)?.ports.find((each) => each.port === port)?.protocol,
+          wanted: this.#wanted.get(name) ?? NONE,
+          preferred: this.#deps.preferred,
+          mapsAlways: catalog.mapsAlways(name),
+        })
+      );
     });
   }
 }

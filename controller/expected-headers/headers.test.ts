@@ -135,17 +135,6 @@ for (const [what, setting, name, protocols] of [
   });
 }
 
-test("the Service's annotation decides; with map: always, a refused header leads to the Service itself", async (t) => {
-  const prepare = withNginx({ "switchback.dev/proxy-protocol": "v2" });
-  const rig = await headerRig(t, { ...configured, prepare });
-  await rig.untilAsked(2);
-  rig.answer(NAMED, "refuses-header", 80, 443);
-  await until(() => lines(rig).includes(NAME), "the name to be mapped");
-  assert.deepEqual(rig.published(), { [NAMED]: "80 v2, 443 v2" });
-  putNginx(rig.kube, { "switchback.dev/map": "always" });
-  await until(() => lines(rig).includes(`198.51.100.80 ${NAME}`), "the name to lead to the Service itself");
-});
-
 test("a target with an explicit protocol, or with detect: false, is not asked", async (t) => {
   const ports = AUTO.map(({ port }) => ({ port, protocol: "v1" }));
   const [target] = CONFIGURED.targets;

@@ -59,7 +59,7 @@ async function run({ seed = 1, proxies, backend, seconds, targets = 1 }: Setting
         const seen = { none: outcome("none"), v1: outcome("v1"), v2: outcome("v2") };
         return { answer: answerOf(seen), seen };
       },
-      dial: async (_question, _address, header) => {
+      dial: async (_question, header) => {
         rechecks.push(now());
         return outcome(header);
       },

@@ -3,7 +3,7 @@ import { describe, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
 import { podFacts } from "#lib/workloads/pods.ts";
 import type { WorkloadState } from "#lib/workloads/workload-state.ts";
-import { type Case, checkFacts, checkNeed, checkState, type Difference, proves } from "./may-restart.ts";
+import { type Case, checkFacts, checkNeed, checkState, type Difference, isInVain } from "./may-restart.ts";
 import { DAY_MS, type Restart, stamp } from "./restart-record.ts";
 import { Workload } from "./workload.ts";
 
@@ -46,10 +46,10 @@ const STATE: WorkloadState = {
   failed: false,
 };
 
-const restart = (ago: number, ...by: string[]): Restart => ({ at: NOW - ago, begun: NOW - ago, by });
+const restart = (ago: number, ...by: string[]): Restart => ({ at: NOW - ago, begun: NOW - ago, by, to: "new" });
 
 function subject(more: Partial<Case> = {}): Case {
-  return { workload: workload(), rules: RULES, now: NOW, state: STATE, restarts: [], published: NOW - HOUR, ...more };
+  return { workload: workload(), rules: RULES, now: NOW, state: STATE, restarts: [], ...more };
 }
 
 describe("what is known without reading the workload", () => {
@@ -80,7 +80,7 @@ describe("the state of the workload", () => {
     ["not available", "not-available", { state: { ...STATE, unsettled: "x" } }],
     [
       "our restart, in progress",
-      "restarting",
+      "not-available",
       { restarts: [restart(MINUTE, "shop")], state: { ...STATE, restartedAt: stamp(NOW - MINUTE), unsettled: "x" } },
     ],
     [
@@ -113,36 +113,54 @@ describe("the state of the workload", () => {
   }
 });
 
-test("only a stale pod of our last restart, within ten minutes and 25 s after the map, proves anything", () => {
+test("the text of a restart in vain has its time, not what the owner wrote", () => {
+  const last = restart(MINUTE, "shop");
+  const stale = [pod(stamp(last.at), last.at)];
+  const state = { ...STATE, restartedAt: "\u001b[31m" };
+  const decision = checkState(subject({ workload: workload({ stale }), restarts: [last], state }));
+  assert.equal(decision?.text, `restarted at ${stamp(last.at)}, and its new pods still lack the names`);
+});
+
+test("only a stale pod of the last restart, within ten minutes of it, proves something about the same names", () => {
   const last = restart(HOUR, "shop");
-  const proven = (of: string | undefined, createdMs: number, publishedMs: number | undefined, by = ["shop"]) => {
-    const published = publishedMs === undefined ? undefined : last.at + publishedMs;
-    return proves(workload({ stale: [pod(of, last.at + createdMs)] }), { ...last, by }, published);
-  };
+  const proven = (of: string | undefined, createdMs: number, to: string | undefined = "new") =>
+    isInVain(workload({ stale: [pod(of, last.at + createdMs)] }), { ...last, to });
   const own = stamp(last.at);
-  assert.equal(proven(own, 1_000, -25_000), true);
-  assert.equal(proven(own, 0, -25_000), false, "a replica may have had the map before");
-  assert.equal(proven(own, 1_000, undefined), false);
-  assert.equal(proven(own, 10 * MINUTE, -HOUR), true);
-  assert.equal(proven(own, 10 * MINUTE + 1, -HOUR), false, "somebody changed the workload, or the node was lost");
-  assert.equal(proven(own, -HOUR, -3 * HOUR), false, "clocks differ");
-  assert.equal(proven(stamp(last.at - 1), 1_000, -HOUR), false);
-  assert.equal(proven(undefined, 1_000, -HOUR), false, "it started while the webhook was away");
-  assert.equal(proven(own, 1_000, -HOUR, []), false, "somebody else's restart");
+  assert.equal(proven(own, 1_000), true);
+  assert.equal(proven(own, 1_000, "old"), undefined, "its names have changed since");
+  assert.equal(isInVain(workload({ stale: [pod(own, last.at)] }), { ...last, to: undefined }), undefined);
+  assert.equal(proven(own, 10 * MINUTE), true);
+  assert.equal(proven(own, 10 * MINUTE + 1), false, "somebody changed the workload, or the node was lost");
+  assert.equal(proven(own, -HOUR), false, "clocks differ");
+  assert.equal(proven(stamp(last.at - 1), 1_000), false);
+  assert.equal(proven(undefined, 1_000), false, "it started while the webhook was away");
 });
 
 describe("the need", () => {
-  const MISSING: Difference = { isMissing: true, isExtra: false, causes: ["shop"], shared: false };
+  const MISSING: Difference = { missing: ["shop"], extra: [], shared: false };
   const need = (difference: Partial<Difference>, more: Partial<Case> = {}) => {
     const found = checkNeed(subject(more), { ...MISSING, ...difference });
     return Array.isArray(found) ? found : [found.code, (found.until ?? NOW) - NOW];
   };
 
   test("is none if no line differs, and waits ten minutes if lines are only superfluous", () => {
-    assert.deepEqual(need({ isMissing: false }), ["in-step", MINUTE]);
+    assert.deepEqual(need({ missing: [] }), ["in-step", MINUTE]);
+    const removed = { missing: [], extra: ["shop"] };
+    const after = (sinceMs: number, staleMs: number) =>
+      need(removed, { workload: workload({ since: NOW - sinceMs, staleSince: NOW - staleMs }) });
+    assert.deepEqual(after(9 * MINUTE, 9 * MINUTE), ["delayed", MINUTE]);
+    assert.deepEqual(need(removed), ["shop"]);
+    assert.deepEqual(after(MINUTE, 99 * MINUTE), ["delayed", MINUTE], "others change names all the time");
+    assert.deepEqual(after(MINUTE, 100 * MINUTE), ["shop"]);
+  });
+
+  test("is also a name that was removed, although a missing one of another namespace has no restart left", () => {
+    const restarts = [20, 10, 8, 6].map((hour) => restart(hour * HOUR, "shop"));
+    const both = { extra: ["blog", "shop"], shared: true };
+    assert.deepEqual(need(both, { restarts }), ["blog"]);
     const since = NOW - 9 * MINUTE;
-    assert.deepEqual(need({ isMissing: false, isExtra: true }, { workload: workload({ since }) }), ["delayed", MINUTE]);
-    assert.deepEqual(need({ isMissing: false, isExtra: true }), ["shop"]);
+    const recent = { restarts, workload: workload({ since, staleSince: since }) };
+    assert.deepEqual(need(both, recent), ["budget-spent", MINUTE]);
   });
 
   test("waits for stable names, at most 20 s", () => {
@@ -175,7 +193,7 @@ describe("the need", () => {
 
   test("is caused by the namespaces that may restart it now; the others ride along", () => {
     const restarts = [restart(20 * MINUTE, "a"), restart(10 * MINUTE, "a"), restart(45_000, "a")];
-    assert.deepEqual(need({ causes: ["a", "b", "c"], shared: true }, { restarts }), ["b", "c"]);
+    assert.deepEqual(need({ missing: ["a", "b", "c"], shared: true }, { restarts }), ["b", "c"]);
   });
 
   test("ends with six restarts of a day, and returns when the oldest is a day old", () => {
@@ -187,11 +205,11 @@ describe("the need", () => {
 
   test("keeps the last two restarts of a day for namespaces that caused none, if several hold names", () => {
     const restarts = [20, 10, 8, 6].map((hour) => restart(hour * HOUR, "a"));
-    assert.deepEqual(need({ causes: ["a"], shared: false }, { restarts }), ["a"]);
-    assert.deepEqual(need({ causes: ["a"], shared: true }, { restarts }), ["budget-spent", 4 * HOUR]);
-    assert.deepEqual(need({ causes: ["a", "b"], shared: true }, { restarts }), ["b"]);
+    assert.deepEqual(need({ missing: ["a"], shared: false }, { restarts }), ["a"]);
+    assert.deepEqual(need({ missing: ["a"], shared: true }, { restarts }), ["budget-spent", 4 * HOUR]);
+    assert.deepEqual(need({ missing: ["a", "b"], shared: true }, { restarts }), ["b"]);
     const after = [...restarts, restart(HOUR, "b")];
-    assert.deepEqual(need({ causes: ["b"], shared: true }, { restarts: after }), ["budget-spent", 4 * HOUR]);
-    assert.deepEqual(need({ causes: ["c"], shared: true }, { restarts: after }), ["c"]);
+    assert.deepEqual(need({ missing: ["b"], shared: true }, { restarts: after }), ["budget-spent", 4 * HOUR]);
+    assert.deepEqual(need({ missing: ["c"], shared: true }, { restarts: after }), ["c"]);
   });
 });

@@ -1,7 +1,9 @@
 import { planInjection } from "#hostmap/inject.ts";
-import type { SelectedHosts } from "#hostmap/pod-selection.ts";
+import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
+import type { createSelector } from "#hostmap/pod-selection.ts";
 import type { HostAlias, PublishedMap } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
+import { notPermitted } from "#lib/workloads/owners.ts";
 import { hostAliasesOf, type RawPod } from "#lib/workloads/pods.ts";
 import type { WorkloadState } from "#lib/workloads/workload-state.ts";
 import { DAY_MS, type Restart, stamp } from "./restart-record.ts";
@@ -16,52 +18,43 @@ export interface Case {
   readonly state: WorkloadState;
   /** Its restarts in the last 24 hours, oldest first. */
   readonly restarts: readonly Restart[];
-  /** When the map was published, milliseconds since 1970. Undefined: not known. */
-  readonly published: number | undefined;
 }
 
-const SECOND = 1_000;
 /** When pods that already have their names are compared again. */
 const SAME_MS = 60_000;
-/** Names that change often change together. While they do, a restart waits at most this many times as long. */
-const MAX_DEBOUNCES = 10;
-/** How long a restart that would only remove names waits. */
+/** A workload is restarted after its names have been stable for this long: changes come in groups. */
+const DEBOUNCE_MS = 2_000;
+/** A name that was removed causes a restart after its workload's names have been stable for this long. */
 const VANISHED_MS = 600_000;
+/** Names that change often change together. While they do, a restart waits at most this many times as long. */
+const MAX_WAITS = 10;
 /** The longest interval between two restarts that a namespace causes. */
 const MAX_INTERVAL_MS = 3_600_000;
 
 /** The first reason against a restart that is known without reading the workload. */
 export function checkFacts({ stale, unfollowed, onChange, owner, listed }: Workload): Decision | undefined {
   if (stale.length === 0 && unfollowed) return { standing: "left", ...unfollowed };
-  if (stale.length === 0) return inStep("every pod has the current names");
+  if (stale.length === 0) return { standing: "in-step", code: "in-step", text: "every pod has the current names" };
   if (onChange.mode === "none")
     return { standing: "left", code: "on-change-none", text: "on-change is none: stale pods are only reported" };
   if (owner.unrestartable) return stuck(owner.unrestartable.code, owner.unrestartable.text);
-  if (listed) return undefined;
-  const text = `${owner.namespace} is not in restart.namespaces or optIn.namespaces; restart the workload by hand`;
-  return stuck("restart-not-permitted", text);
+  return listed ? undefined : { standing: "stuck", ...notPermitted(owner.namespace) };
 }
 
 /** The first reason in the state of a workload against a restart. */
-export function checkState({ workload, rules, now, state, restarts, published }: Case): Decision | undefined {
+export function checkState(subject: Case): Decision | undefined {
+  const { rules, now, state, restarts } = subject;
   const { refusal, unsettled, restartedAt, failed } = state;
   if (refusal !== undefined) return stuck(refusal.code, refusal.text);
   const last = restarts.at(-1);
-  if (last !== undefined && last.by.length > 0 && restartedAt === stamp(last.at) && unsettled !== undefined) {
-    const isOver = failed || now >= last.begun + rules.rolloutSeconds * SECOND;
+  const isOurs = last !== undefined && last.by.length > 0 && restartedAt === stamp(last.at);
+  if (isOurs && unsettled !== undefined && last.at !== subject.workload.completed) {
     const text = `the rollout of ${stamp(last.at)} failed: ${unsettled}: no further restart until it is repaired`;
-    return isOver ? stuck("rollout-failed", text) : restarting(last, unsettled);
+    if (failed || now >= last.begun + rules.rolloutSeconds * 1_000) return stuck("rollout-failed", text);
   }
-  if (proves(workload, last, published)) {
-    const text = `restarted at ${restartedAt}, and its new pods still do not have the current names`;
-    return stuck("did-not-converge", text);
-  }
+  if (last !== undefined && isInVain(subject.workload, last))
+    return stuck("did-not-converge", `restarted at ${stamp(last.at)}, and its new pods still lack the names`);
   return unsettled === undefined ? undefined : waiting("not-available", `not fully available: ${unsettled}`);
-}
-
-/** The decision while a restart is in progress. */
-export function restarting({ at }: Restart, unsettled: string | undefined): Decision {
-  return waiting("restarting", `a restart has been in progress since ${stamp(at)}: ${unsettled}`);
 }
 
 /**
@@ -69,38 +62,36 @@ export function restarting({ at }: Restart, unsettled: string | undefined): Deci
  * causes are those that may restart the workload now: the others ride along.
  */
 export function checkNeed(subject: Case, difference: Difference): string[] | Decision {
-  const { workload, rules, now } = subject;
-  const debounceMs = rules.debounceSeconds * SECOND;
-  const stableAt = Math.min(workload.since + debounceMs, workload.staleSince + MAX_DEBOUNCES * debounceMs);
+  const { workload, now } = subject;
+  const { missing, extra } = difference;
+  const stableFor = (ms: number) => Math.min(workload.since + ms, workload.staleSince + MAX_WAITS * ms);
+  const [stableAt, vanishedAt] = [stableFor(DEBOUNCE_MS), stableFor(VANISHED_MS)];
   if (now < stableAt) return waiting("delayed", "its names changed recently", stableAt);
-  if (!difference.isMissing && !difference.isExtra)
-    return { ...inStep("the pods already have what new pods would get"), until: now + SAME_MS };
-  const vanishedAt = workload.since + VANISHED_MS;
-  if (!difference.isMissing && now < vanishedAt)
+  if (missing.length === 0 && extra.length === 0)
+    return {
+      standing: "in-step",
+      code: "in-step",
+      text: "the pods have what new pods would get",
+      until: now + SAME_MS,
+    };
+  if (missing.length === 0 && now < vanishedAt)
     return waiting("delayed", "its names were only removed: the restart is delayed", vanishedAt);
-  return allowance(subject, difference);
+  return allowance(subject, difference, vanishedAt);
 }
 
 /** A pod proves something about a restart only if it was created within this time of it. */
 const OF_RESTART_MS = 600_000;
-/** By then, every webhook replica has the published map: they load it within a second. */
-const LOADED_MS = 25_000;
 
 /**
- * A stale pod that our last restart created proves that a restart does not help, unless a webhook replica may still
- * have had the map before. Its creation and the two other times are by the clocks of the API server and of leaders: if
- * these differ much, nothing is proven, and the budget ends the restarts.
+ * Whether a restart did not help: a stale pod that it created proves it, until the names of the workload change.
+ * Undefined: this pod proves nothing. Its creation is by the clock of the API server: if the clocks differ much, no
+ * pod counts, and the budget ends the restarts.
  */
-export function proves(
-  { stale }: Pick<Workload, "stale">,
-  last: Restart | undefined,
-  published: number | undefined,
-): boolean {
-  if (last === undefined || last.by.length === 0 || published === undefined) return false;
-  return stale.some(
-    ({ restartedAt, created }) =>
-      restartedAt === stamp(last.at) && Math.abs(created - last.at) <= OF_RESTART_MS && created > published + LOADED_MS,
+export function isInVain({ stale, to }: Pick<Workload, "stale" | "to">, last: Pick<Restart, "at" | "to">) {
+  const isLacking = stale.some(
+    ({ restartedAt, created }) => restartedAt === stamp(last.at) && Math.abs(created - last.at) <= OF_RESTART_MS,
   );
+  return isLacking && last.to !== to ? undefined : isLacking;
 }
 
 /** Restarts of a day that are left for namespaces that caused none, if several hold names. */
@@ -109,64 +100,61 @@ const RESERVED = 2;
 /**
  * The budget of a workload, shared by the namespaces whose names cause its restarts. A namespace waits an interval,
  * which doubles with each restart that it caused in the last day. If several namespaces hold names, the last two
- * restarts of a day are for those that caused none.
+ * restarts of a day are for those that caused none. `vanishedAt`: when removed names are a cause, too.
  */
-function allowance({ restarts, rules, now, state }: Case, { causes, shared }: Difference): string[] | Decision {
+function allowance({ restarts, rules, now, state }: Case, { missing, extra, shared }: Difference, vanishedAt: number) {
   const { minIntervalSeconds, dailyBudget } = rules;
   const spent = restarts.filter(({ by }) => by.length > 0);
   const dayAfter = (restart: Restart | undefined) => (restart?.begun ?? now) + DAY_MS;
   const isReserved = shared && spent.length >= dailyBudget - RESERVED;
   const untilOf = (cause: string): number => {
+    const dueAt = missing.includes(cause) ? now : vanishedAt;
     const own = spent.filter(({ by }) => by.includes(cause));
     const last = own.at(-1);
     if (spent.length >= dailyBudget) return dayAfter(spent[spent.length - dailyBudget]);
-    if (last === undefined) return 0;
+    if (last === undefined) return dueAt;
     if (isReserved) return dayAfter(spent[0]);
-    return last.begun + Math.min(minIntervalSeconds * SECOND * 2 ** (own.length - 1), MAX_INTERVAL_MS);
+    const intervalMs = Math.min(minIntervalSeconds * 1_000 * 2 ** (own.length - 1), MAX_INTERVAL_MS);
+    return Math.max(dueAt, last.begun + intervalMs);
   };
+  const causes = [...new Set([...missing, ...extra])].sort();
   const soonest = Math.min(...causes.map(untilOf));
-  const wait = (until: number) => `no further restart for ${inMinutes(until - now)}`;
-  if (soonest > now && (isReserved || spent.length >= dailyBudget)) {
-    const isUndone = spent.length > 0 && state.restartedAt !== stamp(spent.at(-1)?.at ?? 0);
-    const undone = isUndone ? "; somebody put the template back after the last one" : "";
-    const others = spent.length < dailyBudget ? ", and the last ones are for other namespaces" : "";
-    return waiting("budget-spent", `${spent.length} restarts in 24 hours${others}: ${wait(soonest)}${undone}`, soonest);
-  }
-  const until = Math.max(soonest, (restarts.at(-1)?.begun ?? 0) + minIntervalSeconds * SECOND);
-  if (until > now) return waiting("delayed", `restarted recently: ${wait(until)}`, until);
-  return causes.filter((cause) => untilOf(cause) <= now);
+  const until = Math.max(soonest, (restarts.at(-1)?.begun ?? 0) + minIntervalSeconds * 1_000);
+  if (until <= now) return causes.filter((cause) => untilOf(cause) <= now);
+  const minutes = Math.ceil((until - now) / 60_000);
+  const wait = `no further restart for ${minutes > 120 ? `${Math.ceil(minutes / 60)} h` : `${minutes} min`}`;
+  const isSpent = soonest > now && (isReserved || spent.length >= dailyBudget);
+  if (!isSpent) return waiting("delayed", `restarted recently: ${wait}`, until);
+  const isUndone = spent.length > 0 && state.restartedAt !== stamp(spent.at(-1)?.at ?? 0);
+  const undone = isUndone ? "; somebody put the template back after the last one" : "";
+  const others = spent.length < dailyBudget ? ", and the last ones are for other namespaces" : "";
+  return waiting("budget-spent", `${spent.length} restarts in 24 hours${others}: ${wait}${undone}`, until);
 }
 
-function inStep(text: string): Decision {
-  return { standing: "in-step", code: "in-step", text };
-}
-
-function inMinutes(ms: number): string {
-  const minutes = Math.ceil(ms / 60_000);
-  return minutes > 120 ? `${Math.ceil(minutes / 60)} h` : `${minutes} min`;
-}
-
+type Selector = ReturnType<typeof createSelector>;
 /** What a restart would change. */
 export type Difference = ReturnType<typeof differenceOf>;
 
 /**
- * Compares the hosts lines of a pod with those of a new one. A different or missing revision only shows that they may
+ * Compares the hosts lines of pods with those of new ones. A different or missing revision only shows that they may
  * differ: forging or removing the annotation changes no line. A name that is leaving the map still has its holder.
  */
-export function differenceOf(pod: RawPod, selected: SelectedHosts, { lines }: PublishedMap) {
-  const holders = (names: readonly string[]) => new Set(names.map((name) => lines.get(name)?.holder ?? ""));
-  const [hostAliases, annotations] = [hostAliasesOf(pod), pod.metadata?.annotations ?? {}];
-  const { userAliases, managed } = planInjection({ hostAliases, annotations }, selected);
-  const [has, should] = [linesOf(hostAliases), linesOf([...userAliases, ...managed.aliases])];
-  const [missing, extra] = [[...should.difference(has)], [...has.difference(should)]];
-  const changed = (missing.length > 0 ? missing : extra).map((line) => line.slice(line.indexOf(" ") + 1));
+export function differenceOf(pods: readonly RawPod[], select: Selector, { lines }: PublishedMap) {
+  const holders = (names: readonly string[]) => [...new Set(names.map((name) => lines.get(name)?.holder ?? ""))];
+  const holdersOf = (changed: readonly string[]) => holders(changed.map((line) => line.slice(line.indexOf(" ") + 1)));
+  const compared = pods.map((pod) => {
+    const [hostAliases, annotations] = [hostAliasesOf(pod), pod.metadata?.annotations ?? {}];
+    const selected = select(annotations[HOSTS_KEY]);
+    const { userAliases, managed } = planInjection({ hostAliases, annotations }, selected);
+    const [has, should] = [linesOf(hostAliases), linesOf([...userAliases, ...managed.aliases])];
+    return { missing: [...should.difference(has)], extra: [...has.difference(should)], names: selected.names };
+  });
   return {
-    isMissing: missing.length > 0,
-    isExtra: extra.length > 0,
-    /** The namespaces that hold the missing names, or the extra ones if no name is missing. Sorted. */
-    causes: [...holders(changed)].sort(),
-    /** Whether several namespaces hold the names that the pod selects. */
-    shared: holders(selected.names).size > 1,
+    /** The namespaces that hold the names of missing lines, and of lines that a new pod would not get. */
+    missing: holdersOf(compared.flatMap((each) => each.missing)),
+    extra: holdersOf(compared.flatMap((each) => each.extra)),
+    /** Whether several namespaces hold the names that a pod selects. */
+    shared: compared.some(({ names }) => holders(names).length > 1),
   };
 }
 

@@ -3,7 +3,7 @@ import { eventReason } from "#lib/kube/events.ts";
 import type { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import type { Owner } from "#lib/workloads/owners.ts";
 import type { StalePods } from "./stale-pods.ts";
-import type { Decision, RestartCounters, RestarterDeps, Workload } from "./workload.ts";
+import { type Decision, lastRestart, type RestarterDeps, type Workload } from "./workload.ts";
 
 /** Maximum number of workloads in one answer: about 2 MB. */
 const MAX_WORKLOADS = 5_000;
@@ -13,7 +13,8 @@ const URGENCY: readonly Decision["standing"][] = ["stuck", "waiting", "left", "i
 export type RolloutStatus = ReturnType<typeof rolloutStatus>;
 
 /** The status. `namespace`: only the workloads of this namespace; default: all. */
-export function rolloutStatus({ unknown, workloads }: Pick<StalePods, "unknown" | "workloads">, namespace?: string) {
+export function rolloutStatus(pods: Pick<StalePods, "unknown" | "workloads" | "underWay">, namespace?: string) {
+  const { unknown, workloads, underWay } = pods;
   const all = [...workloads.values()];
   const selected = all.filter(({ owner }) => namespace === undefined || owner.namespace === namespace);
   const urgency = ({ decision: { standing } }: Workload) => URGENCY.indexOf(standing);
@@ -21,8 +22,8 @@ export function rolloutStatus({ unknown, workloads }: Pick<StalePods, "unknown" 
   return {
     /** Why the state is not known yet. */
     unknown,
-    /** `namespace/Kind/name` of the workload that is being restarted. */
-    underWay: all.find(({ decision }) => decision.code === "restarting")?.owner.key,
+    /** `namespace/Kind/name` of the workload whose restart the others wait for. */
+    underWay,
     /** Number of workloads that wait for a restart. */
     waiting: all.filter(({ decision }) => decision.standing === "waiting").length,
     /** All workloads, also of other namespaces. */
@@ -40,7 +41,7 @@ export type WorkloadStatus = ReturnType<typeof workloadStatus>;
 function workloadStatus({ owner, pods, stale, onChange, decision }: Workload) {
   const { namespace, kind, name } = owner;
   const { standing, code, text } = decision;
-  const last = Math.max(...pods.map(({ restartedAt }) => Date.parse(restartedAt ?? "") || 0));
+  const last = lastRestart({ pods });
   return {
     ...{ namespace, kind, name, standing, code, text },
     pods: pods.length,
@@ -67,11 +68,14 @@ function countPods(workloads: readonly Workload[]): { readonly pods: number; rea
 
 const PREFIX = "switchback_controller_";
 
-/** Adds the gauges of rollouts. Each scrape calls `pods`. While they are not known, nothing is reported. */
-export function addRolloutGauges(
+/**
+ * Registers the metrics of restarts, and returns the counters. Each scrape calls `pods`. While they are not known, the
+ * gauges report nothing.
+ */
+export function addRestartMetrics(
   registry: MetricsRegistry,
   pods: () => Pick<StalePods, "unknown" | "workloads"> | undefined,
-): void {
+): RestarterDeps["counters"] {
   const known = () => (pods()?.unknown === undefined ? pods() : undefined);
   const workloads = () => [...(known()?.workloads.values() ?? [])];
   registry.gauge(`${PREFIX}opted_in_pods`, "Running opted-in pods: all, and those without the current names", () => {
@@ -89,19 +93,14 @@ export function addRolloutGauges(
       });
     },
   );
+  return {
+    restarted: registry.counter(`${PREFIX}restarts_total`, "Workloads restarted"),
+    failed: registry.counter(`${PREFIX}rollout_failures_total`, "Restarts whose rollout failed"),
+  };
 }
-
-/** Registers the counters of restarts. */
-export function restartCounters(registry: MetricsRegistry): RestartCounters {
-  const restarted = registry.counter(`${PREFIX}restarts_total`, "Workloads restarted");
-  const failed = registry.counter(`${PREFIX}rollout_failures_total`, "Restarts whose rollout failed");
-  return { restarted: () => restarted.inc(), failed: () => failed.inc() };
-}
-
-type Events = RestarterDeps["events"];
 
 /** Reports a restart that was sent. */
-export function reportRestart({ namespace, kind, name }: Owner, uid: string, events: Events): void {
+export function reportRestart({ namespace, kind, name }: Owner, uid: string, events: RestarterDeps["events"]): void {
   const note = "Restarted by Switchback: its pods did not have the current public names";
   const regarding = { apiVersion: "apps/v1", kind, namespace, name, uid };
   events.record({ type: "Normal", reason: eventReason("restarting"), action: "Restart", note, regarding });
@@ -111,7 +110,7 @@ export function reportRestart({ namespace, kind, name }: Owner, uid: string, eve
  * Reports a workload that needs intervention, once until its pods have their names. The Event is about a pod: `kubectl
  * describe` finds Events by uid, and the workload's may not be known.
  */
-export function reportStuck(workload: Workload, events: Events): void {
+export function reportStuck(workload: Workload, events: RestarterDeps["events"]): void {
   const { standing, code, text } = workload.decision;
   const [pod] = workload.stale;
   if (standing === "in-step") workload.reported = undefined;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, test } from "node:test";
+import { describe, type TestContext, test } from "node:test";
 import {
   FIRST,
   HOUR_MS,
@@ -18,11 +18,13 @@ describe("the budget", () => {
   const holders = (count: number, of: string) =>
     Object.fromEntries(Array.from({ length: count }, (_, index) => [`${of}-${index}.example.com`, of]));
 
-  test("of a tenant with six names in an hour leaves a neighbour its next name within a minute", async (t) => {
+  test("brings a tenant three names of a day within a minute, and after six a neighbour its next one", async (t) => {
     const rig = await inStep(t);
     for (let index = 1; index <= 6; index += 1) {
       rig.publish({ ...FIRST, ...holders(index, "tenant") });
-      await rig.pass(HOUR_MS / 6, 5_000);
+      await rig.pass(60_000, 5_000);
+      if (index <= 3) assert.deepEqual([rig.codeOf("web"), times(rig)], ["in-step", index]);
+      await rig.pass(HOUR_MS / 6 - 60_000, 5_000);
     }
     assert.deepEqual([rig.codeOf("web"), times(rig)], ["budget-spent", 4]);
     const asked = Date.now();
@@ -47,7 +49,7 @@ describe("the budget", () => {
     assert.deepEqual([next.codeOf("web"), times(rig)], ["budget-spent", 2]);
   });
 
-  test("starts anew after a restart by hand", async (t) => {
+  test("starts from zero after a restart by hand", async (t) => {
     const rig = await inStep(t, { dailyBudget: 1 });
     rig.publish(SECOND);
     await rig.pass(60_000, 500);
@@ -119,6 +121,29 @@ describe("a restart that does not help", () => {
     assert.deepEqual([rig.codeOf("web"), times(rig)], ["in-step", before + 1]);
   });
 
+  test("is not repeated because of names of others, but because of its own", async (t) => {
+    const rig = restartRig(t);
+    rig.publish(FIRST);
+    rig.deploy("web", { template: { "switchback.dev/hosts": "first.example.com second.example.com" } });
+    const leader = rig.lead();
+    await rig.pass(1_000);
+    rig.world.injects = false;
+    rig.publish(SECOND);
+    await rig.pass(HOUR_MS, 1_000);
+    const before = times(rig);
+    rig.publish({ ...SECOND, "other.example.com": "shop" });
+    await rig.pass(HOUR_MS, 5_000);
+    assert.deepEqual([leader.codeOf("web"), times(rig)], ["did-not-converge", before]);
+    await leader.end();
+    const next = rig.lead();
+    await rig.pass(HOUR_MS, 5_000);
+    assert.deepEqual([next.codeOf("web"), times(rig)], ["did-not-converge", before]);
+    rig.world.injects = true;
+    rig.publish({ "second.example.com": "shop" });
+    await rig.pass(HOUR_MS, 5_000);
+    assert.deepEqual([next.codeOf("web"), times(rig)], ["in-step", before + 1]);
+  });
+
   test("pods that started while the webhook was away are restarted", async (t) => {
     const rig = await inStep(t);
     rig.world.injects = false;
@@ -143,8 +168,15 @@ describe("a restart that does not help", () => {
     assert.deepEqual(rig.counted, ["restarted", "failed"]);
   });
 
-  test("holds all restarts for an hour after three in a row, whoever leads, and then tries one", async (t) => {
+  for (const hasRoom of [true, false]) {
+    const when = hasRoom ? "" : ", also if no pod could be created";
+    test(`holds its namespace for an hour after three in a row, whoever leads, and then tries one${when}`, (t) =>
+      holds(t, hasRoom));
+  }
+
+  async function holds(t: TestContext, hasRoom: boolean) {
     const rig = restartRig(t, { rolloutSeconds: 60 });
+    rig.world.hasRoom = hasRoom;
     rig.publish(FIRST);
     for (const name of ["a", "b", "c", "d", "e"]) rig.deploy(name);
     const leader = rig.lead();
@@ -170,6 +202,26 @@ describe("a restart that does not help", () => {
       Array(5).fill("in-step"),
     );
     assert.equal(rig.world.restarts.length, 5);
+  }
+
+  test("but proves nothing, neither counts towards a hold nor ends the row", async (t) => {
+    const rig = restartRig(t, { rolloutSeconds: 60 });
+    rig.publish(FIRST);
+    for (const name of ["a", "b", "unproven", "c", "d"]) rig.deploy(name);
+    const leader = rig.lead();
+    await rig.pass(1_000);
+    for (const name of ["a", "b", "c"]) rig.world.broken.add(name);
+    rig.publish(SECOND);
+    await rig.pass(120_000, 500);
+    // A webhook replica may still have the map before.
+    rig.world.injects = false;
+    rig.publish({ ...SECOND, "third.example.com": "shop" });
+    await rig.pass(120_000, 500);
+    assert.deepEqual(
+      rig.world.restarts.map(({ name }) => name),
+      ["a", "b", "unproven", "c"],
+    );
+    assert.equal(leader.codeOf("d"), "restarts-held");
   });
 
   test("does not count towards a hold if another one helped in between", async (t) => {

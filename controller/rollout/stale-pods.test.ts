@@ -115,7 +115,7 @@ describe("watched are", () => {
     putNamespace(kube, "shop", "disabled");
     putPod(kube, "shop", "in", { labels: { [INJECT]: "enabled" } });
     await refreshed();
-    assert.deepEqual(briefs(pods), [["shop/Deployment/web", 1, 1, "its-turn"]]);
+    assert.deepEqual(briefs(pods), [["shop/Deployment/web", 1, 1, "delayed"]]);
   });
 
   test("1,024 characters of a selection: a longer one is kept as a hash, with the reason", async (t) => {
@@ -131,10 +131,10 @@ describe("watched are", () => {
     assert.equal(kept?.hosts?.length, 12);
     pod("a".repeat(1_024), { [REVISION]: "old" });
     await refreshed();
-    assert.equal(briefs(pods)[0]?.[3], "its-turn");
+    assert.equal(briefs(pods)[0]?.[3], "delayed");
     pod("a".repeat(16_384));
     await refreshed();
-    assert.deepEqual(briefs(pods), [["shop/Deployment/web", 1, 1, "its-turn"]], "not injected: certainly stale");
+    assert.deepEqual(briefs(pods), [["shop/Deployment/web", 1, 1, "delayed"]], "not injected: certainly stale");
   });
 });
 
@@ -155,10 +155,10 @@ describe("a pod is stale", () => {
     assert.deepEqual(codes(), ["shop/Deployment/all 0 in-step", "shop/Deployment/one 0 in-step"]);
     publish("a.example.com", "b.example.com");
     await refreshed();
-    assert.deepEqual(codes(), ["shop/Deployment/all 1 its-turn", "shop/Deployment/one 0 in-step"]);
+    assert.deepEqual(codes(), ["shop/Deployment/all 1 delayed", "shop/Deployment/one 0 in-step"]);
     putPod(kube, "shop", "dns", { of: "one", annotations: { [REVISION]: "dns" } });
     await refreshed();
-    assert.deepEqual(codes(), ["shop/Deployment/all 1 its-turn", "shop/Deployment/one 0 in-step"]);
+    assert.deepEqual(codes(), ["shop/Deployment/all 1 delayed", "shop/Deployment/one 0 in-step"]);
   });
 
   test("in mode live, unless its agent keeps it current", async (t) => {
@@ -171,7 +171,7 @@ describe("a pod is stale", () => {
       state.isCurrent = isCurrent;
       clock.now += 15_000;
       await refreshed();
-      assert.deepEqual(briefs(pods)[0]?.slice(2), isCurrent ? [0, "in-step"] : [1, "its-turn"]);
+      assert.deepEqual(briefs(pods)[0]?.slice(2), isCurrent ? [0, "in-step"] : [1, "delayed"]);
     }
   });
 
@@ -188,7 +188,7 @@ describe("a pod is stale", () => {
       briefs(pods).map(([key, , , code]) => [key, code]),
       [
         ["far/Deployment/web", "in-step"],
-        ["shop/Deployment/web", "its-turn"],
+        ["shop/Deployment/web", "delayed"],
         ["shop/Pod/bare", "in-step"],
       ],
     );
@@ -196,9 +196,9 @@ describe("a pod is stale", () => {
     assert.ok(workload);
     for (const [onChange, code] of [
       [undefined, "in-step"],
-      ["restart", "its-turn"],
+      ["restart", "delayed"],
       ["none", "on-change-none"],
-      ["restart", "its-turn"],
+      ["restart", "delayed"],
     ] as const) {
       workload.read = { onChange, at: 0 };
       pods.evaluate(workload);
@@ -262,8 +262,11 @@ test("unknown is what was not listed, and an internal error at one pod leaves ou
   Object.defineProperty(bad, "stale", { get: () => assert.fail("broken") });
   whole.publish("a.example.com", "b.example.com");
   await whole.refreshed();
-  assert.equal(whole.pods.workloads.get("shop/Deployment/web")?.decision.code, "its-turn");
-  assert.equal(whole.log.lines.filter(({ fields }) => (fields as { code?: string }).code === "pod-failed").length, 1);
+  assert.equal(whole.pods.workloads.get("shop/Deployment/web")?.decision.code, "delayed");
+  assert.equal(
+    whole.log.lines.filter(({ fields }) => (fields as { code?: string }).code === "internal-error").length,
+    1,
+  );
   assert.deepEqual(
     log.lines.filter(({ level }) => level === "error"),
     [],

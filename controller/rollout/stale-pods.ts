@@ -1,4 +1,6 @@
+import { shortHash } from "#hostmap/hash.ts";
 import { show } from "#hostmap/hostnames.ts";
+import { getOrAdd } from "#hostmap/multi-map.ts";
 import { effectiveOnChange } from "#hostmap/on-change.ts";
 import type { OptInRules } from "#hostmap/opt-in.ts";
 import { isByDns } from "#hostmap/pod-dns-marks.ts";
@@ -31,6 +33,8 @@ const SILENCE_MS = 15_000;
 export class StalePods {
   /** The workloads with opted-in pods, by `namespace/Kind/name`. */
   readonly workloads = new Map<string, Workload>();
+  /** The workload whose restart the others wait for. */
+  underWay: string | undefined;
   /** The published map. Undefined: not known yet. */
   map: PublishedMap | undefined;
   /** Returns the names of that map that a selection gets. */
@@ -54,14 +58,12 @@ export class StalePods {
     this.#rules = optInRules(config);
     this.#listed = new Set(restartNamespaces(config));
     const watch = { client, log, onSynced: this.#changed, onChange: this.#changed };
-    const withNodes = deps.observeAgents !== undefined;
-    this.#pods = new WatchedPods({ ...watch, withNodes, listed: [...this.#listed] });
+    this.#pods = new WatchedPods({ ...watch, withNodes: deps.observeAgents !== undefined, listed: [...this.#listed] });
     this.#namespaces = watchNamespaces(watch);
     this.#maps = deps.maps.start((offer) => {
       if (!isMap(offer)) return;
       this.map = offer;
       this.select = createSelector(offer, config.inject.maxNames);
-      this.#revisions = new Map();
       this.#changed();
     });
   }
@@ -94,10 +96,9 @@ export class StalePods {
       try {
         this.evaluate(workload, pods);
       } catch (error) {
-        this.#deps.log.error({ code: "pod-failed", what: show(key) }, `left out: ${describeError(error)}`);
+        this.#deps.log.error({ code: "internal-error", what: show(key) }, `left out: ${describeError(error)}`);
       }
-      const ended = sliceEnd();
-      if (ended !== undefined) await ended;
+      await sliceEnd();
     }
   }
 
@@ -109,12 +110,10 @@ export class StalePods {
       // A terminating pod does not count: its replacement does.
       if (!pod.terminating && isOptedIn(pod, this.#namespaces.objects().get(pod.namespace), this.#rules)) {
         const owner = ownerOf(pod);
-        const known = found.get(owner.key) ?? group(new Workload(owner, this.#listed.has(owner.namespace)));
-        known.pods.push(pod);
-        found.set(owner.key, known);
+        const isListed = this.#listed.has(owner.namespace);
+        getOrAdd(found, owner.key, () => group(new Workload(owner, isListed))).pods.push(pod);
       }
-      const ended = sliceEnd();
-      if (ended !== undefined) await ended;
+      await sliceEnd();
     }
     return found;
   }
@@ -127,9 +126,9 @@ export class StalePods {
     const levels = { workload: read?.onChange, namespace, fallback: config.pods.onChange };
     const onChangeOf = (pod: PodFacts | undefined) => effectiveOnChange({ pod: pod?.onChange, ...levels });
     const wanted = new Set<string>();
-    Object.assign(workload, { pods, isLiveByDefault: false, unfollowed: undefined });
+    Object.assign(workload, { pods, unfollowed: undefined });
     const stale = pods.filter((pod) => this.#isStale(pod, onChangeOf(pod), workload, wanted));
-    const to = [...wanted].sort().join("+");
+    const to = shortHash([...wanted].sort().join());
     const isNew = workload.stale.length === 0;
     if (isNew) workload.staleSince = now();
     if (isNew || to !== workload.to) Object.assign(workload, { since: now(), decision: ITS_TURN });
@@ -146,31 +145,25 @@ export class StalePods {
   }
 
   /** Whether a pod lacks what a new pod would get. A pod in mode `live` is current while its agent is alive. */
-  #isStale(pod: PodFacts, { mode, from }: Workload["onChange"], workload: Workload, wanted: Set<string>): boolean {
+  #isStale(pod: PodFacts, { mode }: Workload["onChange"], workload: Workload, wanted: Set<string>): boolean {
     if (pod.unfollowed !== undefined && pod.revision !== undefined) {
       workload.unfollowed = pod.unfollowed;
       return false;
     }
-    const revision = this.#revisions.get(pod.hosts) ?? this.select?.(pod.hosts).revision ?? "";
-    this.#revisions.set(pod.hosts, revision);
+    const revision = getOrAdd(this.#revisions, pod.hosts, () => this.select?.(pod.hosts).revision ?? "");
     wanted.add(revision);
     // The resolvers of a pod with pod DNS follow the map.
     if (isByDns(pod.revision) || pod.revision === revision) return false;
     if (mode !== "live") return true;
-    if (from !== "pod") workload.isLiveByDefault = true;
-    return !this.#isWritten(pod);
-  }
-
-  /** Whether an agent keeps the pod's hosts file current. The first such question starts the observation of agents. */
-  #isWritten(pod: PodFacts): boolean {
+    // The first such pod starts the observation of agents.
     const { observeAgents, client, log, now } = this.#deps;
     this.agents ??= observeAgents?.({ client, log, now, onChange: this.#changed });
-    return this.agents?.isCurrent(pod) ?? false;
+    return !this.agents?.isCurrent(pod);
   }
 
   /** Whether the annotation of a listed workload may have changed what its pods' mode is. */
-  #isUnread({ owner, listed, isLiveByDefault, onChange, read }: Workload): boolean {
-    const dependsOnIt = isLiveByDefault || onChange.from === "workload";
+  #isUnread({ owner, listed, onChange: { mode, from }, read }: Workload): boolean {
+    const dependsOnIt = from === "workload" || (mode === "live" && from !== "pod");
     if (!listed || !dependsOnIt || owner.unrestartable !== undefined) return false;
     return read === undefined || this.#deps.now() > read.at + READ_MS;
   }

@@ -10,11 +10,7 @@ import { corePath } from "#lib/kube/paths.ts";
  * its own copy of caBundle: entries for pods fail open. Without the configuration, for example during an uninstall, it
  * calls nothing. Needs the rights of the controller. `namespace`: that of Switchback. Rejects if `signal` is aborted.
  */
-export async function webhookProblem(
-  client: KubeClient,
-  namespace: string,
-  signal?: AbortSignal,
-): Promise<string | undefined> {
+export async function webhookProblem(client: KubeClient, namespace: string, signal?: AbortSignal) {
   try {
     await client.get(CONFIGURATION_PATH, {}, signal && { signal });
     await client.mergePatch(corePath("configmaps", namespace, TARGETS_NAME), {}, { dryRun: true });

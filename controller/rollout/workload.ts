@@ -30,17 +30,17 @@ export class Workload {
   stale: readonly PodFacts[] = [];
   /** How its first stale pod follows the map, or its first pod. */
   onChange: EffectiveOnChange = { mode: "restart", from: "install", problems: [] };
-  /** Whether a pod counts as live by a level above the workload, which may say otherwise. */
-  isLiveByDefault = false;
   /** Why nobody knows whether some pods are stale. */
   unfollowed: Reason | undefined;
-  /** The revisions that new pods would get. A change starts a new decision. */
+  /** Hash of the revisions that new pods would get. A change starts a new decision. */
   to = "";
   /** When `to` last changed, and when the first pod became stale. */
   since = 0;
   staleSince = 0;
   /** The value of `switchback.dev/on-change` of the workload itself, and when it was read. Undefined: never. */
   read: { readonly onChange: string | undefined; readonly at: number } | undefined;
+  /** The stamp of the last restart whose rollout was seen complete. */
+  completed: number | undefined;
   decision: Decision = ITS_TURN;
   /** Whether only its own state, its restarts and the time decide about it. */
   isQueued = false;
@@ -51,6 +51,11 @@ export class Workload {
     this.owner = owner;
     this.listed = listed;
   }
+}
+
+/** The latest time of a restart that a pod carries, in milliseconds since 1970. 0: none. Owners can forge it. */
+export function lastRestart({ pods }: Pick<Workload, "pods">): number {
+  return Math.max(0, ...pods.map(({ restartedAt }) => Date.parse(restartedAt ?? "") || 0));
 }
 
 /** The agents, which edit the hosts files of pods in mode `live`. `extras/agent` reads their Leases. */
@@ -77,16 +82,16 @@ export interface RestarterDeps {
   /** Undefined: no agent edits the hosts files of running pods. */
   readonly observeAgents?: ObserveAgents | undefined;
   readonly events: Pick<EventRecorder, "record">;
-  readonly counters: RestartCounters;
+  /** Count restarts that were sent, and rollouts that failed. */
+  readonly counters: Readonly<Record<"restarted" | "failed", { inc(): void }>>;
+  /** Aborts when the leader's term ends. */
+  readonly signal: AbortSignal;
   readonly log: Logger;
   /** A monotonic clock, milliseconds. */
   readonly now: () => number;
   /** Milliseconds since 1970, for recorded times. */
   readonly wallClock: () => number;
 }
-
-/** Count restarts that were sent, and rollouts that failed. */
-export type RestartCounters = Readonly<Record<"restarted" | "failed", () => void>>;
 
 export function waiting(code: string, text: string, until?: number): Decision {
   return { standing: "waiting", code, text, ...(until === undefined ? {} : { until }) };
@@ -97,4 +102,4 @@ export function stuck(code: string, text: string): Decision {
 }
 
 /** The decision about a workload that was not looked at yet. */
-export const ITS_TURN = waiting("its-turn", "one workload at a time, the longest wait first");
+export const ITS_TURN = waiting("delayed", "one workload at a time; namespaces take turns");

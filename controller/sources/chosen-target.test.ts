@@ -16,7 +16,7 @@ import type { Raw } from "./raw-object.ts";
 import type { View } from "./types.ts";
 
 // Whose choice by `switchback.dev/target` counts for a name, in each source. That of a VirtualService is in
-// istio/claims.test.ts.
+// istio.test.ts.
 
 const choose = (target: string) => ({ "switchback.dev/target": target });
 const shown = (claims: readonly View[]) =>

@@ -18,14 +18,19 @@ interface Setting {
   readonly total?: number;
   /** The object that has each name now. */
   readonly holders?: ReadonlyMap<string, ObjectRef>;
+  /** The name that an earlier leader published, and its namespace. */
+  readonly published?: readonly [name: string, holder: string | undefined];
 }
 
 /** A source of Ingresses with a budget. `add` creates or changes an Ingress. */
-function rig(t: TestContext, { total = 10_000, holders = new Map() }: Setting = {}) {
+function rig(t: TestContext, { total = 10_000, holders = new Map(), published }: Setting = {}) {
   const pass = stopTime(t, 1_000);
   const api = new MemoryKube();
-  const budget = new ClaimBudget({ maxNamesPerNamespace: LIMIT / 4, total, holderOf: (name) => holders.get(name) });
-  const source = ingressSource({ client: api.client, config: { discoverySeconds: 15 }, budget, log: silentLogger });
+  const planned = new Map([...holders].map(([name, from]) => [name, { name, target: "edge", from, holder: "" }]));
+  const lineOf = (name: string) =>
+    name === published?.[0] ? { name, addresses: [], order: 0, holder: published[1], target: "edge" } : undefined;
+  const budget = new ClaimBudget({ maxNamesPerNamespace: LIMIT / 4, total, plan: { planned, lineOf } });
+  const source = ingressSource({ client: api.client, budget, log: silentLogger });
   const reported = new Map<string, readonly View[]>();
   api.set(CLASSES, { metadata: { name: "nginx" } });
   t.after(() => Promise.all([source.stop(), budget.stop()]));
@@ -52,11 +57,12 @@ function rig(t: TestContext, { total = 10_000, holders = new Map() }: Setting = 
     kept: (): Record<string, number> =>
       Object.fromEntries(
         [...reported.entries()]
-          .filter(([, claims]) => !claims.some(isRefused))
-          .map(([object, { length }]) => [object, length])
+          .map(([object, claims]) => [object, claims.filter((claim) => !isRefused(claim)).length] as const)
+          .filter(([, count]) => count > 0)
           .sort(),
       ),
-    names: (object: string) => (reported.get(object) ?? []).map(({ hostname }) => hostname),
+    names: (object: string) =>
+      (reported.get(object) ?? []).filter((claim) => !isRefused(claim)).map(({ hostname }) => hostname),
     /** The claims that report left-out ones. */
     refused: () => [...reported.values()].flat().filter(isRefused),
     /** The number of lists since the last call. */
@@ -76,28 +82,18 @@ const hosts = (prefix: string, count: number) =>
 const ref = (namespace: string, name: string) => ({ kind: "Ingress", namespace, name });
 
 test("a tenant creates more Ingresses than fit: the first ones keep their claims, a neighbour all", async (t) => {
-  const { start, add, kept, refused, budget } = rig(t);
+  const { start, add, kept, names, refused, budget } = rig(t);
   for (const name of ["a", "b"]) add(`tenant/${name}`, hosts(name, 40));
   await start();
   for (const name of ["d", "c"]) add(`tenant/${name}`, hosts(name, 40));
   add("shop/web", ["shop.example.com"]);
   assert.deepEqual(kept(), { "shop/web": 1, "tenant/a": 40, "tenant/b": 40, "tenant/d": 20 });
+  assert.deepEqual(names("tenant/d"), hosts("d", 20), "the first ones");
   assert.deepEqual(
-    refused().map(({ from }) => from.namespace),
-    ["tenant"],
+    refused().map(({ hostname, from }) => [hostname, from.namespace]),
+    [[hosts("d", 40)[20], "tenant"]],
   );
   assert.equal(budget.leftOut, 60);
-});
-
-test("an Ingress with more hosts than fit keeps the first ones", async (t) => {
-  const { start, add, names, refused } = rig(t);
-  add("tenant/web", hosts("web", 150));
-  await start();
-  assert.deepEqual(names("tenant/web"), hosts("web", LIMIT));
-  assert.deepEqual(
-    refused().map(({ hostname, from }) => [hostname, from.name]),
-    [[hosts("web", 150)[LIMIT], "web"]],
-  );
 });
 
 for (const [how, free] of [
@@ -145,15 +141,29 @@ test("a tenant that claims the mapped names of others gets no room for them", as
   assert.deepEqual(kept(), { "shop/web": 90, "tenant/a": 90, "tenant/b": 10 });
 });
 
-test("a new leader lists the namespaces again whose published names were left out; each fits once", async (t) => {
-  const { budget, start, add, kept, pass } = rig(t);
-  add("tenant/old", hosts("old", 100));
-  for (const name of ["young", "younger"]) add(`tenant/${name}`, ["first.example.com", "other.example.com"]);
+for (const holder of ["tenant", undefined]) {
+  test(`a name that an earlier leader published fits, for one object; its holder is ${holder}`, async (t) => {
+    const { start, add, kept } = rig(t, { published: ["first.example.com", holder] });
+    add("tenant/old", hosts("old", 100));
+    for (const name of ["young", "younger"]) add(`tenant/${name}`, ["first.example.com", "other.example.com"]);
+    await start();
+    assert.deepEqual(kept(), { "tenant/old": 100, "tenant/young": 1 });
+  });
+}
+
+test("when the object is deleted that reports what was left out, another one reports it, until all fits", async (t) => {
+  const { start, add, remove, kept, pass, refused } = rig(t);
+  for (const name of ["a", "b", "c"]) add(`tenant/${name}`, hosts(name, name === "a" ? 100 : 10));
   await start();
-  assert.deepEqual(kept(), { "tenant/old": 100 });
-  budget.keep([["first.example.com", { target: "edge", holder: undefined }]]);
+  const reporters = () => refused().map(({ from }) => from.name);
+  assert.deepEqual(reporters(), ["b"]);
+  remove("tenant/b");
+  assert.deepEqual(reporters(), []);
   await pass(AGAIN_MS);
-  assert.deepEqual(kept(), { "tenant/old": 100, "tenant/young": 1 });
+  assert.deepEqual([reporters(), kept()], [["c"], { "tenant/a": 100 }]);
+  remove("tenant/c");
+  await pass(AGAIN_MS);
+  assert.deepEqual([reporters(), kept()], [[], { "tenant/a": 100 }]);
 });
 
 test("when the total is used up, each namespace still gets 50 claims, and more once there is room", async (t) => {

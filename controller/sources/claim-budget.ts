@@ -2,9 +2,10 @@ import { getHeapStatistics } from "node:v8";
 import { sameObject } from "#hostmap/conflict.ts";
 import { foldCase, parseHostname } from "#hostmap/hostnames.ts";
 import { getOrAdd } from "#hostmap/multi-map.ts";
-import type { ObjectRef, Reason } from "#hostmap/types.ts";
+import type { Plan } from "#hostmap/plan.ts";
+import type { ObjectRef } from "#hostmap/types.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
-import type { Published, ViewSink } from "./types.ts";
+import type { View } from "./types.ts";
 
 /** Claims that a namespace may have for each name of its quota: several objects may claim a name. */
 const CLAIMS_PER_NAME = 4;
@@ -17,7 +18,6 @@ const HEAP_PER_CLAIM = 4_000;
  * are listed again, so a tenant who makes room again and again must not make that frequent.
  */
 const AGAIN_MS = 30_000;
-const TOO_MANY = "too-many-claims";
 /** Stands for the name of an object without valid names. RFC 2606 reserves `.invalid`. */
 const NAMELESS = "left-out.invalid";
 
@@ -26,8 +26,8 @@ interface BudgetOptions {
   readonly maxNamesPerNamespace: number;
   /** Claims in all namespaces. Default: what the heap has room for. Only tests set it. */
   readonly total?: number;
-  /** The object whose claim has the name now. Undefined: the name is not mapped. */
-  readonly holderOf: (name: string) => ObjectRef | undefined;
+  /** It knows who has which name. */
+  readonly plan: Pick<Plan, "planned" | "lineOf">;
 }
 
 /** An object, as the budget counts it. */
@@ -35,30 +35,30 @@ export interface Entry {
   /** The object in calls of the sink. */
   readonly object: string;
   readonly from: ObjectRef;
-  readonly created: string;
-  readonly kind: {
-    readonly sink: ViewSink;
-    /** Reads the objects again, because there is room for more. */
-    relist(): void;
-  };
+  /** Its objects are read again when there is room for more. */
+  readonly kind: { relist(): void };
   /** Claims that are kept. */
   used: number;
-  /** Whether some were left out. */
-  isPartial: boolean;
+  /** The first name that was left out. */
+  leftOut: string | undefined;
+  /** The counts of its own names. A route may have more claims: the names of its Gateway. */
+  own: Count;
 }
+type Count = Readonly<Pick<Entry, "used" | "leftOut">>;
+export const NOTHING: Count = { used: 0, leftOut: undefined };
 
 /** A namespace with claims that were left out. */
 interface Full {
   readonly kinds: Set<Entry["kind"]>;
-  /** Withdraws the claim that reports it. */
-  readonly withdraw: () => void;
+  /** Whose object reports it. Undefined: that object is gone. */
+  reporter: Entry | undefined;
 }
 
 /**
  * Limits the claims that are kept, where objects enter: for each namespace, and in all. What comes later is counted,
- * reported once for each namespace (`too-many-claims`), and not kept at all. The namespace is listed again when there
- * is room. A claim that has its name, and the first 50 claims of each namespace, always fit. So after a restart, the
- * order of the list decides only about names that nobody had.
+ * reported by one object of each namespace (`too-many-claims`), and not kept at all. The namespace is listed again when
+ * there is room, or when that object is gone. A claim that has its name, and the first 50 claims of each namespace,
+ * always fit. So after a restart, the order of the list decides only about names that nobody had.
  */
 export class ClaimBudget {
   readonly #options: BudgetOptions;
@@ -69,8 +69,8 @@ export class ClaimBudget {
   #usedInAll = 0;
   readonly #full = new Map<string, Full>();
   readonly #again: Reconciler;
-  /** Names that an earlier leader published, each with its namespace and the first object there that claims it. */
-  readonly #published = new Map<string, { readonly holder: string | undefined; first: string | undefined }>();
+  /** By name that an earlier leader published: the first object of its namespace that claims it. */
+  readonly #first = new Map<string, string>();
   #leftOut = 0;
 
   constructor(options: BudgetOptions) {
@@ -85,13 +85,6 @@ export class ClaimBudget {
     return this.#leftOut;
   }
 
-  /** Called for a new leader: the published names fit from now on, so their objects are listed again. */
-  keep(published: Published): void {
-    this.#published.clear();
-    for (const [name, { holder }] of published) this.#published.set(name, { holder, first: undefined });
-    this.#list([...this.#full.keys()]);
-  }
-
   async stop(): Promise<void> {
     await this.#again.stop();
   }
@@ -104,9 +97,27 @@ export class ClaimBudget {
     return fits;
   }
 
-  /** Counts all claims of an object no more, except the first ones. */
-  release(entry: Entry, kept = 0): void {
-    this.#count(entry, Math.min(0, kept - entry.used));
+  /** Counts only the first claims of an object. */
+  keep(entry: Entry, { used, leftOut }: Count): void {
+    this.#count(entry, used - entry.used);
+    entry.leftOut = leftOut;
+    const full = this.#full.get(entry.from.namespace);
+    if (full?.reporter === entry && leftOut === undefined) full.reporter = undefined;
+  }
+
+  /** The claim that reports what its namespace lacks room for. Undefined: another object reports it, or nothing. */
+  reportOf(entry: Entry): Pick<View, "hostname" | "hints"> | undefined {
+    const {
+      from: { namespace },
+      leftOut = "",
+    } = entry;
+    if (this.#full.get(namespace)?.reporter !== entry) return undefined;
+    const text =
+      `the namespace ${namespace} has more than the ${this.#perNamespace} claims that are kept of one, or the ` +
+      `cluster more than ${this.#total}; those that came last are left out`;
+    // With an invalid name, that would be the reason of the claim.
+    const hostname = parseHostname(leftOut).kind === "invalid" ? NAMELESS : leftOut;
+    return { hostname, hints: { code: "too-many-claims", text } };
   }
 
   #count(entry: Entry, by: number): void {
@@ -127,47 +138,32 @@ export class ClaimBudget {
   /** Whether the object has the name, now or since an earlier leader. Such a claim needs no room. */
   #isMapped(name: string, { from, object }: Entry): boolean {
     const key = foldCase(name);
-    const holder = this.#options.holderOf(key);
-    if (holder !== undefined) return sameObject(holder, from);
-    const line = this.#published.get(key);
+    const { plan } = this.#options;
+    const planned = plan.planned.get(key);
+    if (planned !== undefined) return sameObject(planned.from, from);
+    const line = plan.lineOf(key);
     if (line === undefined || (line.holder ?? from.namespace) !== from.namespace) return false;
-    line.first ??= object;
-    return line.first === object;
+    return getOrAdd(this.#first, key, () => object) === object;
   }
 
-  /** Counts a claim that was left out, and reports the first one of a namespace. */
   #leaveOut(entry: Entry, name: string): void {
-    const { object, from, created, kind } = entry;
     this.#leftOut += 1;
-    entry.isPartial = true;
-    const full = getOrAdd(this.#full, from.namespace, () => {
-      const place = `${object} ${TOO_MANY}`;
-      // With an invalid name, that would be the reason of the claim.
-      const hostname = parseHostname(name).kind === "invalid" ? NAMELESS : name;
-      kind.sink(place, [{ hostname, from, created, hints: this.#reasonFor(from.namespace) }]);
-      return { kinds: new Set<Entry["kind"]>(), withdraw: () => kind.sink(place, []) };
-    });
-    full.kinds.add(kind);
+    entry.leftOut ??= name;
+    const full = getOrAdd(this.#full, entry.from.namespace, (): Full => ({ kinds: new Set(), reporter: undefined }));
+    full.kinds.add(entry.kind);
+    full.reporter ??= entry;
     this.#again.enqueue(AGAIN_MS);
   }
 
-  #reasonFor(namespace: string): Reason {
-    const text =
-      `the namespace ${namespace} has more than the ${this.#perNamespace} claims that are kept of one, or the ` +
-      `cluster more than ${this.#total}; those that came last are left out`;
-    return { code: TOO_MANY, text };
-  }
-
-  #listFreed() {
-    this.#list([...this.#full.keys()].filter((namespace) => this.#roomOf(namespace) > 0));
-    return this.#full.size > 0 ? { requeueAfter: AGAIN_MS } : undefined;
-  }
-
   /** Lists the kinds again of which these namespaces had more than fits. */
-  #list(namespaces: readonly string[]): void {
-    const freed = namespaces.flatMap((namespace) => this.#full.get(namespace) ?? []);
-    for (const namespace of namespaces) this.#full.delete(namespace);
-    for (const { withdraw } of freed) withdraw();
-    for (const kind of new Set(freed.flatMap(({ kinds }) => [...kinds]))) kind.relist();
+  #listFreed() {
+    const { plan } = this.#options;
+    for (const name of this.#first.keys()) if (plan.lineOf(name) === undefined) this.#first.delete(name);
+    const freed = [...this.#full].filter(
+      ([namespace, { reporter }]) => reporter === undefined || this.#roomOf(namespace) > 0,
+    );
+    for (const [namespace] of freed) this.#full.delete(namespace);
+    for (const kind of new Set(freed.flatMap(([, { kinds }]) => [...kinds]))) kind.relist();
+    return this.#full.size > 0 ? { requeueAfter: AGAIN_MS } : undefined;
   }
 }

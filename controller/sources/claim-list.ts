@@ -46,8 +46,9 @@ export class ClaimList {
     const known = this.#byName.get(key);
     const text = textOfHints(hints);
     if (known === undefined) {
-      if (this.#byName.size >= MAX_NAMES_PER_OBJECT) this.#leaveOut(hostname);
-      else this.#byName.set(key, new Map([[text, this.#claim(hostname, hints)]]));
+      if (this.#byName.size < MAX_NAMES_PER_OBJECT)
+        this.#byName.set(key, new Map([[text, this.#claim(hostname, hints)]]));
+      else if (this.#leftOut++ === 0) this.#firstLeftOut = hostname;
       return;
     }
     if ("code" in hints || known.has(text)) return;
@@ -67,11 +68,6 @@ export class ClaimList {
     if (this.#leftOut === 0) return claims;
     const text = `the ${this.#from.kind} has more than ${MAX_NAMES_PER_OBJECT} names; ${this.#leftOut} are ignored`;
     return [...claims, this.#claim(this.#firstLeftOut, { code: "too-many-names", text })];
-  }
-
-  #leaveOut(hostname: string): void {
-    if (this.#leftOut === 0) this.#firstLeftOut = hostname;
-    this.#leftOut += 1;
   }
 
   #claim(hostname: string, hints: RoutingHints | Reason): View {

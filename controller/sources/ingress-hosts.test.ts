@@ -10,7 +10,6 @@ import type { Raw } from "./raw-object.ts";
 import type { View } from "./types.ts";
 
 const CREATED = "2026-01-01T00:00:00Z";
-const FROM = { kind: "Ingress", namespace: "shop", name: "web" };
 const OLD = { "kubernetes.io/ingress.class": "old" };
 const ALIAS = { "nginx.ingress.kubernetes.io/server-alias": "alias.com, *.b.com" };
 
@@ -44,7 +43,6 @@ const CASES: readonly (readonly [what: string, raw: Raw, defaultClass: string | 
     ["a.com nginx 203.0.113.9 lb.com 2001:db8::9 true"],
   ],
   ["no address", ingress(NGINX, {}, { loadBalancer: { ingress: [] } }), undefined, ["a.com nginx false"]],
-  ["a status of another type", ingress(NGINX, {}, null), undefined, ["a.com nginx false"]],
   ["our annotation", ingress({}, { "switchback.dev/ignore": "true" }), "d", ["a.com ignored"]],
   ["another value of it", ingress({}, { "switchback.dev/ignore": "false" }), "d", ["a.com d false"]],
   [
@@ -61,13 +59,6 @@ for (const [what, raw, defaultClass, expected] of CASES) {
   });
 }
 
-test("all fields of a claim", () => {
-  const hints = { className: undefined, addresses: [], admitted: false };
-  assert.deepEqual(claimsOfIngress(viewIngress(ingress({})), undefined), [
-    { hostname: "a.com", from: FROM, created: CREATED, hints },
-  ]);
-});
-
 test("classes decide about all Ingresses: the first default by name, and its controller", async (t) => {
   const pass = stopTime(t, 50);
   const api = new MemoryKube();
@@ -77,7 +68,7 @@ test("classes decide about all Ingresses: the first default by name, and its con
     const annotations = { "ingressclass.kubernetes.io/is-default-class": String(isDefault) };
     api.set(CLASSES, { metadata: { name, annotations }, spec: { controller } });
   };
-  const source = ingressSource({ client: api.client, config: { discoverySeconds: 15 }, budget: ample(), log });
+  const source = ingressSource({ client: api.client, budget: ample(), log });
   t.after(() => source.stop());
   const reported = new Map<string, unknown>();
   const reports = async () => {
@@ -123,12 +114,64 @@ test("classes decide about all Ingresses: the first default by name, and its con
   );
 });
 
+const ALIASES = "nginx.ingress.kubernetes.io/server-alias";
+const WWW = "nginx.ingress.kubernetes.io/from-to-www-redirect";
+const CANARY = "nginx.ingress.kubernetes.io/canary";
+const MAIN = ["main.com"];
+
+type Case = readonly [annotations: object, names: readonly string[], hosts?: readonly string[], tls?: string[]];
+const NGINX_CASES: readonly Case[] = [
+  // Source: kubernetes/ingress-nginx, internal/ingress/annotations/alias/main_test.go, TestParse.
+  [{ [ALIASES]: "a.com, b.com, ,    c.com" }, ["a.com", "b.com", "c.com"]],
+  [{ [ALIASES]: "www.example.com" }, ["www.example.com"]],
+  [{ [ALIASES]: "*.example.com,www.example.*" }, ["*.example.com", "www.example.*"]],
+  [{ [ALIASES]: "~^www\\d+\\.example\\.com$" }, ["~^www\\d+\\.example\\.com$"]],
+  [{ [ALIASES]: "a.com,a.com, main.com" }, ["a.com"]],
+  [{ [ALIASES]: "a.com b.com" }, ["a.com b.com"]],
+  [{}, []],
+  [{ [ALIASES]: "" }, []],
+  [{ [ALIASES]: 7, [WWW]: true }, []],
+  [{ [ALIASES]: "a.com", [CANARY]: "true" }, []],
+  [{ [ALIASES]: "a.com" }, [], []],
+  // The server for all names has aliases, too.
+  [{ [ALIASES]: "a.com" }, ["a.com"], [""]],
+  [{ [ALIASES]: "a.com", [WWW]: "true" }, ["www.main.com", "a.com"]],
+  // As in BuildRedirects.
+  ...["true", "TRUE", "True", "t", "T", "1"].map(
+    (yes): Case => [{ [WWW]: yes }, ["www.main.com", "shop.com"], ["main.com", "www.shop.com", "", "*.wild.com"]],
+  ),
+  ...["false", "yes", "tRUE", "0", " true"].map((no): Case => [{ [WWW]: no }, []]),
+  // A host is no redirect, nor is a host of the certificate.
+  [{ [WWW]: "true" }, [], ["main.com", "www.main.com"]],
+  [{ [WWW]: "true" }, [], MAIN, ["www.main.com"]],
+];
+/** The names that ingress-nginx adds to these hosts. */
+const nginxNames = (annotations: Raw, hosts: readonly string[], tls: readonly string[] = []) =>
+  viewIngress(ingress({ rules: hosts.map((host) => ({ host })), tls: [{ hosts: tls }] }, annotations)).nginx;
+for (const [annotations, names, hosts = MAIN, tls] of NGINX_CASES) {
+  test(`ingress-nginx serves ${names.join() || "nothing more"} with ${JSON.stringify(annotations)}`, () => {
+    assert.deepEqual(nginxNames({ ...annotations }, hosts, tls), names);
+  });
+}
+
+test("hostile: a quarter of a megabyte of aliases takes bounded time, and few names are kept", () => {
+  const begun = process.cpuUsage();
+  for (const text of [",".repeat(262_144), "a,".repeat(131_072), `${"x".repeat(262_000)},a.com`]) {
+    assert.ok(nginxNames({ [ALIASES]: text }, MAIN).length <= 2);
+  }
+  const many = Array.from({ length: 20_000 }, (_, index) => `h${index}.com`).join();
+  assert.equal(nginxNames({ [ALIASES]: many }, MAIN).length, 1_001);
+  const { user, system } = process.cpuUsage(begun);
+  assert.ok((user + system) / 1_000 < 500, `${(user + system) / 1_000} ms`);
+});
+
 test("property: for fields of any type, an Ingress has hosts that are strings", () => {
   const part = fc.anything({ maxDepth: 3, values: [fc.string(), fc.integer(), fc.constant(null), fc.boolean()] });
   const some = (shape: Record<string, fc.Arbitrary<unknown>>) => fc.oneof(part, fc.record(shape, { requiredKeys: [] }));
+  const annotations = some({ [ALIASES]: part, [WWW]: fc.oneof(part, fc.constant("true")) });
   const raw = fc.record(
     {
-      metadata: some({ annotations: part, creationTimestamp: part }),
+      metadata: some({ annotations: fc.oneof(part, annotations), creationTimestamp: part }),
       spec: some({ rules: part, tls: fc.oneof(part, fc.array(some({ hosts: part }))), ingressClassName: part }),
       status: some({ loadBalancer: some({ ingress: part }) }),
     },
@@ -136,8 +179,8 @@ test("property: for fields of any type, an Ingress has hosts that are strings", 
   );
   fc.assert(
     fc.property(raw, (object) => {
-      for (const { hostname, created } of claimsOfIngress(viewIngress(object), undefined))
-        assert.deepEqual([typeof hostname, typeof created], ["string", "string"]);
+      for (const { hostname, created } of claimsOfIngress(viewIngress(object), "nginx"))
+        assert.deepEqual([typeof hostname, typeof created, hostname === ""], ["string", "string", false]);
     }),
     { numRuns: 500 },
   );

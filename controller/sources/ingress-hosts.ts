@@ -1,7 +1,6 @@
-import { ClaimList } from "./claim-list.ts";
-import type { Kind, SourceDeps } from "./followed-kind.ts";
-import { isIngressNginx, nginxNames } from "./ingress-nginx-names.ts";
-import { KindsSource } from "./kinds-source.ts";
+import { ClaimList, MAX_NAMES_PER_OBJECT } from "./claim-list.ts";
+import { type Kind, KindsSource, namesOf, type SourceDeps } from "./kinds-source.ts";
+import { isOf } from "./known-software.ts";
 import { copied, ignoredBy, listOf, mapOf, originOf, type Raw, textOf, textsOf, withChoice } from "./raw-object.ts";
 import type { RoutingHints, Source, View } from "./types.ts";
 
@@ -39,6 +38,42 @@ export function loadBalancerOf(raw: Raw): readonly Raw[] {
   return listOf(mapOf(mapOf(raw.status).loadBalancer).ingress).map(mapOf);
 }
 
+const NGINX_PREFIX = "nginx.ingress.kubernetes.io/";
+
+/**
+ * The names that the annotations of an Ingress add, whichever controller serves the Ingress. A canary adds no server
+ * (internal/ingress/controller, createServers). An alias may be a regular expression, which is no name. `ruleHosts` are
+ * the hosts of its rules, with an empty text for a rule without a host; `hosts` are all hosts that it claims.
+ */
+function nginxNames(
+  annotations: Readonly<Record<string, unknown>>,
+  ruleHosts: readonly string[],
+  hosts: readonly string[],
+): readonly string[] {
+  const alias = textOf(annotations[`${NGINX_PREFIX}server-alias`]);
+  const redirects = isTrue(annotations[`${NGINX_PREFIX}from-to-www-redirect`]);
+  if ((alias === undefined && !redirects) || isTrue(annotations[`${NGINX_PREFIX}canary`])) return [];
+  const aliases = alias === undefined || ruleHosts.length === 0 ? [] : aliasesOf(alias);
+  const redirected = redirects ? ruleHosts.filter((host) => host !== "" && !host.startsWith("*")).map(otherOf) : [];
+  const names = new Set([...redirected, ...aliases]).difference(new Set(hosts));
+  return [...names].slice(0, MAX_NAMES_PER_OBJECT + 1).map((name) => copied(name));
+}
+
+/** Splits aliases like internal/ingress/annotations/alias/main.go, Parse. */
+function aliasesOf(text: string): string[] {
+  return text.split(",").flatMap((alias) => alias.trim() || []);
+}
+
+/** The name that is redirected to a host (pkg/util/ingress/ingress.go, BuildRedirects). */
+function otherOf(host: string): string {
+  return host.startsWith("www.") ? host.slice("www.".length) : `www.${host}`;
+}
+
+/** Parses a boolean like Go's strconv.ParseBool. */
+function isTrue(value: unknown): boolean {
+  return typeof value === "string" && /^(?:1|[tT]|true|TRUE|True)$/.test(value);
+}
+
 type ClassView = ReturnType<typeof viewClass>;
 
 /** The claims of an Ingress. `defaultClass` is used if it names no class. */
@@ -56,9 +91,9 @@ export function claimsOfIngress(
     admitted: view.addresses.length > 0,
   };
   const { ref: from, created } = view;
-  const common = { from, created, hints: view.ignored ? ignoredBy(from.kind) : withChoice(hints, view) };
+  const common = { from, created, hints: view.ignored ? ignoredBy(from) : withChoice(hints, view) };
   const claims = view.hosts.map((hostname) => ({ hostname, ...common }));
-  if (view.nginx.length === 0 || !isIngressNginx(className, controller)) return claims;
+  if (view.nginx.length === 0 || !isOf("ingress-nginx", hints)) return claims;
   // ingress-nginx gives a name that is also a host of another Ingress to that one. No check is needed here, because the
   // same target serves both (createServers). NGINX's own wildcards cover any number of labels (nginx.org, "Server
   // names").
@@ -78,10 +113,7 @@ function viewClass(raw: Raw) {
 }
 
 const INGRESSES: Kind<IngressView> = {
-  prefix: "Ingress ",
-  group: INGRESS_GROUP,
-  resource: "ingresses",
-  versions: ["v1"],
+  ...namesOf("Ingress", INGRESS_GROUP),
   builtIn: "Ingress",
   project(raw) {
     const view = viewIngress(raw);
@@ -91,10 +123,7 @@ const INGRESSES: Kind<IngressView> = {
   pick: (view, keeps) => ({ ...view, hosts: view.hosts.filter(keeps), nginx: view.nginx.filter(keeps) }),
 };
 const CLASSES: Kind<ClassView> = {
-  prefix: "IngressClass ",
-  group: INGRESS_GROUP,
-  resource: "ingressclasses",
-  versions: ["v1"],
+  ...namesOf("IngressClass", INGRESS_GROUP),
   builtIn: "IngressClass",
   isShared: true,
   project: viewClass,

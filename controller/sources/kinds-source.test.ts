@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import type { ObjectRef } from "#hostmap/types.ts";
-import { silentLogger as log } from "#lib/telemetry/log.ts";
-import { ample } from "#test/fakes/claim-budget.ts";
+import { ample, NOBODY } from "#test/fakes/claim-budget.ts";
+import { LineLog } from "#test/fakes/clock.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { ClaimBudget } from "./claim-budget.ts";
-import type { Kind } from "./followed-kind.ts";
+import type { Kind } from "./kinds-source.ts";
 import { KindsSource } from "./kinds-source.ts";
 import { mapOf, originOf, type Raw, textOf } from "./raw-object.ts";
 
@@ -18,7 +18,7 @@ const ROUTES = `/apis/${GROUP}/v1/routes`;
 const NEWER = `/apis/${GROUP}/v2/routes`;
 const PARTS = "/apis/built.in/v1/parts";
 /** How often kinds are looked for, and when a change of a hub is evaluated, milliseconds. */
-const EVERY_MS = 1_000;
+const EVERY_MS = 15_000;
 const SOON_MS = 100;
 
 const view = (raw: Raw, kind: string) => {
@@ -42,7 +42,6 @@ interface Options {
   readonly budget?: ClaimBudget;
   /** Called before an object is evaluated. */
   readonly onEvaluate?: (ref: ObjectRef) => void;
-  readonly isReady?: () => boolean;
 }
 
 /** A cluster, and a source that has begun to read it. `reported` has `object: names` for each report. */
@@ -51,9 +50,9 @@ async function begin(t: TestContext, prepare: (world: ReturnType<typeof cluster>
   prepare(world);
   const reported: string[] = [];
   const calls = { synced: 0 };
+  const log = new LineLog();
   const deps = {
     client: world.api.client,
-    config: { discoverySeconds: EVERY_MS / 1_000 },
     budget: options.budget ?? ample(),
     log,
   };
@@ -68,7 +67,6 @@ async function begin(t: TestContext, prepare: (world: ReturnType<typeof cluster>
       const hints = isThere ? { className: one.hub, addresses: [], admitted: true } : { code: "no-hub", text: "" };
       return hostname.split(",").map((name) => ({ hostname: name, from, created, hints }));
     },
-    ...(options.isReady && { isReady: options.isReady }),
   });
   t.after(() => source.stop());
   source.start(
@@ -83,7 +81,7 @@ async function begin(t: TestContext, prepare: (world: ReturnType<typeof cluster>
   await settled();
   const take = () => reported.splice(0).sort();
   const problems = () => source.state().flatMap((state) => state.problems.map(({ place, code }) => `${place} ${code}`));
-  return { ...world, source, calls, take, problems };
+  return { ...world, source, calls, log, take, problems };
 }
 
 function cluster(t: TestContext) {
@@ -144,24 +142,13 @@ for (const [last, before] of [
     const all = ["Part shop/p: p.com", "Route shop/a: a.com"];
     assert.deepEqual([take(), calls.synced], [all.filter((each) => !before.some((one) => one === each)), 1]);
     assert.deepEqual(api.watched, [PARTS, HUBS, ROUTES].sort());
-    assert.equal(source.resourceOf("Route shop/a")?.version, "v1");
   });
 }
-
-test("nothing is reported before the rest is known that decides about the claims", async (t) => {
-  let isReady = false;
-  const { take, calls, pass } = await begin(t, installed, { isReady: () => isReady });
-  assert.deepEqual([take(), calls.synced], [[], 0]);
-  isReady = true;
-  await pass(SOON_MS);
-  assert.deepEqual([take(), calls.synced], [["Route shop/a: a.com"], 1]);
-});
 
 test("a kind that is not installed has no objects and no problem, and is followed once it is installed", async (t) => {
   const { take, calls, source, problems, pass, ...world } = await begin(t, () => {});
   assert.deepEqual([take(), calls.synced, problems()], [[], 1, []]);
   assert.ok(source.state().every(({ synced }) => synced));
-  assert.equal(source.resourceOf("Route shop/a"), undefined);
   installed(world);
   await pass(EVERY_MS + SOON_MS);
   assert.deepEqual([take(), calls.synced], [["Route shop/a: a.com"], 1]);
@@ -205,7 +192,7 @@ test("a change while all objects are evaluated is not overwritten by an older re
 
 /** A route has all its claims beyond its own names. Of 50 claims that fit, `a` takes 30, so 20 of `b` remain. */
 async function beginFull(t: TestContext) {
-  const budget = new ClaimBudget({ maxNamesPerNamespace: 1, holderOf: () => undefined });
+  const budget = new ClaimBudget({ maxNamesPerNamespace: 1, plan: NOBODY });
   const nameless: Kind<Viewed> = { ...route, pick: (one) => one };
   const world = await begin(t, ({ serve }) => serve("v1"), { kinds: [hub, nameless], budget });
   t.after(() => budget.stop());
@@ -214,10 +201,7 @@ async function beginFull(t: TestContext) {
   const assertTwentyRemain = () => {
     world.take();
     setThirty("b");
-    assert.deepEqual(world.take(), [
-      "Route shop/b too-many-claims: b20.com too-many-claims",
-      `Route shop/b: ${names("b", 20)}`,
-    ]);
+    assert.deepEqual(world.take(), [`Route shop/b: ${names("b", 20)},b20.com too-many-claims`]);
   };
   return { ...world, setThirty, assertTwentyRemain };
 }
@@ -234,14 +218,18 @@ test("claims beyond an object's names take room once, however often it is evalua
   assertTwentyRemain();
 });
 
-test("an object that cannot be evaluated affects only itself: its earlier claims stay", async (t) => {
-  const { take, set, pass } = await begin(t, installed);
+test("an object that cannot be evaluated affects only itself: its claims stay, and it is logged once", async (t) => {
+  const { take, set, pass, log } = await begin(t, installed);
   take();
   set(ROUTES, "a", { name: "odd", hub: "h" });
   set(ROUTES, "b", { name: "b.com", hub: "h" });
-  set(HUBS, "other");
-  await pass(SOON_MS);
+  for (const other of ["one", "two"]) {
+    set(HUBS, other);
+    await pass(SOON_MS);
+  }
   assert.deepEqual(take(), ["Route shop/b: b.com"]);
+  const lines = log.lines.filter(({ fields }) => "object" in fields).map(({ fields }) => fields);
+  assert.deepEqual(lines, [{ code: "internal-error", object: '"Route shop/a"' }]);
 });
 
 for (const [what, fail] of [
@@ -289,19 +277,17 @@ test("what is no longer served stays, and is a problem, until the cluster serves
   cut();
   await pass(3 * EVERY_MS);
   assert.deepEqual([take(), problems()], [[], ["hubs.example.com kind-removed", "routes.example.com kind-removed"]]);
-  serve("v1", "v2");
+  serve("v2");
   set(NEWER, "b", { name: "b.com" });
   await pass(2 * EVERY_MS);
-  assert.deepEqual([take(), problems()], [["Route shop/a: "], []]);
+  assert.deepEqual(
+    [take(), problems()],
+    [["Route shop/a: ", "Route shop/b: b.com"], ["hubs.example.com kind-removed"]],
+  );
   assert.ok(api.watched.includes(NEWER), "the preferred version");
-});
-
-test("a watch that may not read is a problem of its kind", async (t) => {
-  const { problems } = await begin(t, (world) => {
-    installed(world);
-    world.api.refuse(PARTS, 403);
-  });
-  assert.deepEqual(problems(), ["parts forbidden"]);
+  serve("v1", "v2");
+  await pass(4 * EVERY_MS);
+  assert.deepEqual(problems(), []);
 });
 
 test("stopping ends every watch and the search for kinds, and waits for the watches", async (t) => {
@@ -324,13 +310,13 @@ test("stopping does not wait for an answer that never comes", async (t) => {
   assert.ok(await isSettled(source.stop()));
 });
 
-test("a kind that may not be read keeps no claim of the others away", async (t) => {
-  const { take, set } = await begin(t, (world) => {
+test("a kind that may not be read is a problem, and keeps no claim of the others away", async (t) => {
+  const { take, set, problems } = await begin(t, (world) => {
     installed(world);
     world.api.refuse(PARTS, 403);
   });
   set(ROUTES, "b", { name: "b.com" });
-  assert.deepEqual(take(), ["Route shop/a: a.com", "Route shop/b: b.com"]);
+  assert.deepEqual([take(), problems()], [["Route shop/a: a.com", "Route shop/b: b.com"], ["parts forbidden"]]);
 });
 
 test("claims beyond an object's names count also if the object changes while a shared change waits", async (t) => {

@@ -1,15 +1,16 @@
+import { show } from "#hostmap/hostnames.ts";
 import { DOMAINS_KEY } from "#hostmap/metadata-keys.ts";
-import type { KubeClient } from "#lib/kube/client.ts";
+import { serviceNameOf } from "#hostmap/service-names.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { isPublicTld } from "#lib/config/public-tlds.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
-import type { Logger } from "#lib/telemetry/log.ts";
-import { informerState } from "./followed-kind.ts";
-import type { Labels } from "./gateway/route-attachment.ts";
+import type { SourceDeps } from "./kinds-source.ts";
 import { mapOf, type Raw, textMapOf } from "./raw-object.ts";
-import type { Prerequisite, SourceState } from "./types.ts";
+import { informerState, type SourceState } from "./types.ts";
 
 interface NamespaceView {
-  readonly labels: Labels;
+  readonly labels: Readonly<Record<string, string>>;
   /** The domains that the namespace may claim, as its annotation says. */
   readonly domains: string | undefined;
 }
@@ -18,12 +19,12 @@ interface NamespaceView {
 type OnChange = (name: string, before: NamespaceView | undefined, after: NamespaceView | undefined) => void;
 
 /** The namespaces of the cluster, for all that need them: one watch of their metadata. */
-export class Namespaces implements Prerequisite {
-  readonly #deps: { readonly client: Pick<KubeClient, "get" | "stream">; readonly log: Logger };
+export class Namespaces {
+  readonly #deps: Pick<SourceDeps, "client" | "log">;
   readonly #listeners: OnChange[] = [];
   #informer: Informer<NamespaceView> | undefined;
 
-  constructor(deps: { readonly client: Pick<KubeClient, "get" | "stream">; readonly log: Logger }) {
+  constructor(deps: Pick<SourceDeps, "client" | "log">) {
     this.#deps = deps;
   }
 
@@ -47,10 +48,6 @@ export class Namespaces implements Prerequisite {
     this.#listeners.push(onChange);
   }
 
-  get synced(): boolean {
-    return this.#informer?.state.synced === true;
-  }
-
   /** Undefined: the namespace does not exist, or the namespaces are not known yet. */
   of(name: string): NamespaceView | undefined {
     return this.#informer?.objects().get(name);
@@ -63,4 +60,27 @@ export class Namespaces implements Prerequisite {
   async stop(): Promise<void> {
     await this.#informer?.stop();
   }
+}
+
+const IN_CLUSTER_NAME = "in-cluster-name";
+
+/**
+ * Why a name (in lower case) is, or may be, a name of a Service of this cluster in a pod; undefined: it is not. These
+ * are the names of existing Services, and all names below a namespace that is not a public top-level domain. If the
+ * namespace is a public top-level domain, such as `dev`, then `shop.dev` is an ordinary name unless `dev` has a Service
+ * `shop`. Without discovery, no Service is known.
+ */
+export function inClusterReason(
+  hostname: string,
+  namespaces: Pick<Namespaces, "of">,
+  hasService: (key: string) => boolean,
+): Reason | undefined {
+  const { namespace, name } = serviceNameOf(hostname) ?? {};
+  if (namespace === undefined || namespaces.of(namespace) === undefined) return undefined;
+  if (!isPublicTld(namespace)) {
+    const what = `a Service of the namespace ${namespace}, which is no public top-level domain`;
+    return { code: IN_CLUSTER_NAME, text: `${show(hostname)} would be ${what}` };
+  }
+  if (!hasService(`${namespace}/${name}`)) return undefined;
+  return { code: IN_CLUSTER_NAME, text: `${show(hostname)} is the Service ${name} of the namespace ${namespace}` };
 }

@@ -71,8 +71,10 @@ export function originOf(kind: string, raw: Raw): ObjectOrigin {
   const annotations = mapOf(metadata.annotations);
   const namespace = textOf(metadata.namespace) ?? "";
   const target = annotations[TARGET_KEY];
+  const apiVersion = textOf(raw.apiVersion);
+  const uid = textOf(metadata.uid);
   return {
-    ref: { kind, namespace, name: textOf(metadata.name) ?? "" },
+    ref: { kind, namespace, name: textOf(metadata.name) ?? "", ...(uid && apiVersion && { apiVersion, uid }) },
     created: textOf(metadata.creationTimestamp) ?? "",
     ignored: annotations[IGNORE_KEY] === "true",
     // An empty text matches no target, and is reported like an unknown name.
@@ -86,6 +88,6 @@ export function withChoice<H extends RoutingHints | Reason>(hints: H, { chosen }
 }
 
 /** The reason for the names of an ignored object. */
-export function ignoredBy(kind: string): Reason {
-  return { code: "ignored", text: `the ${kind} carries ${IGNORE_KEY}: "true"` };
+export function ignoredBy({ kind, namespace, name }: ObjectRef): Reason {
+  return { code: "ignored", text: `the ${kind} ${namespace}/${name} carries ${IGNORE_KEY}: "true"` };
 }

@@ -1,5 +1,5 @@
-import type { PublishedLine } from "#hostmap/published-names.ts";
-import type { Claim, ObjectRef, Reason } from "#hostmap/types.ts";
+import type { ObjectRef, Reason } from "#hostmap/types.ts";
+import type { Informer } from "#lib/kube/watch.ts";
 
 /**
  * The routing hints of an object tell which ingress controller serves it. Objects with equal hints have the same
@@ -33,10 +33,14 @@ export interface RoutingHints {
   /**
    * The Gateway of Gateway API that serves the object. Its implementation may make a Service only for this Gateway.
    * `classNamespace` is the namespace that its GatewayClass names for the parameters of the implementation.
+   * `asksInside`: it asks for a Service of type ClusterIP.
    */
-  readonly gateway?: { readonly namespace: string; readonly name: string; readonly classNamespace?: string };
-  /** Why that Gateway is reachable only inside the cluster, if the Gateway itself says so. */
-  readonly inside?: Reason;
+  readonly gateway?: {
+    readonly namespace: string;
+    readonly name: string;
+    readonly classNamespace?: string;
+    readonly asksInside?: true;
+  };
   /** The target that the object chooses for its names. It overrides the other hints. */
   readonly chosen?: ChosenTarget;
 }
@@ -64,15 +68,11 @@ export interface View {
 
 /** Receives the views of an object. Called again for each change; without views if the object was deleted. */
 export type ViewSink = (object: string, views: readonly View[]) => void;
-/** Receives the claims of an object. Called again for each change; without claims if the object was deleted. */
-export type ClaimSink = (object: string, claims: readonly Claim[]) => void;
 
 /** A problem that a person should fix; the rest of the source still works. */
-export interface SourceProblem {
-  /** The object or file, and the path in it: `a.yaml: doc 2: spec.rules[0].host`. */
+export interface SourceProblem extends Reason {
+  /** The kind. */
   readonly place: string;
-  readonly code: string;
-  readonly text: string;
 }
 
 /** The current state of a source. */
@@ -85,18 +85,12 @@ export interface SourceState {
   readonly inactiveMs?: number;
 }
 
-/** Where the API serves the objects of a kind. */
-export interface ApiResource {
-  /** Empty for the core group. */
-  readonly group: string;
-  readonly version: string;
-  /** The plural name: `httproutes`. */
-  readonly resource: string;
-  readonly kind: string;
+/** Converts the state of an informer to the state of a source. */
+export function informerState(name: string, informer: Informer<unknown> | undefined): SourceState {
+  if (informer === undefined) return { name, synced: false, problems: [] };
+  const { synced, problem, inactiveMs } = informer.state;
+  return { name, synced, inactiveMs, problems: problem === undefined ? [] : [{ place: name, ...problem }] };
 }
-
-/** The published names, each with its target and the namespace that has it. */
-export type Published = Iterable<readonly [name: string, line: Pick<PublishedLine, "target" | "holder">]>;
 
 /** Converts objects of some kinds to views. */
 export interface Source {
@@ -106,32 +100,5 @@ export interface Source {
    */
   start(sink: ViewSink, onSynced: () => void): void;
   state(): SourceState[];
-  /** The resource of an object that was passed to the sink. Undefined: no API server has the objects. */
-  resourceOf?(object: string): ApiResource | undefined;
-  stop(): Promise<void>;
-}
-
-/** Something that must be known before any claim is decided. `onSynced` is called once. */
-export type Prerequisite = Pick<Source, "state" | "stop"> & { start(onSynced: () => void): void };
-
-/** The claims of all objects: the input of the plan. */
-export interface ClaimSource {
-  /** `onDue` is called when `decide` has something to do. */
-  start(sink: ClaimSink, onDue: () => void): void;
-  /**
-   * Decides what is due: `sink` receives the claims of each object whose claims have changed. Resolves with the
-   * milliseconds until something else is due. Undefined: nothing is.
-   */
-  decide(): Promise<number | undefined>;
-  /** Decides again what others claim of these names, because their plan has changed. */
-  planned?(names: Iterable<string>): void;
-  /** Whether everything is decided with what can be read. Until then, all claims are undecided. */
-  readonly isRead: boolean;
-  /** Whether every source has been read. Until then, a missing claim may still exist. */
-  readonly synced: boolean;
-  state(): SourceState[];
-  resourceOf?: Source["resourceOf"];
-  /** Sets what an earlier leader published. */
-  keep?(published: Published): void;
   stop(): Promise<void>;
 }

@@ -3,8 +3,8 @@ import { TARGET_KEY } from "#hostmap/metadata-keys.ts";
 import type { Claim, Reason } from "#hostmap/types.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
 import { listSome } from "#lib/errors/printable.ts";
+import { softwareNamed } from "../sources/known-software.ts";
 import type { ChosenTarget, RoutingHints } from "../sources/types.ts";
-import { softwareNamed } from "./known-software.ts";
 import {
   type Holding,
   isReached,
@@ -14,18 +14,11 @@ import {
   serviceOfClass,
   whetherShortCircuited,
 } from "./match-service.ts";
-import { targetOfPods } from "./selectors.ts";
-import { canonicalIp, ipsOf, literalsOf, type ServiceView } from "./service-view.ts";
-import { allAddressesOf, keyOf, type TargetTable } from "./target-table.ts";
+import { allAddressesOf, canonicalIp, ipsOf, keyOf, literalsOf, preferred, type ServiceView } from "./service-view.ts";
+import type { TargetTable } from "./target-table.ts";
 
 /** What the hints of an object say about its target. See `Claim` for the fields. */
 export type Found = Pick<Claim, "target" | "undecided" | "maybe" | "lacking" | "warning">;
-
-/** The reason of an object without a target that only lacks evidence. DNS may give it its first target. */
-export interface LackingEvidence extends Reason {
-  /** The target of the only Service that its class leads to. Undefined: there is no such Service, or several. */
-  readonly byClass: string | undefined;
-}
 
 /**
  * Codes of the reasons that may only mean missing evidence. Every other code names the software that serves the
@@ -40,23 +33,44 @@ const MAY_BE_MISSING: ReadonlySet<string> = new Set([
   "several-services",
 ]);
 
+/** Like `found`, but an internal error leaves the names of objects with these hints undecided. */
+export function findTarget(hints: RoutingHints, holding: Holding, table: TargetTable): Found {
+  try {
+    return found(hints, holding, table);
+  } catch (error) {
+    table.failed(hints, error);
+    const target = { code: "internal-error", text: "an internal error; the controller's log has it" };
+    return { target, undecided: true, ...(holding.held !== undefined && { maybe: holding.held }) };
+  }
+}
+
 /**
  * Finds the target of an object's names. A name that has one stays undecided if evidence for it is only missing. If
- * several targets are possible, the one that it has counts.
+ * several targets are possible, the one that it has counts. DNS may give a name whose evidence is missing its first
+ * target.
  */
-export function findTarget(hints: RoutingHints, holding: Holding, table: TargetTable): Found {
+function found(hints: RoutingHints, holding: Holding, table: TargetTable): Found {
   const { held } = holding;
   const warned = (target: string): Pick<Found, "warning"> => {
     const warning = table.warningOf(target, hints.ports);
     return warning === undefined ? {} : { warning };
   };
-  const answer = byEvidence(hints, holding, table);
-  if (typeof answer === "string") return { target: answer, ...warned(answer) };
-  const target: Reason = { code: answer.code, text: answer.text };
-  const lacking = "byClass" in answer ? { byClass: answer.byClass } : undefined;
-  if (held !== undefined && table.has(held) && isOnlyMissing(answer, held, hints, table))
-    return { target, undecided: true, maybe: held, lacking: lacking ?? { byClass: undefined }, ...warned(held) };
-  return lacking === undefined ? { target } : { target, lacking };
+  const target = byEvidence(hints, holding, table);
+  if (typeof target === "string") return { target, ...warned(target) };
+  const { service, selector, chosen } = hints;
+  const isFixed = service !== undefined || selector !== undefined || chosen !== undefined || !table.discovers;
+  const mayGetOne = MAY_BE_MISSING.has(target.code) && !isFixed;
+  const lacking = { byClass: mayGetOne ? targetOfClass(hints, holding, table) : undefined };
+  if (held !== undefined && table.has(held) && isOnlyMissing(target, held, hints, table))
+    return { target, undecided: true, maybe: held, lacking, ...warned(held) };
+  return mayGetOne ? { target, lacking } : { target };
+}
+
+/** The target of the only Service that the class of an object leads to. Undefined: no Service, or several. */
+function targetOfClass(hints: RoutingHints, holding: Holding, table: TargetTable): string | undefined {
+  const service = serviceOfClass(hints, holding, table);
+  const target = service === undefined || isReason(service) ? undefined : table.targetOf(service);
+  return typeof target === "string" ? target : undefined;
 }
 
 /**
@@ -70,7 +84,7 @@ export function findTarget(hints: RoutingHints, holding: Holding, table: TargetT
  *   5. the only Service of the controller that the object names
  *   6. the configured target without classes, unless there is evidence of another controller
  */
-function byEvidence(hints: RoutingHints, holding: Holding, table: TargetTable): string | Reason | LackingEvidence {
+function byEvidence(hints: RoutingHints, holding: Holding, table: TargetTable): string | Reason {
   const { targets, policy } = table.config;
   // An Ingress that no controller serves may be a mistake, or an attack.
   if (policy.requireAdmitted && !hints.admitted) return NOT_ADMITTED;
@@ -85,26 +99,15 @@ function byEvidence(hints: RoutingHints, holding: Holding, table: TargetTable): 
 }
 
 /** Steps 4 to 6. */
-function byService(hints: RoutingHints, holding: Holding, table: TargetTable): string | Reason | LackingEvidence {
+function byService(hints: RoutingHints, holding: Holding, table: TargetTable): string | Reason {
   const atAddress = serviceAt(hints, holding.held, table);
   if (!isReason(atAddress)) return table.targetOf(atAddress);
-  if (hints.service !== undefined || !MAY_BE_MISSING.has(atAddress.code)) return atAddress;
+  const { code } = atAddress;
+  if (hints.service !== undefined || code === "several-services" || !MAY_BE_MISSING.has(code)) return atAddress;
   const ofClass = serviceOfClass(hints, holding, table);
-  if (atAddress.code === "several-services") return lacking(atAddress, ofClass, table);
-  if (ofClass !== undefined && isReason(ofClass)) return lacking(ofClass, undefined, table);
+  if (ofClass !== undefined && isReason(ofClass)) return ofClass;
   if (ofClass !== undefined && isReached(ofClass, hints)) return table.targetOf(ofClass);
-  const last = withoutService(hints, table, atAddress);
-  return typeof last === "string" ? last : lacking(last, ofClass, table);
-}
-
-function lacking(
-  reason: Reason,
-  ofClass: ServiceView | Reason | undefined,
-  table: TargetTable,
-): Reason | LackingEvidence {
-  if (!MAY_BE_MISSING.has(reason.code)) return reason;
-  const byClass = ofClass === undefined || isReason(ofClass) ? undefined : table.targetOf(ofClass);
-  return { ...reason, byClass: typeof byClass === "string" ? byClass : undefined };
+  return withoutService(hints, table, atAddress);
 }
 
 const NOT_ADMITTED: Reason = {
@@ -129,8 +132,8 @@ function chosenTarget({ target, namespace }: ChosenTarget, table: TargetTable): 
   );
   const allowed = new Set(ofNamespace.flatMap((rule) => rule.targets));
   const isAllowed = allowed.has(ALL) || allowed.has(target);
-  const found = isAllowed ? targetNamed(target, table) : undefined;
-  if (found !== undefined) return found;
+  const chosen = isAllowed ? targetNamed(target, table) : undefined;
+  if (chosen !== undefined) return chosen;
   const named = allowed.has(ALL) ? [...targets.map(({ name }) => name), "discovered targets"] : [...allowed];
   const accepted = named.length === 0 ? "it may choose no target" : `it may choose ${listSome(named, LISTED, String)}`;
   const why = isAllowed ? `there is no target ${show(target)}` : `the target ${show(target)} is not allowed`;
@@ -144,12 +147,7 @@ function chosenTarget({ target, namespace }: ChosenTarget, table: TargetTable): 
  */
 function targetNamed(target: string, table: TargetTable): string | Reason | undefined {
   const configured = table.named(target);
-  if (configured !== undefined) {
-    if (configured !== table.byDefault || table.exists(configured)) return refusedOr(configured, table);
-    const { name, upstream } = configured;
-    const where = "service" in upstream ? keyOf(upstream.service) : upstream.host;
-    return { code: "target-missing", text: `the Service ${where} of the target ${name} does not exist` };
-  }
+  if (configured !== undefined) return refusedOr(configured, table);
   const view = table.viewOf(target);
   if (view === undefined) return undefined;
   const reached = whetherShortCircuited(view, allAddressesOf(view));
@@ -161,32 +159,37 @@ function refusedOr(target: TargetConfig | Reason, table: TargetTable): string | 
   return "code" in target ? target : (table.refusalOf(target) ?? target.name);
 }
 
-const INSIDE = "gateway-inside-cluster";
-
 /**
- * Why a Gateway is not ingress: it says so itself, its status has only ClusterIPs, or the Service that was made for
- * it is of type ClusterIP. Such a Service has the label of GEP-1762 and is in the namespace of its Gateway. An
+ * Why a Gateway is not ingress, but an egress gateway or one of a mesh: it asks for a Service of type ClusterIP, the
+ * Service that was made for it has this type, or its status has only ClusterIPs or names of Services. Istio reports the
+ * name of the Service if that has no external address (istio/istio, pilot/pkg/config/kube/gateway/conversion.go,
+ * `reportGatewayStatus`). A Service that was made for a Gateway has the label of GEP-1762 and is in its namespace. An
  * address of a load balancer is evidence of ingress.
  */
-function insideCluster({ gateway, inside, addresses }: RoutingHints, table: TargetTable): Reason | undefined {
-  if (inside !== undefined || gateway === undefined) return inside;
-  if (addresses.some((address) => table.at(address).length > 0)) return undefined;
-  const services = [...table.services()];
+function insideCluster({ gateway, addresses }: RoutingHints, table: TargetTable): Reason | undefined {
+  const reason = (text: string) => ({ code: "gateway-inside-cluster", text });
+  if (gateway === undefined) return undefined;
+  if (gateway.asksInside) return reason("the Gateway asks for a ClusterIP Service by networking.istio.io/service-type");
+  // The owner of any Service may choose the host name of its load balancer.
+  if (addresses.some((one) => !table.isServiceName(one) && table.at(one).length > 0)) return undefined;
+  const services = [...table.services.values()];
   // Anybody can label a Service with the names of others.
   const made = services.filter((view) => view.gateway === keyOf(gateway) && view.namespace === gateway.namespace);
   const [first] = made;
   if (first !== undefined && made.every((view) => view.inside))
-    return { code: INSIDE, text: `the Service ${keyOf(first)} of the Gateway is of type ClusterIP` };
+    return reason(`the Service ${keyOf(first)} of the Gateway is of type ClusterIP`);
   const [address] = addresses;
   const clusterIPs = new Set(services.flatMap((view) => (view.inside ? view.clusterIPs.map(canonicalIp) : [])));
-  if (address === undefined || !addresses.every((one) => clusterIPs.has(canonicalIp(one)))) return undefined;
-  return { code: INSIDE, text: `the Gateway's only address is ${show(address)}, a ClusterIP` };
+  const isInside = (one: string) => clusterIPs.has(canonicalIp(one)) || table.isServiceName(one);
+  if (address === undefined || !addresses.every(isInside)) return undefined;
+  return reason(`the Gateway's only address is ${show(address)}, which is inside the cluster`);
 }
 
 /** The target of an object without a Service. `reason`: why no Service was found, if Services are read. */
 function withoutService(hints: RoutingHints, table: TargetTable, reason?: Reason): string | Reason {
-  const only = table.byDefault;
-  const last = only && table.exists(only) ? byDefault(hints, only, table) : unlisted(hints, table, reason);
+  const { byDefault: only } = table;
+  const isActive = only !== undefined && table.refusalOf(only) === undefined;
+  const last = isActive ? byDefault(hints, only, table) : unlisted(hints, table, reason);
   return typeof last === "string" ? last : (nodeAddress(hints.addresses, table) ?? last);
 }
 
@@ -208,15 +211,21 @@ function byDefault(hints: RoutingHints, target: TargetConfig, table: TargetTable
   if (table.discovers && "service" in target.upstream && ips.length > 0)
     return another(`its status has ${ips.join(", ")}, an address of no Service (${MAY_BE_A_NODE})`);
   const { className, controller } = hints;
-  const named = softwareNamed(hints);
   const what =
     controller === undefined ? `its class ${show(className ?? "")} is` : `its controller ${show(controller)} is`;
-  if (named === "outside") return another(`${what} of a load balancer outside the cluster`);
-  const software = service?.software;
-  if (software === undefined || named?.has(software)) return target.name;
-  if (named !== undefined) return another(`${what} of ${[...named].join(" or ")}`);
+  const other = otherSoftware(hints, service);
+  if (other !== undefined) return another(`${what} of ${other}`);
   const saysNothing = className === undefined && controller === undefined;
-  return saysNothing ? target.name : another(`${what} not known to be of ${software}`);
+  const isKnown = service?.software === undefined || softwareNamed(hints) !== undefined || saysNothing;
+  return isKnown ? target.name : another(`${what} not known to be of ${service.software}`);
+}
+
+/** What serves an object instead of the software of a Service, if its class or its controller says so. */
+function otherSoftware(hints: RoutingHints, service: ServiceView | undefined): string | undefined {
+  const named = softwareNamed(hints);
+  if (named === "outside") return "a load balancer outside the cluster";
+  const isOther = named !== undefined && service?.software !== undefined && !named.has(service.software);
+  return isOther ? [...named].join(" or ") : undefined;
 }
 
 /** Why no target lists the class of an object. `className` is that of the object, or the cluster's default. */
@@ -258,7 +267,59 @@ function isOnlyMissing({ code }: Reason, held: string, hints: RoutingHints, tabl
   const own = [...(service?.addresses ?? []), ...(service?.leftAlone ?? [])];
   const ips = ipsOf(hints.addresses);
   if (own.length > 0 && ips.length > 0 && !ips.some((ip) => own.includes(ip))) return false;
-  const named = softwareNamed(hints);
-  if (named === "outside") return false;
-  return named === undefined || service?.software === undefined || named.has(service.software);
+  return otherSoftware(hints, service) === undefined;
+}
+
+type Labels = Readonly<Record<string, string>>;
+
+/**
+ * The configured target whose Service selects the pods that serve an object, and is in a namespace that the object is
+ * exported to. If there are several, the one that lists the object's class wins. Discovered targets do not count: an
+ * egress gateway may have a LoadBalancer Service, and tenants can copy labels. A host outside the cluster selects
+ * nothing, so it counts if it lists the class, or if it is the target without classes.
+ */
+function targetOfPods(
+  { className, exportedTo }: RoutingHints,
+  selector: Labels,
+  table: TargetTable,
+): TargetConfig | Reason {
+  const { targets } = table.config;
+  const lists = ({ classes }: TargetConfig) => className !== undefined && classes.includes(className);
+  const ofPods = targets.filter((target) => selects(table.serviceOf(target)?.selector, selector));
+  const selecting = ofPods.filter(
+    ({ upstream }) =>
+      exportedTo === undefined || !("service" in upstream) || exportedTo.includes(upstream.service.namespace),
+  );
+  const names = ofPods.map(({ name }) => name).join(", ");
+  if (selecting.length === 0 && ofPods.length > 0) {
+    const list = listSome(exportedTo ?? [], 3, show);
+    const text = `\`exportTo\` allows the namespaces ${list}, and the Service of ${names} is in none of them`;
+    return { code: "not-allowed", text };
+  }
+  const [one, ...others] = preferred(selecting, lists);
+  if (one !== undefined && others.length > 0) {
+    const what = `the Services of several targets (${names}) have ${showSelector(selector)}`;
+    return { code: "several-services", text: `${what}; list the class istio in one` };
+  }
+  const outside = targets.find((target) => "host" in target.upstream && (lists(target) || target === table.byDefault));
+  const found = one ?? outside;
+  if (found !== undefined) return found;
+  const text =
+    Object.keys(selector).length === 0
+      ? "its Gateway has no selector, so it is not known which Service serves it"
+      : `no configured target's Service has all labels of ${showSelector(selector)} in its own selector`;
+  return { code: "no-gateway-service", text };
+}
+
+/** Whether a Service selects the pods of `selector`: its own selector has all these labels, and there is any. */
+function selects(service: Labels | undefined, selector: Labels): boolean {
+  const wanted = Object.entries(selector);
+  return wanted.length > 0 && wanted.every(([key, value]) => service?.[key] === value);
+}
+
+/** Shows up to three labels of a selector in a reason. */
+function showSelector(selector: Labels): string {
+  const labels = Object.entries(selector).map((label) => label.join("="));
+  const more = labels.length > 3 ? ` and ${labels.length - 3} more` : "";
+  return `the selector ${show(labels.slice(0, 3).join(","))}${more} of its Gateway`;
 }

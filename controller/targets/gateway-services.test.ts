@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { parseConfig } from "#lib/config/parse.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
 import { nameOf, type ServiceParts, service, targetsOf } from "#test/fakes/target-table.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import type { RawService } from "./service-view.ts";
+import { TargetTable } from "./target-table.ts";
 
 // Which Service serves a Gateway of Gateway API, and which Gateways are not ingress.
 
@@ -47,7 +50,7 @@ const edge = (more: object = {}) => ({
   targets: [{ name: "edge", upstream: { service: { namespace: "edge", name: "traefik" } }, ...more }],
 });
 const LISTED = edge({ classes: ["listed"] });
-const SAYS_INSIDE = { inside: { code: INSIDE, text: "" } };
+const SAYS_INSIDE = { gateway: { namespace: "infra", name: "gw", asksInside: true } } as const;
 
 /** By namespace of the Gateway `gw`. */
 const CASES: ReadonlyArray<
@@ -114,6 +117,21 @@ const CASES: ReadonlyArray<
   ["a ClusterIP beside a load balancer", [OWN_IP, LB], "infra", at("fd00::7", "203.0.113.1"), nameOf("edge/lb")],
   ["a ClusterIP beside another address", [OWN_IP, LB], "infra", at("fd00::7", "198.51.100.1"), "no-service"],
   ["the ClusterIP of a load balancer", [OWN_IP, LB], "infra", at("10.96.0.7"), "no-service"],
+  ...["cnn-egress-gateway-istio.default.svc.cluster.local", "gw.infra.svc", "GW.Infra.SVC.cluster.local."].map(
+    (name) => [`only the name ${name} in its status`, [], "infra", at(name), INSIDE] as const,
+  ),
+  ...["gw.infra.svc.example.com", "lb.example.com", "svc"].map(
+    (name) => [`only the name ${name} in its status`, [], "infra", at(name), "no-service"] as const,
+  ),
+  [
+    "a name inside, which a tenant gave to a load balancer",
+    [service("tenant/lb", { hostnames: ["gw.infra.svc"], annotations: { "switchback.dev/map": "always" } })],
+    "infra",
+    at("gw.infra.svc"),
+    INSIDE,
+  ],
+  ["a ClusterIP and a name inside", [OWN_IP], "infra", at("fd00::7", "gw.infra.svc"), INSIDE],
+  ["a name inside beside an address", [], "infra", at("gw.infra.svc", "203.0.113.9"), "no-service"],
   ["it says so, and a default target", [traefik], "infra", { className: "mesh", ...SAYS_INSIDE }, INSIDE, edge()],
   [
     "it says so, and a target that lists its class",
@@ -131,3 +149,9 @@ for (const [what, services, namespace, hints, expected, settings = {}] of CASES)
     assert.equal(find({ ...gateway, ...hints }), expected);
   });
 }
+
+test("a Gateway is not ingress at a name of a Service in the domain of the cluster", () => {
+  const at = (clusterDomain?: string) =>
+    new TargetTable({ config: parseConfig({}), clusterDomain, log: silentLogger }).isServiceName("gw.a.svc.cozy.local");
+  assert.deepEqual([at("Cozy.local."), at("cluster.local"), at()], [true, false, false]);
+});

@@ -1,18 +1,26 @@
 import type { Reason } from "#hostmap/types.ts";
 import { listSome } from "#lib/errors/printable.ts";
+import { KNOWN_SOFTWARE, softwareNamed, softwareOfInstallation } from "../sources/known-software.ts";
 import type { RoutingHints } from "../sources/types.ts";
-import { PER_GATEWAY, softwareNamed, softwareOfInstallation } from "./known-software.ts";
 import {
+  allAddressesOf,
+  canonicalAddress,
   canonicalIp,
+  firstOf,
   HTTP_PORTS,
   hasFamilyOf,
   ipsOf,
+  isAssigned,
+  isOfClasses,
+  keyOf,
   literalsOf,
   mayHavePort,
+  nameOf,
   PROXY_NAME_LABEL,
+  preferred,
   type ServiceView,
 } from "./service-view.ts";
-import { allAddressesOf, canonicalAddress, keyOf, oldestOf, preferred, type TargetTable } from "./target-table.ts";
+import type { TargetTable } from "./target-table.ts";
 
 /** The targets that names of the object's namespace have now. What others have decides nothing. */
 export interface Holding {
@@ -30,7 +38,8 @@ export const MAY_BE_A_NODE = "it may be a node's: see `switchback doctor`";
 /**
  * Returns the Service that has an address of the object, or the reason why none serves it. Anybody can add a Service to
  * a shared address. If several Services have the address, only those with a port of the object that may serve its
- * class count. The one that the name has (`current`) wins, then one to which a load balancer gave the address, then the
+ * class count. The one that the name has (`current`) wins, unless kube-proxy leaves its addresses alone and a load
+ * balancer gave one of them to another Service. Then comes one to which a load balancer gave the address, then the
  * oldest. Annotations of the Services do not count here.
  *
  * The owner of a Service chooses the host name of its load balancer by an annotation of the provider, such as
@@ -48,12 +57,14 @@ export function serviceAt(hints: RoutingHints, current: string | undefined, tabl
   // Two Services may share an address: one for TCP, and one for UDP (HTTP/3).
   const either = [...new Set([...wanted, ...HTTP_PORTS])];
   const withPort = there.filter((view) => mayHavePort(view, either));
-  const candidates = preferred(withPort, (view) => !table.isOfClasses(view));
-  const held = candidates.find((view) => table.nameOf(view) === current);
-  if (held !== undefined) return whetherShortCircuited(held, addresses);
+  const candidates = preferred(withPort, (view) => !isOfClasses(view));
+  const held = candidates.find((view) => nameOf(view) === current);
+  if (held !== undefined) {
+    const answer = whetherShortCircuited(held, addresses);
+    if (!isReason(answer) || !candidates.some((view) => view !== held && isAssigned(view, addresses))) return answer;
+  }
   const able = preferred(candidates, (view) => mayHavePort(view, wanted));
-  // Anybody who may write `externalIPs` adds an address to an old Service.
-  const first = oldestOf(preferred(able, ({ assigned }) => addresses.some((address) => assigned.includes(address))));
+  const first = firstOf(able, addresses);
   if (first === undefined) return withoutAnyPort(there, wanted);
   const isOpen = ips.length === 0 && candidates.some(({ namespace }) => namespace !== first.namespace);
   // If the load balancer of one of them needs no mapping, the others do not change that.
@@ -70,7 +81,7 @@ export function isReason(answer: object): answer is Reason {
 
 /** The Service of an object that is or names a Service. */
 function namedService(key: string, table: TargetTable): ServiceView | Reason {
-  const view = table.get(key);
+  const view = table.services.get(key);
   if (view?.exposed) return whetherShortCircuited(view, allAddressesOf(view));
   const why =
     view?.foreign === true
@@ -143,11 +154,11 @@ export function serviceOfClass(
 ): ServiceView | Reason | undefined {
   const named = softwareNamed(hints) ?? softwareOfInstallation(hints);
   if (named === undefined || named === "outside") return undefined;
-  const labelled = [...table.services()].filter(({ software = "" }) => named.has(software));
-  if (labelled.some((view) => table.behind(view) !== undefined)) return undefined;
+  const labelled = [...table.services.values()].filter(({ software = "" }) => named.has(software));
+  if (labelled.some((view) => view.configured !== undefined)) return undefined;
   const able = labelled.filter((view) => view.exposed && mayServe(view, hints));
   if (able.length === 0) return undefined;
-  const proven = able.find((view) => table.nameOf(view) === held) ?? onlyOf(able.filter(isMade));
+  const proven = able.find((view) => nameOf(view) === held) ?? onlyOf(able.filter(isMade));
   if (proven !== undefined) return proven;
   // Each installation may have another controller, whose name ends with its namespace (cozystack/cozystack,
   // packages/extra/ingress/templates/nginx-ingress.yaml).
@@ -155,7 +166,7 @@ export function serviceOfClass(
   const installed = softwareNamed(hints) === undefined ? preferred(labelled, isNamed) : labelled;
   const chosen = onlyOf(able.filter((view) => installed.includes(view)));
   if (chosen !== undefined && !installed.some((other) => precedes(other, chosen))) return chosen;
-  const known = onlyOf(able.filter((view) => isOfNamespace(table.nameOf(view))));
+  const known = onlyOf(able.filter((view) => isOfNamespace(nameOf(view))));
   return known ?? several(labelled, `have labels of its controller (${[...named].join(", ")}), and none its address`);
 }
 
@@ -167,8 +178,8 @@ export function serviceOfClass(
 function mayServe(view: ServiceView, { gateway, className }: RoutingHints): boolean {
   const { namespace, gateway: madeFor, gatewayClass, software } = view;
   if (gatewayClass !== undefined) return gatewayClass === className && gateway?.classNamespace === namespace;
-  const isShared = gateway === undefined || software === undefined || !PER_GATEWAY.has(software);
-  if (madeFor === undefined) return isShared;
+  const isPerGateway = KNOWN_SOFTWARE.some(({ title, servicePerGateway }) => title === software && servicePerGateway);
+  if (madeFor === undefined) return gateway === undefined || !isPerGateway;
   return gateway !== undefined && madeFor === keyOf(gateway) && gateway.namespace === namespace;
 }
 

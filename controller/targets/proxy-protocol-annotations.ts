@@ -1,7 +1,6 @@
 import { show } from "#hostmap/hostnames.ts";
 import { PROXY_PROTOCOL_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
-import type { Config } from "#lib/config/schema.ts";
 
 /** The PROXY header that a load balancer sends. */
 export type Protocol = "v1" | "v2" | "none";
@@ -124,11 +123,6 @@ export function isProtocolAnnotation(key: string): boolean {
   return PROTOCOL_ANNOTATIONS.includes(key) || PROTOCOL_ANNOTATIONS.includes(key.replace(/\d+$/, PORT));
 }
 
-/** The protocol of ports without a statement in annotations; `auto`: the ingress controller is asked. */
-export function assumedProtocol({ protocol, detect }: Config["discovery"]): Protocol | "auto" {
-  return protocol === "auto" && !detect ? "v1" : protocol;
-}
-
 /** The source of a statement about a port's protocol: the switchback.dev annotation, or that of a cloud provider. */
 export type StatedBy = "annotation" | "provider";
 
@@ -140,10 +134,6 @@ export interface Stated {
   readonly says: string;
 }
 
-function says(key: string, value: string): string {
-  return `${key} is ${show(value)}`;
-}
-
 /**
  * The protocol that the annotations of a Service state for a port; undefined: none does. The switchback.dev
  * annotation comes first. If its value is invalid, the result is a reason instead of a guess. Then those of known
@@ -153,28 +143,23 @@ export function statedProtocol(annotations: Annotations | undefined = {}, port: 
   const explicit = annotations[PROXY_PROTOCOL_KEY];
   if (explicit !== undefined) {
     const accepted = PROTOCOLS.find((protocol) => protocol === explicit);
-    if (accepted !== undefined)
-      return { protocol: accepted, by: "annotation", says: says(PROXY_PROTOCOL_KEY, explicit) };
-    const text = `${PROXY_PROTOCOL_KEY} is ${show(String(explicit))}; accepted are ${PROTOCOLS.join(", ")}`;
-    return { code: "annotation-invalid", text };
+    const says = `${PROXY_PROTOCOL_KEY} is ${show(String(explicit))}`;
+    if (accepted !== undefined) return { protocol: accepted, by: "annotation", says };
+    return { code: "annotation-invalid", text: `${says}; accepted are ${PROTOCOLS.join(", ")}` };
   }
   const [first, ...others] = PROVIDERS.flatMap((provider) => statementOf(provider, port, annotations) ?? []);
   if (first === undefined || others.some(({ protocol }) => protocol !== first.protocol)) return undefined;
-  return { protocol: first.protocol, by: "provider", says: says(first.key, annotations[first.key] ?? "") };
+  return { ...first, by: "provider" };
 }
 
 /** The statement of a provider's annotations about a port; undefined: they set nothing. */
-function statementOf(
-  provider: readonly Row[],
-  port: number,
-  annotations: Annotations,
-): { readonly key: string; readonly protocol: Protocol } | undefined {
+function statementOf(provider: readonly Row[], port: number, annotations: Annotations): Omit<Stated, "by"> | undefined {
   for (const [pattern, values, beside] of provider) {
     const key = pattern.replace(PORT, String(port));
     const value = annotations[key];
     if (typeof value !== "string" || (beside && !matches(beside[1], annotations[beside[0]] ?? ""))) continue;
     const [, protocol] = Object.entries(values).find(([one]) => matches(one.replace(PORT, String(port)), value)) ?? [];
-    if (protocol !== undefined) return { key, protocol };
+    if (protocol !== undefined) return { protocol, says: `${key} is ${show(value)}` };
   }
   return undefined;
 }

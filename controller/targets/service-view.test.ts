@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { checkConfig } from "#lib/config/parse.ts";
 import { fc } from "#test/property.ts";
-import { canonicalIp, foundName, isExposed, type RawService, targetOfService, viewService } from "./service-view.ts";
+import { canonicalIp, foundName, isExposed, type RawService, viewService } from "./service-view.ts";
+import { targetOfService } from "./target.ts";
 
 const RAW: RawService = {
   metadata: { namespace: "edge", name: "lb", creationTimestamp: "2026-01-01T00:00:00Z" },
@@ -142,26 +143,6 @@ test("a target has at most 200 TCP ports; ports without a number, or of another 
     text: "the Service edge/lb: it has 201 TCP ports; a target has at most 200",
   });
   assert.deepEqual(target([]), { code: "service-without-port", text: "the Service edge/lb has no TCP port" });
-});
-
-test("all fields of a target; its ClusterIPs are the addresses of names only if no port has a header", () => {
-  const name = foundName("edge", "lb");
-  const upstream = { service: { namespace: "edge", name: "lb" } };
-  const upstreamIPs = ["10.96.0.7", "fd00::7"];
-  const ports = [80, 443].map((port) => ({ port, protocol: "v1" as const }));
-  assert.deepEqual(targetOfService(viewService(RAW, "v1")), {
-    name,
-    upstream,
-    upstreamIPs,
-    classes: [],
-    ports,
-    clusterIPs: [],
-  });
-  const direct = targetOfService(viewService(RAW, "none"));
-  assert.deepEqual("code" in direct || direct.clusterIPs, ["10.96.0.7", "fd00::7"]);
-  const mixed = { ...viewService(RAW, "none"), ports: [{ port: 80, protocol: "none" as const }, ports[1]!] };
-  const target = targetOfService(mixed);
-  assert.deepEqual("code" in target || target.clusterIPs, []);
 });
 
 test("a target name is readable, truncated, valid and unambiguous, and begins with its namespace only once", () => {

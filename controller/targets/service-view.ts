@@ -1,12 +1,12 @@
 import { isIP } from "node:net";
 import { shortHash } from "#hostmap/hash.ts";
-import { show } from "#hostmap/hostnames.ts";
+import { compareNames, foldCase, show } from "#hostmap/hostnames.ts";
 import { MAP_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
-import { softwareOf } from "./known-software.ts";
-import { type Protocol, type Stated, type StatedBy, statedProtocol } from "./proxy-protocol-annotations.ts";
+import { softwareOf } from "../sources/known-software.ts";
+import { type Protocol, type StatedBy, statedProtocol } from "./proxy-protocol-annotations.ts";
 
 /** When the names of a Service are mapped: `auto`, if kube-proxy short-circuits its load balancer, or `always`. */
 type MapWhen = "auto" | "always";
@@ -17,7 +17,7 @@ const MAP_WHEN: readonly MapWhen[] = ["auto", "always"];
  * controller is asked. Then its answer decides, unless `stated` is `annotation`: then the switchback.dev annotation
  * decides.
  */
-interface ServicePort {
+export interface ServicePort {
   readonly port: number;
   readonly protocol: Protocol;
   readonly stated?: StatedBy | "nobody";
@@ -32,6 +32,8 @@ export interface ServiceView {
   readonly created: string;
   /** The name of its target if it is discovered. See `foundName`. */
   readonly target: string;
+  /** The configured target whose upstream it is. */
+  readonly configured?: TargetConfig;
   /** Whether kube-proxy may short-circuit its addresses. If not, it is only the upstream of a configured target. */
   readonly exposed: boolean;
   /** Whether another service proxy serves it, so that its ClusterIPs may lead nowhere. */
@@ -127,30 +129,24 @@ export function isForeign({ metadata }: RawService): boolean {
   return metadata?.labels?.[PROXY_NAME_LABEL] !== undefined;
 }
 
-type Addresses = Pick<ServiceView, "addresses" | "assigned" | "leftAlone" | "hostnames">;
-const NO_ADDRESSES: Addresses = { addresses: [], assigned: [], leftAlone: [], hostnames: [] };
-
 /**
  * The addresses of a Service, as kube-proxy sees them. kube-proxy handles each entry of the load balancer status
  * separately, and ignores the entry's `ports`.
  */
-function addressesOfService(raw: RawService): Addresses {
+function addressesOfService(raw: RawService) {
   const { spec, status } = raw;
-  if (!isExposed(raw)) return NO_ADDRESSES;
-  const entries = spec?.type === "LoadBalancer" ? (status?.loadBalancer?.ingress ?? []) : [];
-  const withIp = entries.filter(({ ip }) => isIP(ip ?? "") !== 0);
-  const isProxied = ({ ipMode }: { readonly ipMode?: string }) => ipMode === "Proxy";
-  const ips = (list: typeof withIp) => list.map(({ ip }) => canonicalIp(ip ?? ""));
-  const external = ipsOf(spec?.externalIPs ?? []);
-  const assigned = ips(withIp.filter((entry) => !isProxied(entry)));
-  const vips = [...assigned, ...external];
+  const entries = spec?.type === "LoadBalancer" && isExposed(raw) ? (status?.loadBalancer?.ingress ?? []) : [];
+  const external = isExposed(raw) ? ipsOf(spec?.externalIPs ?? []) : [];
+  const ipsOfMode = (isProxy: boolean) =>
+    ipsOf(entries.flatMap(({ ip, ipMode }) => ((ipMode === "Proxy") === isProxy ? (ip ?? []) : [])));
   const clusterIPs = literalIPs(spec);
-  const addresses = new Set(vips.filter((address) => hasFamilyOf(clusterIPs, address)));
-  const others = new Set([...ips(withIp.filter(isProxied)), ...vips]);
+  const isHandled = (address: string) => hasFamilyOf(clusterIPs, address);
+  const vips = [...ipsOfMode(false), ...external];
+  const addresses = new Set(vips.filter(isHandled));
   return {
     addresses: [...addresses],
-    assigned: assigned.filter((address) => addresses.has(address)),
-    leftAlone: [...others].filter((address) => !addresses.has(address)),
+    assigned: ipsOfMode(false).filter(isHandled),
+    leftAlone: [...new Set([...ipsOfMode(true), ...vips]).difference(addresses)],
     hostnames: entries.flatMap(({ hostname }) => hostname || []),
   };
 }
@@ -191,6 +187,16 @@ export const HTTP_PORTS: readonly number[] = [80, 443];
 /** Whether a Service has one of these TCP ports. True if its ports are not known, so that the reason is reported. */
 export function mayHavePort(view: ServiceView, ports: readonly number[]): boolean {
   return "code" in view.ports || ports.some((port) => portOf(view, port) !== undefined);
+}
+
+/** The name of the target that a Service is, or would be. */
+export function nameOf({ configured, target }: ServiceView): string {
+  return configured?.name ?? target;
+}
+
+/** Whether the configured target of a Service serves only the classes that it lists. */
+export function isOfClasses({ configured }: ServiceView): boolean {
+  return configured !== undefined && configured.classes.length > 0;
 }
 
 /** The TCP port of a Service; undefined if the Service has no such port, or its ports are not known. */
@@ -244,17 +250,17 @@ function portsOf({ metadata, spec }: RawService, fallback: Protocol | "auto"): S
     if (port === undefined || (transport ?? "TCP") !== "TCP") continue;
     const stated = statedProtocol(metadata?.annotations, port);
     if (stated !== undefined && "code" in stated) return stated;
-    ports.push({ port, protocol: stated?.protocol ?? usual, ...(isAsked && sayingOf(stated)) });
+    ports.push({
+      port,
+      protocol: stated?.protocol ?? usual,
+      ...(isAsked && { stated: stated?.by ?? "nobody", ...(stated && { says: stated.says }) }),
+    });
   }
   if (ports.length > MAX_TARGET_PORTS) {
     const text = `it has ${ports.length} TCP ports; a target has at most ${MAX_TARGET_PORTS}`;
     return { code: "too-many-targets", text };
   }
   return ports;
-}
-
-function sayingOf(stated: Stated | undefined): Pick<ServicePort, "stated" | "says"> {
-  return stated === undefined ? { stated: "nobody" } : { stated: stated.by, says: stated.says };
 }
 
 /** Normalizes an address: `2001:DB8:0::1` and `2001:db8::1` are the same (RFC 5952). Other text is unchanged. */
@@ -277,38 +283,41 @@ export function foundName(namespace: string, name: string): string {
   return `${head.replace(/[^a-z0-9-]/g, "-")}-${shortHash(`${namespace}/${name}`)}`;
 }
 
-/**
- * A discovered target. The proxies relay only to these addresses, because a tenant chooses what the name of its
- * Service resolves to.
- */
-export interface FoundTarget extends TargetConfig {
-  /** The ClusterIPs of its Service. */
-  readonly upstreamIPs: readonly string[];
-  readonly ports: FoundPort[];
+/** All addresses of a Service, short-circuited or not, in the form of `canonicalAddress`. */
+export function allAddressesOf(view: ServiceView | undefined): string[] {
+  return view === undefined ? [] : [...view.addresses, ...view.leftAlone, ...view.hostnames.map(foldCase)];
 }
 
-type FoundPort = TargetConfig["ports"][number] & {
-  /** See `ServicePort`. */
-  readonly stated?: ServicePort["stated"];
-  readonly says?: ServicePort["says"];
-  /** Set if another Service at the same address lends the port: the ClusterIPs of that Service. */
-  readonly upstreamIPs?: readonly string[];
-};
+/** Normalizes an address. Host names are compared without regard to case. */
+export function canonicalAddress(address: string): string {
+  return canonicalIp(foldCase(address));
+}
 
-/** Returns the target of a Service, or the reason why it cannot be one. */
-export function targetOfService(view: ServiceView): FoundTarget | Reason {
-  const { namespace, name, target, ports, clusterIPs } = view;
-  if ("code" in ports) return { ...ports, text: `the Service ${namespace}/${name}: ${ports.text}` };
-  if (ports.length === 0) {
-    return { code: "service-without-port", text: `the Service ${namespace}/${name} has no TCP port` };
-  }
-  const direct = ports.every(({ protocol }) => protocol === "none");
-  return {
-    name: target,
-    upstream: { service: { namespace, name } },
-    upstreamIPs: clusterIPs,
-    classes: [],
-    ports: [...ports],
-    clusterIPs: direct ? [...clusterIPs] : [],
-  };
+/** The key of a Service. */
+export function keyOf({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
+  return `${namespace}/${name}`;
+}
+
+/** Those that pass the test. If none does, all of them. */
+export function preferred<Item>(all: readonly Item[], test: (item: Item) => boolean): readonly Item[] {
+  const some = all.filter(test);
+  return some.length > 0 ? some : all;
+}
+
+/**
+ * The oldest Service, of those to which a load balancer gave one of the addresses, else of all. Anybody who may write
+ * `externalIPs` adds an address to an old Service. Found in one pass, because a tenant can add many Services.
+ */
+export function firstOf(services: readonly ServiceView[], addresses: readonly string[]): ServiceView | undefined {
+  const isOlder = (one: ServiceView, other: ServiceView) =>
+    (compareNames(one.created, other.created) || compareNames(keyOf(one), keyOf(other))) < 0;
+  return preferred(services, (view) => isAssigned(view, addresses)).reduce<ServiceView | undefined>(
+    (oldest, one) => (oldest === undefined || isOlder(one, oldest) ? one : oldest),
+    undefined,
+  );
+}
+
+/** Whether a load balancer gave one of the addresses to the Service. */
+export function isAssigned({ assigned }: ServiceView, addresses: readonly string[]): boolean {
+  return addresses.some((address) => assigned.includes(address));
 }

@@ -54,11 +54,6 @@ const CASES: Readonly<Record<string, Case>> = {
     at: ["2001:DB8:0::1"],
     is: A_NAME,
   },
-  "all addresses of one Service": {
-    services: [service("edge/a", BOTH)],
-    at: ["203.0.113.1", "2001:db8::1"],
-    is: A_NAME,
-  },
   "an address that no Service has": { services: [A, B], at: ["198.51.100.1"], is: "no-service" },
   "no address yet": { services: [A], at: [], is: "no-address" },
   "addresses of two Services": { services: [A, B], at: ["203.0.113.1", "203.0.113.2"], is: "several-services" },
@@ -78,6 +73,21 @@ const CASES: Readonly<Record<string, Case>> = {
     at: ["203.0.113.1"],
     held: A_NAME,
     is: A_NAME,
+  },
+  "kube-proxy leads the address to the other one only, and not to the one that the name has": {
+    services: [service("edge/a", { ...AT_A, ipMode: "Proxy" }), service("edge/c", AT_A)],
+    at: ["203.0.113.1"],
+    held: A_NAME,
+    is: nameOf("edge/c"),
+  },
+  "an older one with the address in its externalIPs, while kube-proxy leaves that of the name's own alone": {
+    services: [
+      service("edge/a", { ...AT_A, ipMode: "Proxy" }),
+      service("tenant/old", { external: ["203.0.113.1"], created: OLD }),
+    ],
+    at: ["203.0.113.1"],
+    held: A_NAME,
+    is: "ip-mode-proxy",
   },
   "an older one with the address in its externalIPs": {
     services: [A, service("tenant/old", { external: ["203.0.113.1"], created: OLD })],

@@ -1,13 +1,5 @@
 import type { Reason } from "#hostmap/types.ts";
 
-/** The last change of the target that a published name should get. */
-interface Move {
-  readonly target: string;
-  readonly at: number;
-  /** Whether it came within `STEADY_MS` of the change before. */
-  readonly isRepeated: boolean;
-}
-
 const STEADY_MS = 60_000;
 const UNSTABLE: Reason = {
   code: "target-unstable",
@@ -20,8 +12,11 @@ const UNSTABLE: Reason = {
  * Times are milliseconds of any monotonic clock.
  */
 export class SteadyTargets {
-  /** By name, in the order of their times. */
-  readonly #moves = new Map<string, Move>();
+  /**
+   * The last change of the target that a name should get, by name, in the order of their times. `isRepeated`: it came
+   * within `STEADY_MS` of the change before.
+   */
+  readonly #moves = new Map<string, { readonly target: string; readonly at: number; readonly isRepeated: boolean }>();
 
   /** Why a name stays at its present target for now. Undefined: it gets the wanted one. */
   check(name: string, present: string, wanted: string, now: number): Reason | undefined {
@@ -31,6 +26,11 @@ export class SteadyTargets {
       this.#moves.set(name, { target: wanted, at: now, isRepeated: last !== undefined });
     }
     return this.#moves.get(name)?.isRepeated ? UNSTABLE : undefined;
+  }
+
+  /** The object claims the name no more, so nobody moves it. */
+  forget(name: string): void {
+    this.#moves.delete(name);
   }
 
   /** The names whose last change is a minute ago. They may move again. */

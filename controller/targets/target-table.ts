@@ -1,28 +1,51 @@
-import { compareNames, foldCase } from "#hostmap/hostnames.ts";
+import { isIP } from "node:net";
+import { foldCase, show } from "#hostmap/hostnames.ts";
 import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { Config, TargetConfig } from "#lib/config/schema.ts";
-import type { SourceProblem } from "../sources/types.ts";
-import { type ConfiguredTarget, configuredTarget, defaultAmong } from "./configured-target.ts";
-import { softwareOf } from "./known-software.ts";
-import { assumedProtocol } from "./proxy-protocol-annotations.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import { Reconciler } from "#lib/kube/reconciler.ts";
+import { type Informer, watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
+import { softwareOf } from "../sources/known-software.ts";
+import { informerState, type SourceProblem, type SourceState } from "../sources/types.ts";
 import {
-  canonicalIp,
-  type FoundTarget,
+  allAddressesOf,
+  canonicalAddress,
+  firstOf,
   HTTP_PORTS,
+  isOfClasses,
+  keyOf,
   mayHavePort,
   PROXY_NAME_LABEL,
   portOf,
+  preferred,
   type RawService,
   type ServiceView,
-  targetOfService,
   viewService,
 } from "./service-view.ts";
-import { lostPorts, withBorrowedPorts } from "./target-ports.ts";
+import { configuredTarget, lostPorts, type Target, targetOfService, withBorrowedPorts } from "./target.ts";
 
-export interface TableConfig extends Pick<Config, "targets" | "discovery"> {
-  readonly policy: Pick<Config["policy"], "targets" | "requireAdmitted">;
+interface TableDeps {
+  /** Undefined: no Service is read, so that only classes decide. */
+  readonly client?: Pick<KubeClient, "get" | "stream"> | undefined;
+  readonly config: Pick<Config, "targets" | "discovery"> & {
+    readonly policy: Pick<Config["policy"], "targets" | "requireAdmitted">;
+  };
+  readonly log: Logger;
+  /** The cluster's DNS domain. Default: `cluster.local`. */
+  readonly clusterDomain?: string | undefined;
+  /** The IPs of the nodes, if known. */
+  readonly nodes?: ReadonlySet<string> | undefined;
 }
+
+/** What is kept of a Service that is not relevant for targets: that it exists. */
+const OTHER = "other";
+/** Combines changes of several Services, because each change resolves all routing hints again. */
+const SETTLE_MS = 20;
 
 /**
  * The Services of the cluster, and the targets: the configured ones, each with its Service, and those that are
@@ -30,33 +53,102 @@ export interface TableConfig extends Pick<Config, "targets" | "discovery"> {
  * addresses of the nodes, and MetalLB shares addresses on request.
  */
 export class TargetTable {
-  readonly config: TableConfig;
+  readonly #deps: TableDeps;
+  readonly config: TableDeps["config"];
+  readonly nodes: TableDeps["nodes"];
   /**
    * Whether Services are read. If not, only classes decide. If so, a published target without a definition no longer
    * has a Service.
    */
   readonly discovers: boolean;
-  /** The IPs of the nodes, if known. */
-  readonly nodes: ReadonlySet<string> | undefined;
-  /** The configured target without classes. */
+  /** The configured target without classes. The checks of the configuration ensure that it is the only target. */
   readonly byDefault: TargetConfig | undefined;
   readonly #services = new Map<string, ServiceView>();
+  /** The Services, by the key `namespace/name`. */
+  readonly services: ReadonlyMap<string, ServiceView> = this.#services;
   readonly #problems = new Map<string, SourceProblem>();
-  /** The configured targets, by the key of their Service. */
-  readonly #behind: ReadonlyMap<string, TargetConfig>;
+  readonly #failures = new LogThrottle();
   /** What follows from the Services. Undefined after a change: it is computed when it is needed next. */
   #derived: Derived | undefined;
+  readonly #listeners: (() => void)[] = [];
+  #onDeleted: () => void = () => {};
+  readonly #reporter = new Reconciler({
+    reconcile: () => {
+      for (const listener of this.#listeners) listener();
+      return undefined;
+    },
+  });
+  #watch: Informer<ServiceView | typeof OTHER> | undefined;
 
-  constructor(config: TableConfig, discovers: boolean, nodes?: ReadonlySet<string>) {
-    this.config = config;
-    this.discovers = discovers;
-    this.nodes = nodes;
-    this.byDefault = defaultAmong(config.targets);
-    this.#behind = new Map(
-      config.targets.flatMap((target) =>
-        "service" in target.upstream ? [[keyOf(target.upstream.service), target] as const] : [],
-      ),
-    );
+  constructor(deps: TableDeps) {
+    this.#deps = deps;
+    this.config = deps.config;
+    this.nodes = deps.nodes;
+    this.discovers = deps.client !== undefined;
+    this.byDefault = deps.config.targets.find(({ classes }) => classes.length === 0);
+  }
+
+  /**
+   * `onChange` is called when hints have to be resolved again, and definitions may have changed. `onSynced` is called
+   * once, when answers are valid. Before that, "no target" has no meaning.
+   */
+  start(onChange: () => void, onSynced: () => void): void {
+    const { client, log } = this.#deps;
+    this.follow(onChange);
+    if (client === undefined) {
+      onSynced();
+      return;
+    }
+    this.#watch = watchObjects<ServiceView | typeof OTHER, RawService>({
+      client,
+      path: corePath("services"),
+      // Services of any type may have externalIPs, and no field selector can find those.
+      project: (raw) => this.view(raw) ?? OTHER,
+      onChange: ({ key, before = OTHER, after }) => {
+        if (after === undefined) this.#onDeleted();
+        if (before === OTHER && (after ?? OTHER) === OTHER) return;
+        this.set(key, after === OTHER ? undefined : after);
+        this.#reporter.enqueue(SETTLE_MS);
+      },
+      onSynced,
+      log,
+    });
+  }
+
+  /** `onChange` is called when a definition may have changed. */
+  follow(onChange: () => void): void {
+    this.#listeners.push(onChange);
+  }
+
+  /** Whether a Service exists, relevant or not, by the key `namespace/name`. */
+  hasService(key: string): boolean {
+    return this.#watch?.objects().has(key) === true;
+  }
+
+  /** `onDeleted` is called for each Service that is deleted, relevant or not. */
+  followDeleted(onDeleted: () => void): void {
+    this.#onDeleted = onDeleted;
+  }
+
+  get synced(): boolean {
+    return !this.discovers || this.#watch?.state.synced === true;
+  }
+
+  state(): SourceState[] {
+    if (!this.discovers) return [];
+    const services = informerState("services", this.#watch);
+    return [{ ...services, problems: [...services.problems, ...this.#problems.values()] }];
+  }
+
+  /** Logs an internal error about objects with these hints once. */
+  failed(hints: object, error: unknown): void {
+    const reason = describeError(error);
+    if (this.#failures.pass(reason) !== undefined)
+      this.#deps.log.error({ code: "internal-error", hints: show(JSON.stringify(hints)) }, reason);
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([this.#reporter.stop(), this.#watch?.stop()]);
   }
 
   /**
@@ -64,20 +156,19 @@ export class TargetTable {
    * Service of a configured target. The labels of others matter too, because another Service may have copied them.
    */
   view(raw: RawService): ServiceView | undefined {
-    const { discovery } = this.config;
-    const isConfigured = this.#behind.has(keyOf({ namespace: "", name: "", ...raw.metadata }));
-    const view = viewService(
-      raw,
-      isConfigured && discovery.detect ? "auto" : assumedProtocol(discovery),
-      discovery.map,
-    );
+    const { detect, protocol, map } = this.config.discovery;
+    const key = keyOf({ namespace: "", name: "", ...raw.metadata });
+    const isUpstream = ({ upstream }: TargetConfig) => "service" in upstream && keyOf(upstream.service) === key;
+    const configured = this.config.targets.findLast(isUpstream);
+    // With `auto`, the ingress controller is asked about ports without an annotation.
+    const assumed = protocol === "auto" && !detect ? "v1" : protocol;
+    const view = viewService(raw, configured && detect ? "auto" : assumed, map);
     const { name, software, gateway, exposed, foreign } = view;
-    if (isConfigured) {
-      // Charts append `-controller` to the name of the release.
-      const byName = softwareOf({ name }) ?? softwareOf({ name: name.replace(/-controller$/, "") });
-      return { ...view, software: software ?? byName?.title };
-    }
-    return exposed || foreign || software !== undefined || gateway !== undefined ? view : undefined;
+    if (configured === undefined)
+      return exposed || foreign || software !== undefined || gateway !== undefined ? view : undefined;
+    // Charts append `-controller` to the name of the release.
+    const byName = softwareOf({ name }) ?? softwareOf({ name: name.replace(/-controller$/, "") });
+    return { ...view, configured, software: software ?? byName?.title };
   }
 
   /** Adds or replaces a Service. `after` is undefined if it was deleted, or is no longer relevant. */
@@ -95,21 +186,16 @@ export class TargetTable {
     this.#derived = undefined;
   }
 
-  get(key: string): ServiceView | undefined {
-    return this.#services.get(key);
-  }
-
-  services(): Iterable<ServiceView> {
-    return this.#services.values();
-  }
-
   /** The Services that have an address, in any order. */
   at(address: string): readonly ServiceView[] {
     return this.#known.byAddress.get(canonicalAddress(address)) ?? [];
   }
 
-  problems(): readonly SourceProblem[] {
-    return [...this.#problems.values()];
+  /** Whether an address is the DNS name of a Service: `*.svc`, or `*.svc` with the cluster's domain. */
+  isServiceName(address: string): boolean {
+    const { clusterDomain = "cluster.local" } = this.#deps;
+    const [name = "", domain] = [address, clusterDomain].map((one) => foldCase(one).replace(/\.$/, ""));
+    return isIP(address) === 0 && [".svc", `.svc.${domain}`].some((end) => name.endsWith(end));
   }
 
   /** The configured target of this name. */
@@ -117,69 +203,58 @@ export class TargetTable {
     return this.config.targets.find(({ name }) => name === target);
   }
 
-  /** The configured target whose upstream is this Service. */
-  behind(view: ServiceView): TargetConfig | undefined {
-    return this.#behind.get(keyOf(view));
-  }
-
   /** The Service of a configured target, if it exists. */
   serviceOf({ upstream }: TargetConfig): ServiceView | undefined {
-    return "service" in upstream ? this.get(keyOf(upstream.service)) : undefined;
+    return "service" in upstream ? this.services.get(keyOf(upstream.service)) : undefined;
   }
 
-  /** What is not read is assumed to exist. A Service that cannot be a target does not count. */
-  exists(target: TargetConfig): boolean {
-    if (!this.discovers || "host" in target.upstream) return true;
-    return this.serviceOf(target) !== undefined && this.refusalOf(target) === undefined;
-  }
-
-  /** Why the Service of a configured target serves nothing, if that is known. */
+  /**
+   * Why the Service of a configured target serves nothing, if that is known. The target without classes is a guess, so
+   * its Service must exist. What is not read is assumed to exist.
+   */
   refusalOf(target: TargetConfig): Reason | undefined {
+    if (!this.discovers || "host" in target.upstream) return undefined;
     const service = this.serviceOf(target);
+    const key = keyOf(target.upstream.service);
+    const code = "target-missing";
+    if (service === undefined && target === this.byDefault)
+      return { code, text: `the Service ${key} of the target ${target.name} does not exist` };
     if (service?.foreign !== true) return undefined;
     const text =
-      `another service proxy serves the Service ${keyOf(service)} of the target ${target.name} ` +
+      `another service proxy serves the Service ${key} of the target ${target.name} ` +
       `(${PROXY_NAME_LABEL}), so its ClusterIP may lead nowhere`;
-    return { code: "target-missing", text };
+    return { code, text };
   }
 
   /** The active configured targets. A target without classes is active only if its Service exists. */
-  configured(): readonly ConfiguredTarget[] {
-    return this.#known.active;
-  }
-
-  /** The name of the target that a Service is, or would be. */
-  nameOf(view: ServiceView): string {
-    return this.behind(view)?.name ?? view.target;
+  configured(): readonly Target[] {
+    return this.#known.configured;
   }
 
   /** The name of the target of a Service, or the reason why it cannot be one. */
   targetOf(view: ServiceView): string | Reason {
-    const configured = this.behind(view);
-    if (configured !== undefined) return configured.name;
-    const target = targetOfService(view);
+    const target = view.configured ?? targetOfService(view);
     if ("code" in target) return target;
-    if (this.#known.found.get(target.name) === view) return target.name;
+    if (view.configured !== undefined || this.viewOf(target.name) === view) return target.name;
     return { code: "target-name-taken", text: `another Service has the target name ${target.name} already` };
   }
 
   /** The Service of a target, configured or discovered, if it exists. */
   viewOf(target: string): ServiceView | undefined {
-    const configured = this.named(target);
-    return configured === undefined ? this.#known.found.get(target) : this.serviceOf(configured);
+    return this.#known.targets.get(target);
   }
 
   /** Whether there is a target of this name. */
   has(target: string): boolean {
-    return this.#known.found.has(target) || this.configured().some(({ name }) => name === target);
+    return this.#known.targets.has(target);
   }
 
   /** The current definition of a discovered target; undefined: its Service does not exist. */
-  found(name: string): FoundTarget | undefined {
-    const view = this.#known.found.get(name);
+  found(name: string): Target | undefined {
+    const view = this.viewOf(name);
     const target = view && targetOfService(view);
-    if (view === undefined || target === undefined || "code" in target) return undefined;
-    return withBorrowedPorts(target, view, (port) => this.#lenderOf(view, port));
+    if (view === undefined || target === undefined || "code" in target || target.name !== name) return undefined;
+    return withBorrowedPorts(target, (port) => this.#lenderOf(view, port));
   }
 
   /** The IP addresses at which kube-proxy leads to a target. Empty: its load balancer has none, or none is known. */
@@ -197,14 +272,12 @@ export class TargetTable {
   targetAt(address: string): string | undefined {
     const ip = canonicalAddress(address);
     const there = this.at(ip).filter((view) => view.assigned.includes(ip) && mayHavePort(view, HTTP_PORTS));
-    const service = oldestOf(preferred(there, (view) => !this.isOfClasses(view)));
+    const service = firstOf(
+      preferred(there, (view) => !isOfClasses(view)),
+      [ip],
+    );
     const target = service && this.targetOf(service);
     return typeof target === "string" ? target : undefined;
-  }
-
-  /** Whether the configured target of a Service serves only the classes that it lists. */
-  isOfClasses(view: ServiceView): boolean {
-    return (this.behind(view)?.classes.length ?? 0) > 0;
   }
 
   /** Whether the names of its Service are always mapped (`map: always`). */
@@ -218,13 +291,12 @@ export class TargetTable {
     return definition && lostPorts(definition, ports);
   }
 
-  /** The oldest Service with the port at the first address that has one, before those that only chose the address. */
+  /** The first Service with the port at the first address that has one. */
   #lenderOf(view: ServiceView, port: number): ServiceView | undefined {
     const candidatesAt = (address: string) =>
       this.at(address).filter((one) => portOf(one, port) !== undefined && one.addresses.includes(address));
     const candidates = view.addresses.map(candidatesAt).find(({ length }) => length > 0) ?? [];
-    const isAssigned = ({ assigned }: ServiceView) => view.addresses.some((address) => assigned.includes(address));
-    return oldestOf(preferred(candidates, isAssigned));
+    return firstOf(candidates, view.addresses);
   }
 
   get #known(): Derived {
@@ -234,55 +306,29 @@ export class TargetTable {
 
   #derive(): Derived {
     const { targets, discovery } = this.config;
+    const active = targets.filter((target) => target !== this.byDefault || this.refusalOf(target) === undefined);
+    const byName = new Map(active.map((target) => [target.name, this.serviceOf(target)]));
     const byAddress = new Map<string, ServiceView[]>();
-    const found = new Map<string, ServiceView>();
-    for (const view of this.services()) {
+    for (const view of this.services.values()) {
       for (const address of new Set(allAddressesOf(view))) getOrAdd(byAddress, address, () => []).push(view);
       // The first Service with a name has it. Tenants choose names, and can construct a collision of a 48-bit hash.
-      if (view.exposed && !("code" in targetOfService(view))) getOrAdd(found, view.target, () => view);
+      if (view.exposed && !("code" in targetOfService(view)) && !byName.has(view.target)) byName.set(view.target, view);
     }
-    const active = targets
-      .filter((target) => target !== this.byDefault || this.exists(target))
-      .map((target) => configuredTarget(target, discovery, this.serviceOf(target)));
-    return { byAddress, found, active };
+    const configured = active.map((target) => configuredTarget(target, discovery, this.serviceOf(target)));
+    return { byAddress, targets: byName, configured };
   }
 }
 
+/** Where kube-proxy leads. The answers of DNS are compared with this. */
+export type TargetLocations = Pick<
+  TargetTable,
+  "addressesOf" | "externalIPsOf" | "targetAt" | "mapsAlways" | "warningOf"
+>;
+
 interface Derived {
   readonly byAddress: ReadonlyMap<string, readonly ServiceView[]>;
-  /** The Services of discovered targets, by the name of the target. */
-  readonly found: ReadonlyMap<string, ServiceView>;
+  /** The Services of the targets, by the name of the target. Undefined: that of a configured target is missing. */
+  readonly targets: ReadonlyMap<string, ServiceView | undefined>;
   /** The active configured targets. */
-  readonly active: readonly ConfiguredTarget[];
-}
-
-/** All addresses of a Service, short-circuited or not, in the form of `canonicalAddress`. */
-export function allAddressesOf(view: ServiceView | undefined): string[] {
-  return view === undefined ? [] : [...view.addresses, ...view.leftAlone, ...view.hostnames.map(foldCase)];
-}
-
-/** Normalizes an address. Host names are compared without regard to case. */
-export function canonicalAddress(address: string): string {
-  return canonicalIp(foldCase(address));
-}
-
-/** The key of a Service. */
-export function keyOf({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
-  return `${namespace}/${name}`;
-}
-
-/** Those that pass the test. If none does, all of them. */
-export function preferred<Item>(all: readonly Item[], test: (item: Item) => boolean): readonly Item[] {
-  const some = all.filter(test);
-  return some.length > 0 ? some : all;
-}
-
-/** The oldest Service, found in one pass, because a tenant can add many Services. */
-export function oldestOf(services: readonly ServiceView[]): ServiceView | undefined {
-  const isOlder = (one: ServiceView, other: ServiceView) =>
-    (compareNames(one.created, other.created) || compareNames(keyOf(one), keyOf(other))) < 0;
-  return services.reduce<ServiceView | undefined>(
-    (oldest, one) => (oldest === undefined || isOlder(one, oldest) ? one : oldest),
-    undefined,
-  );
+  readonly configured: readonly Target[];
 }

@@ -64,11 +64,11 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "it has warnings",
     status({
       warnings: [
-        { code: "over-cap", text: "first" },
+        { code: "many-names", text: "first" },
         { code: "other", text: "second" },
       ],
     }),
-    ["warning over-cap | controller", "warning other | controller"],
+    ["warning many-names | controller", "warning other | controller"],
   ],
   [
     "what was seen at a port contradicts an annotation, or what another proxy saw",

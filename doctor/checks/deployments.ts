@@ -52,11 +52,15 @@ export function checkDeployment(subject: string, deployment: DeploymentFacts | u
     return broken(subject, "deployment-missing", `it does not exist: ${lost}`, "reinstall the chart");
   const { ready, desired } = deployment;
   const evidence = `${ready} of ${desired} pods are ready`;
+  // The labels of the chart. Both resolvers of pod DNS are one component.
+  const [, where = "", component] = /^(?:Deployment (\S+)\/)?switchback-([a-z]+)/.exec(subject) ?? [];
+  const labels = `app.kubernetes.io/name=switchback,app.kubernetes.io/component=${component}`;
+  const pods = `${where && ` -n ${where}`} -l ${labels}`;
+  const examine = `kubectl describe pods${pods}; kubectl logs${pods}`;
   if (ready === 0) {
-    const cure = desired === 0 ? `scale ${subject} up` : "check its pods with `kubectl describe pod`, and their logs";
+    const cure = desired === 0 ? `scale ${subject} up` : examine;
     return broken(subject, "deployment-not-ready", `${evidence}: ${lost}`, cure);
   }
-  if (ready < desired)
-    return warning(subject, "deployment-degraded", evidence, "check its pods with `kubectl describe pod`");
+  if (ready < desired) return warning(subject, "deployment-degraded", evidence, examine);
   return ok(subject, "deployment-ready", evidence);
 }

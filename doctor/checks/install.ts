@@ -1,21 +1,19 @@
 import type { ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { isInstalled } from "../is-installed.ts";
+import { installedElsewhere, isInstalled } from "../is-installed.ts";
 import { checkComponents } from "./deployments.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("install");
 
 /** Whether Switchback is installed, and its Deployments are ready. */
 export function checkInstall(facts: ClusterFacts): Finding[] {
-  const { namespace, install, admission } = facts;
-  const entries = admission.configuration.known ? (admission.configuration.value ?? []) : [];
-  // The webhook configuration is cluster-scoped: it shows which namespace Switchback is installed in.
-  const other = entries.find(({ serviceNamespace = namespace }) => serviceNamespace !== namespace)?.serviceNamespace;
+  const { namespace, install } = facts;
+  const other = installedElsewhere(facts);
   const evidence = `the webhook configuration points to namespace ${other}`;
   const elsewhere =
     other === undefined
       ? []
-      : [warning(`namespace ${namespace}`, "installed-elsewhere", evidence, `run with --namespace ${other}`)];
+      : [warning(`namespace ${namespace}`, "installed-elsewhere", evidence, `switchback doctor --namespace ${other}`)];
   if (isInstalled(facts) === false) {
     const absent = ok(`namespace ${namespace}`, "not-installed", "Switchback is not installed");
     return elsewhere.length > 0 ? elsewhere : [absent];

@@ -49,6 +49,23 @@ describe("without a probe, it is said of a load balancer", () => {
     test(what, () => assert.equal(absent({ ...unseen, ...change }), code));
   }
 
+  for (const [what, change, evidence] of [
+    ["has ipMode VIP", { entries: [{ ip: "192.0.2.80", ipMode: "VIP" }] }, /^pods bypass .* \(ipMode VIP\): /],
+    ["has no ipMode", { entries: [{ ip: "192.0.2.80" }] }, /^pods bypass .* \(status without ipMode Proxy\): /],
+    [
+      "adds PROXY headers, by an annotation",
+      { annotations: { "load-balancer.hetzner.cloud/uses-proxyprotocol": "true" } },
+      /^its load balancer adds PROXY headers \(load-balancer\.hetzner\.cloud\/uses-proxyprotocol is "true"\), and pods/,
+    ],
+    [
+      "adds no PROXY headers, by an annotation",
+      { annotations: { "load-balancer.hetzner.cloud/uses-proxyprotocol": "false" } },
+      /^pods bypass /,
+    ],
+  ] as const) {
+    test(`it ${what}`, () => assert.match(firstOf({ ...unseen, ...nginx(change) })?.evidence ?? "", evidence));
+  }
+
   test("a target covers it, relayed or not", () => {
     assert.deepEqual(reach(unseen), ["ok short-circuit-cured"]);
     assert.deepEqual(reach({ ...direct(), ...unseen }), ["ok short-circuit-cured"]);

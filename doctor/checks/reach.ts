@@ -1,3 +1,4 @@
+import { statedProtocol } from "#controller/targets/proxy-protocol-annotations.ts";
 import { type ClusterFacts, type NamesFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { isInstalled } from "../is-installed.ts";
@@ -76,8 +77,9 @@ function checkUnmapped(loadBalancer: LoadBalancer, facts: ClusterFacts): Finding
   const bypassed = shortCircuited(loadBalancer);
   if (bypassed.length === 0) return ok(subject, "not-short-circuited", whyNot(loadBalancer));
   const isExternal = service.entries.every(({ external }) => external);
-  const field = isExternal ? "externalIPs" : "status without ipMode Proxy";
-  const evidence = `pods bypass the load balancer of ${bypassed.join(", ")} (${field})`;
+  const hasMode = service.entries.some(({ ipMode }) => ipMode === "VIP");
+  const field = isExternal ? "externalIPs" : hasMode ? "ipMode VIP" : "status without ipMode Proxy";
+  const evidence = `${headerOf(service)}pods bypass the load balancer of ${bypassed.join(", ")} (${field})`;
   const { ask = [] } = target ?? {};
   if (ask.length > 0 && ask.every(({ answer }) => answer === "optional" || answer === "refuses-header"))
     return ok(subject, "pods-reach-it", `${evidence}; it answered the proxies without a header, so pods reach it`);
@@ -85,6 +87,13 @@ function checkUnmapped(loadBalancer: LoadBalancer, facts: ClusterFacts): Finding
   const filter = ranges.length === 0 ? "" : `, or if loadBalancerSourceRanges (${ranges.join(", ")}) leave them out`;
   const harm = `${evidence}: that cuts them off if the ingress controller demands a PROXY header${filter}`;
   return unknown(subject, "need-unseen", harm, probeCommand(facts), ...waysOut(loadBalancer, facts));
+}
+
+/** Says that the load balancer adds PROXY headers, if an annotation states it. */
+function headerOf({ annotations, ports }: LoadBalancer["service"]): string {
+  const stated = ports.map(({ port }) => statedProtocol(annotations, port));
+  const [says] = stated.flatMap((each) => (each && "says" in each && each.protocol !== "none" ? each.says : []));
+  return says === undefined ? "" : `its load balancer adds PROXY headers (${says}), and `;
 }
 
 /** The command that finds out what only a probe shows. A probe that failed needs another image or namespace. */
@@ -127,12 +136,8 @@ function checkPorts(loadBalancer: LoadBalancer, ports: readonly ProbedPort[], fa
   switch (code) {
     case "source-ranges": {
       const ranges = `its loadBalancerSourceRanges admit ${filteredBy(loadBalancer).join(", ")}`;
-      return broken(
-        subject,
-        "source-ranges",
-        `${ranges}, and kube-proxy drops connections from others; ${evidence}`,
-        ...cures,
-      );
+      const reason = `${ranges}, and kube-proxy drops connections from others; ${evidence}`;
+      return broken(subject, "source-ranges", reason, ...cures);
     }
     case "ip-mode-ignored": {
       const update = "update the network plugin (Cilium honours ipMode from 1.18.1)";

@@ -1,7 +1,7 @@
 import type { Reason } from "#hostmap/types.ts";
+import type { StatusPage } from "#lib/documents/status-page.ts";
 import { isStuck } from "#lib/workloads/workload-words.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import type { StatusFacts } from "../install-documents.ts";
 
 const { warning, broken } = findingsOf("controller");
 
@@ -14,7 +14,7 @@ export function isRefused(name: { readonly reason?: Reason | undefined }): boole
 }
 
 /** Reports the problems in a controller's status. A pure function; the doctor is not its only user. */
-export function checkStatus(status: StatusFacts): Finding[] {
+export function checkStatus(status: StatusPage): Finding[] {
   const subject = "controller";
   const { leader, sources, hold, names, warnings, synced, running } = status;
   const unsynced = sources.filter((source) => !source.synced).map(({ name }) => name);

@@ -8,7 +8,7 @@ import { type Fact, known, notKnown, permissionMissing } from "../fact.ts";
 import { PROBE_SECONDS, type ProbeImage, probePod } from "./pod.ts";
 import { type ProbePlan, type ProbeResult, resultSchema } from "./result.ts";
 
-interface ProbeOptions {
+export interface ProbeOptions {
   readonly client: KubeClient;
   readonly namespace: string;
   readonly image: ProbeImage;

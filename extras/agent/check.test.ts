@@ -40,11 +40,7 @@ function run(agents: Fact<readonly AgentInfo[]>): string[] {
 
 const problem = { code: "write-failed", text: "no space" };
 const CASES: ReadonlyArray<readonly [string, Fact<readonly AgentInfo[]>, readonly string[]]> = [
-  [
-    "all have them",
-    known([agent(GOOD)]),
-    ["ok node-hosts-current | 1 node(s) have the names that are chosen for them"],
-  ],
+  ["all have them", known([agent(GOOD)]), ["ok extra-works | 1 node(s) have the names that are chosen for them"]],
   ["Leases cannot be read", FORBIDDEN, ["unknown right-missing | missing permission: get that"]],
   [
     "there is no agent",

@@ -54,7 +54,7 @@ export function nodeHostsFindings(
   ];
   return findings.length > 0
     ? findings
-    : [ok("nodes", "node-hosts-current", `${agents.value.length} node(s) have the names that are chosen for them`)];
+    : [ok("nodes", "extra-works", `${agents.value.length} node(s) have the names that are chosen for them`)];
 }
 
 /** Revision of the names that every node should have. Undefined if the map is not known. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
-import { AGENT_SECTIONS, agentSettings, configOfNode } from "./config.ts";
+import { AGENT_SECTIONS } from "./config.ts";
 
 for (const [path, problem] of [
   ["kubelet", "must be an absolute path without a trailing slash"],
@@ -15,14 +15,3 @@ for (const [path, problem] of [
     });
   });
 }
-
-test("the variable of the downward API names the node, and without it the setting does", () => {
-  const config = parseConfig({ agent: { node: "a", sweepSeconds: 7 } }, AGENT_SECTIONS);
-  for (const [env, node] of [
-    [{ SWITCHBACK_AGENT_NODE: "b" }, "b"],
-    [{}, "a"],
-  ] as const) {
-    const settings = agentSettings(configOfNode(config, env));
-    assert.deepEqual([settings.node, settings.sweepSeconds], [node, 7]);
-  }
-});

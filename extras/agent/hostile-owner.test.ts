@@ -123,7 +123,7 @@ test("an exception of the agent's own code for a pod affects only that pod, and 
   const hosts = (index: number) => readFileSync(kubelet.path(uidOf(index)), "latin1");
   assert.match(hosts(2), /a\.example\.com/);
   const [problem, ...others] = reconciler.state.problems;
-  assert.deepEqual([problem?.pod, problem?.reason.code, others.length], ["shop/pod-1", "pod-failed", 0]);
+  assert.deepEqual([problem?.pod, problem?.reason.code, others.length], ["shop/pod-1", "internal-error", 0]);
   assert.match(problem?.reason.text ?? "", /cannot be a part of an API path/);
   assert.deepEqual([reconciler.state.applied, log.lines.length], [undefined, 1]);
   odd.is = false;

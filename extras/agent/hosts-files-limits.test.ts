@@ -134,7 +134,7 @@ test("no outcome of an update leaves a descriptor open", (t) => {
   update(uidOf(2));
   files.close();
   assert.deepEqual(outcomes, [
-    "uid-malformed",
+    "path-not-plain",
     "absent",
     "written",
     "written",

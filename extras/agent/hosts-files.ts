@@ -36,7 +36,7 @@ export function openHostsFiles(podsDirectory: string, owner = 0, { bytes: maxByt
   const root = openDirectory(podsDirectory);
   const expected: ExpectedFile = { owner, maxBytes, strange: { code: "not-kubelets" }, refuses: notKubelets };
   const within = <T>(uid: string, work: (directory: number) => T): T | Refusal => {
-    if (!UID.test(uid)) return refusal("uid-malformed", "the pod's uid is malformed");
+    if (!UID.test(uid)) return refusal("path-not-plain", "the pod's uid is malformed");
     return attempt(() => {
       const directory = openWithin(root, uid);
       try {

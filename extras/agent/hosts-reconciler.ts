@@ -258,7 +258,7 @@ export class HostsReconciler {
       tracked.following = "live";
       tracked.applied = undefined;
       const text = `an unexpected error, please report it: ${describeError(error)}`;
-      this.#take(uid, tracked, { kind: "refused", reason: { code: "pod-failed", text } });
+      this.#take(uid, tracked, { kind: "refused", reason: { code: "internal-error", text } });
     }
     tracked.costMs = this.#cpu() - began;
   }

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import type { Sections } from "#extras/extension-points.ts";
+import type { Sections } from "#extras/uninstall-part.ts";
 import { leniently, section } from "#lib/config/values.ts";
 import { object } from "#lib/errors/schemas.ts";
 import { parse } from "#lib/errors/validation.ts";

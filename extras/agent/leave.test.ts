@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
-import { checkUninstall } from "#cli/uninstall/release-pods.ts";
 import {
   AGENT_LABELS,
   AGENT_LEASES,
@@ -8,7 +7,7 @@ import {
   addConfig,
   addDeployment,
   installed,
-  NAMESPACE,
+  planOf,
   runUninstall,
   type UninstallRun,
   WEBHOOK_PATH,
@@ -51,10 +50,12 @@ test("the uninstall has the only order that works: webhook, restarts, the wait f
     WEBHOOK_GONE,
     "shop/Deployment/api: restarted",
     "shop/Deployment/web: restarted",
+    "waiting for the old pods of shop/Deployment/api, shop/Deployment/web",
+    "waiting for the old pods of shop/Deployment/api",
     "the agents remove their names from the hosts files of running pods",
     FREE,
   ]);
-  assert.deepEqual(saidAt, [0, 2, 2, 6, 7]);
+  assert.deepEqual(saidAt, [0, 2, 2, 2, 4, 6, 7]);
   assert.deepEqual(api.writes, [
     `DELETE ${WEBHOOK_PATH}`,
     "PATCH /apis/apps/v1/namespaces/shop/deployments/api",
@@ -79,7 +80,7 @@ describe("agents that do not leave", () => {
   }
 
   test("are named, and nothing else is removed", async (t) => {
-    const { done, said, time } = run(t, withAgents("switchback-agent-a", "switchback-agent-b"), { timeoutMs: 3_000 });
+    const { done, said, time } = run(t, withAgents("switchback-agent-a", "switchback-agent-b"), { timeoutMs: 5_000 });
     await assert.rejects(done, {
       code: "still-held",
       message:
@@ -136,11 +137,7 @@ describe("the namespace of the agents", () => {
 });
 
 test("the plan names the agents' step", async () => {
-  const api = installed();
-  const said: string[] = [];
-  const say = (line: string) => void said.push(line);
-  const options = { client: api.client, namespace: NAMESPACE, force: false, timeoutMs: 1, now: Date.now, say };
-  await checkUninstall({ ...options, parts: [AGENT_UNINSTALL] });
+  const { said } = await planOf(installed(), [AGENT_UNINSTALL]);
   assert.deepEqual(said.slice(3, 5), [
     "3. The agents, if any, remove their names from the hosts files of running pods.",
     "4. The controller stops. What it has created is deleted: front Services, map, certificates and Lease.",

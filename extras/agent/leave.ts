@@ -1,4 +1,4 @@
-import type { UninstallPart } from "#extras/extension-points.ts";
+import type { UninstallPart } from "#extras/uninstall-part.ts";
 import { installedNamespace } from "./installed.ts";
 import { stopAgents } from "./stop-agents.ts";
 

@@ -91,7 +91,7 @@ function open(directory: string): number {
   } catch (error) {
     throw new SwitchbackError(
       "config-invalid",
-      `nodeHosts.path: ${directory} cannot be opened as a directory, without links on the way: ${describeError(error)}`,
+      `nodeHosts: ${directory} cannot be opened as a directory, without links on the way: ${describeError(error)}`,
     );
   }
 }

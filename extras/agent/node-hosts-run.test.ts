@@ -52,8 +52,9 @@ async function rig(t: TestContext, nodeHosts: object, annotations: object = ON) 
   kube.put(DAEMON_SET, { metadata: { annotations } });
   const config = parseConfig(
     {
-      agent: { node: "node-1", kubeletRoot: kubelet.root, healthPort: 0, address: "127.0.0.1" },
-      nodeHosts: { path: node.path, ...nodeHosts },
+      address: "127.0.0.1",
+      agent: { kubeletRoot: kubelet.root, healthPort: 0 },
+      nodeHosts,
     },
     AGENT_SECTIONS,
   );
@@ -63,7 +64,8 @@ async function rig(t: TestContext, nodeHosts: object, annotations: object = ON) 
       return { stop: async () => {} };
     },
   };
-  const deps = { client: kube.client, maps, log: silentLogger, identity: "agent-1", now: Date.now };
+  const at = { node: "node-1", nodeHostsPath: node.path };
+  const deps = { client: kube.client, maps, log: silentLogger, identity: "agent-1", now: Date.now, ...at };
   const agent: RunningAgent = await soon(runAgent(config, deps));
   let stopped: Promise<void> | undefined;
   const stop = () => {
@@ -182,10 +184,10 @@ test("a replaced file restarts the container: after the kubelet's back-off, or a
   const node = nodeFile(t);
   const state = { now: 0, mounted: "/etc/hosts" };
   const daemonSet = { uninstalling: false, nodeHosts: true };
-  const config = parseConfig({ nodeHosts: { path: node.path, names: ["*"] } }, AGENT_SECTIONS);
+  const config = parseConfig({ nodeHosts: { names: ["*"] } }, AGENT_SECTIONS);
   const mounts = () => `36 35 98:0 ${state.mounted} ${node.path} rw - ext4 /dev/sda1 rw\n`;
   const open: typeof openNodeHostsFile = (path, owner, limits) => openNodeHostsFile(path, owner, limits, mounts);
-  const hosts = runNodeHosts(config, daemonSet, silentLogger, { now: () => state.now, open });
+  const hosts = runNodeHosts(config, daemonSet, silentLogger, { now: () => state.now, open, path: node.path });
   t.after(() => hosts.close());
   hosts.setMap(MAP);
   hosts.reconcile();

@@ -36,6 +36,7 @@ export interface RunningNodeHosts {
 interface Replaced {
   readonly now?: () => number;
   readonly open?: typeof openNodeHostsFile;
+  readonly path?: string | undefined;
 }
 
 /** The kubelet restarts a container without a delay if it has run for ten minutes. */
@@ -46,11 +47,11 @@ export function runNodeHosts(
   config: Pick<Config, "inject" | "clusterDomain">,
   daemonSet: Pick<DaemonSetPoll, "uninstalling" | "nodeHosts">,
   log: Logger,
-  { now = steadyNow, open = openNodeHostsFile }: Replaced = {},
+  { now = steadyNow, open = openNodeHostsFile, path: mounted }: Replaced = {},
 ): RunningNodeHosts {
   const { names } = nodeHostsSettings(config);
   const { maxNames } = config.inject;
-  const path = nodeHostsPath(config);
+  const path = nodeHostsPath(config, mounted);
   const file = path === undefined ? undefined : open(path, process.geteuid?.(), hostsFileLimits(maxNames));
   const hosts = file && new NodeHosts({ file, names, maxNames, protect: protectNames(config.clusterDomain), log });
   if (names.length > 0) log.info({ path, names }, "names for the node: pods on the host's network inherit them");

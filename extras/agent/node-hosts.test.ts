@@ -230,7 +230,7 @@ test("the node gets at most as many names as a pod, those published first, and t
   const { hosts, text } = start(t, ["*"], 2);
   hosts.setMap(mapOf("a.example.com", "b.example.com", "c.example.com"));
   hosts.reconcile(true);
-  assert.deepEqual([hosts.report.names, hosts.report.problem?.code], [2, "over-cap"]);
+  assert.deepEqual([hosts.report.names, hosts.report.problem?.code], [2, "many-names"]);
   assert.equal(hasName(text(), "c.example.com"), false);
 });
 

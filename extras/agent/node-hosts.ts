@@ -3,7 +3,7 @@ import { createSelector, type SelectedHosts } from "#hostmap/pod-selection.ts";
 import type { NameProtection } from "#hostmap/protected-names.ts";
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { nodeHostsSettings } from "./config.ts";
+import { NODE_HOSTS_PATH, nodeHostsSettings } from "./config.ts";
 import { type FileChange, onText } from "./file-bytes.ts";
 import type { HostsFileUpdate } from "./hosts-file.ts";
 import { checkLines, hostsFileLimits } from "./hosts-file-limits.ts";
@@ -13,8 +13,8 @@ import type { NodeHostsFile } from "./node-hosts-file.ts";
 import { MAX_TAKEN, type NodeHostsReport } from "./node-hosts-report.ts";
 
 /** Path of the node's hosts file in the agent's pod. Undefined if the chart does not mount it. */
-export function nodeHostsPath(config: object): string | undefined {
-  const { names, remove, path } = nodeHostsSettings(config);
+export function nodeHostsPath(config: object, path = NODE_HOSTS_PATH): string | undefined {
+  const { names, remove } = nodeHostsSettings(config);
   return names.length > 0 || remove ? path : undefined;
 }
 
@@ -158,7 +158,7 @@ export class NodeHosts {
   get #overCap(): Reason | undefined {
     const { total = 0, cap = 0 } = this.#selected ?? {};
     if (total <= cap) return undefined;
-    return { code: "over-cap", text: `only the first ${cap} of ${total} chosen names fit; choose fewer` };
+    return { code: "many-names", text: `only the first ${cap} of ${total} chosen names fit; choose fewer` };
   }
 }
 

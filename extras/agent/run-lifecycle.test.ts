@@ -159,13 +159,9 @@ test("an agent that stops because its DaemonSet is gone first removes the blocks
 
 test("garbage is collected after two sweeps without a new map and without a written file", async (t) => {
   let collected = 0;
-  globalThis.gc = (() => {
+  const { pod, map, pass } = await rig(t, {}, () => {
     collected += 1;
-  }) as unknown as NodeJS.GCFunction;
-  t.after(() => {
-    globalThis.gc = undefined;
   });
-  const { pod, map, pass } = await rig(t);
   const sweeps = async () => {
     await pass(60_000, 10_000);
     return collected;

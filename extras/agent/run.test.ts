@@ -21,22 +21,19 @@ import {
 } from "./fakes/agent-rig.ts";
 import { runAgent } from "./run.ts";
 
-for (const [what, agent, message] of [
-  ["a node", { kubeletRoot: "/tmp" }, /agent\.node/],
-  [
-    "the kubelet's directory",
-    { node: "node-1", kubeletRoot: "/nowhere" },
-    /agent\.kubeletRoot: \/nowhere\/pods cannot/,
-  ],
-] as const) {
-  test(`without ${what}, the agent does not start`, async () => {
-    const kube = new MemoryKube();
-    const maps = { start: () => assert.fail("it has begun") };
-    const deps = { client: kube.client, maps, log: new LineLog(), identity: "agent-1", now: Date.now };
-    await assert.rejects(runAgent(parseConfig({ agent }, AGENT_SECTIONS), deps), { code: "config-invalid", message });
-    assert.deepEqual(kube.watched, []);
+const ON_NODE = { log: new LineLog(), identity: "agent-1", node: "node-1", now: Date.now };
+
+test("without the kubelet's directory, the agent does not start", async () => {
+  const kube = new MemoryKube();
+  const maps = { start: () => assert.fail("it has begun") };
+  const config = parseConfig({ agent: { kubeletRoot: "/nowhere" } }, AGENT_SECTIONS);
+  const message = /agent\.kubeletRoot: \/nowhere\/pods cannot/;
+  await assert.rejects(runAgent(config, { ...ON_NODE, client: kube.client, maps }), {
+    code: "config-invalid",
+    message,
   });
-}
+  assert.deepEqual(kube.watched, []);
+});
 
 test("the files of the node's pods follow the map, and the Lease reports the revisions", async (t) => {
   const { kube, pod, map, hosts, lease, agent, pass } = await rig(t);
@@ -57,10 +54,10 @@ for (const what of ["/api/v1/pods", "/api/v1/namespaces"]) {
     const kube = new MemoryKube();
     const speak = kube.hold(what);
     kube.put("/api/v1/namespaces/shop/pods/pod-1", { spec: { nodeName: "node-1" } });
-    const own = { node: "node-1", kubeletRoot: kubelet.root, healthPort: 0, address: "127.0.0.1" };
+    const own = { kubeletRoot: kubelet.root, healthPort: 0 };
     const maps = { start: () => ({ stop: async () => {} }) };
-    const deps = { client: kube.client, maps, log: new LineLog(), identity: "agent-1", now: Date.now };
-    const agent = await soon(runAgent(parseConfig({ agent: own }, AGENT_SECTIONS), deps));
+    const config = parseConfig({ address: "127.0.0.1", agent: own }, AGENT_SECTIONS);
+    const agent = await soon(runAgent(config, { ...ON_NODE, client: kube.client, maps }));
     await pass(LEASE_MS);
     assert.deepEqual(kube.writes, []);
     speak();
@@ -153,7 +150,7 @@ test("a pod in a namespace that is new on the node follows before the watch incl
   assert.deepEqual([hosts(2), agent.state.live], [kubeletText(), 1]);
 });
 
-test("every file is checked once in sweepSeconds, even without an event", async (t) => {
+test("every file is checked every 30 s, even without an event", async (t) => {
   const { kubelet, pod, map, hosts, stop, pass } = await rig(t);
   pod(1);
   map("r1", "a.example.com");

@@ -8,7 +8,7 @@ import { steadyNow } from "#lib/kube/time.ts";
 import { createCompactor } from "#lib/process/heap-compactor.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { type ClusterWatch, watchCluster } from "./cluster-watch.ts";
-import { type AgentSettings, agentSettings } from "./config.ts";
+import { agentSettings, RENEW_MS } from "./config.ts";
 import { type DaemonSetPoll, pollDaemonSet } from "./daemon-set-poll.ts";
 import { watchDirectories } from "./directory-watches.ts";
 import { hostsFileLimits } from "./hosts-file-limits.ts";
@@ -30,6 +30,12 @@ interface AgentDeps {
   readonly log: Logger;
   /** Name of our pod. */
   readonly identity: string;
+  /** The node whose pods this agent follows. */
+  readonly node: string;
+  /** Where the node's hosts file is mounted. Default: where the chart mounts it. */
+  readonly nodeHostsPath?: string | undefined;
+  /** Collects garbage; replaced only in tests. */
+  readonly collect?: () => void;
   /** Milliseconds since 1970. */
   readonly now: () => number;
 }
@@ -59,15 +65,14 @@ const OWNERS_PER_SECOND = 20;
  */
 const MAX_OWNERS_MS = 3 * 60_000;
 
-/**
- * Runs the agent of one node. Throws `config-invalid` if no node is configured or the kubelet's directory does not
- * exist.
- */
+/** How often every hosts file is checked, even without an event: the kernel drops events of a burst. */
+const SWEEP_MS = 30_000;
+
+/** Runs the agent of one node. Throws `config-invalid` if the kubelet's directory does not exist. */
 export async function runAgent(config: Config, deps: AgentDeps): Promise<RunningAgent> {
-  const { client, log } = deps;
+  const { client, log, node } = deps;
   const { maxNames } = config.inject;
-  const { node, kubeletRoot, namespace, sweepSeconds } = agentSettings(config);
-  if (node === undefined) throw new SwitchbackError("config-invalid", "agent.node: say which node's pods to follow");
+  const { kubeletRoot, namespace } = agentSettings(config);
   const podsDirectory = join(kubeletRoot, "pods");
   const files = open(podsDirectory, maxNames);
   const watches = watchDirectories(podsDirectory, (uid) => follower.touched(uid), log);
@@ -75,12 +80,12 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
   const { random } = Math;
   const owners = createOwners(deps, () => daemonSet.agents, again);
   const daemonSet = pollDaemonSet({ client, namespace, random, log, onChange: again });
-  const lease = createLease(agentSettings(config), node, deps, daemonSet);
+  const lease = createLease(namespace, deps, daemonSet);
   let left: Promise<void> = Promise.resolve();
-  const nodeHosts = runNodeHosts(config, daemonSet, log);
+  const nodeHosts = runNodeHosts(config, daemonSet, log, { path: deps.nodeHostsPath });
   const { inherited } = nodeHosts;
   const decide = (pod: NodePod): LiveMode => (daemonSet.uninstalling ? "no" : liveModeOf(pod));
-  const compactor = createCompactor(globalThis.gc);
+  const compactor = createCompactor(deps.collect);
   let written = 0;
   const onRound = (state: HostsReconcilerState): void => {
     if (state.written !== written) compactor.recordActivity();
@@ -105,8 +110,8 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
     onRound(follower.state);
     owners.tidy();
     compactor.collectIfIdle();
-  }, sweepSeconds * 1000);
-  const health = await startHealth(agentSettings(config), { map, cluster, follower, nodeHosts });
+  }, SWEEP_MS);
+  const health = await startHealth(config, { map, cluster, follower, nodeHosts });
   log.info({ node, podsDirectory, healthPort: health.port }, "following the map");
   const stop = async (): Promise<void> => {
     clearInterval(sweep);
@@ -145,32 +150,22 @@ interface Shown {
   readonly nodeHosts: RunningNodeHosts;
 }
 
-async function startHealth(
-  { address, healthPort: port }: AgentSettings,
-  { map, cluster, follower, nodeHosts }: Shown,
-): Promise<HealthServer> {
+async function startHealth(config: Config, { map, cluster, follower, nodeHosts }: Shown): Promise<HealthServer> {
   return await startHealthServer({
-    address,
-    port,
+    address: config.address,
+    port: agentSettings(config).healthPort,
     live: () => nodeHosts.restart() ?? livenessOf(Math.max(map.inactiveMs, cluster.inactiveMs)),
     ready: () => readiness(cluster, map, follower.state, nodeHosts.report),
     registry: agentMetrics(() => ({ ...follower.state, nodeHosts: nodeHosts.report })),
   });
 }
 
-function createLease(
-  { namespace, renewSeconds }: AgentSettings,
-  node: string,
-  deps: AgentDeps,
-  daemonSet: DaemonSetPoll,
-): AgentLeaseWriter {
-  const renewMs = renewSeconds * 1000;
+function createLease(namespace: string, deps: AgentDeps, daemonSet: DaemonSetPoll): AgentLeaseWriter {
   return new AgentLeaseWriter({
     ...deps,
     namespace,
-    node,
-    renewMs,
-    spreadMs: () => spreadMs(daemonSet.agents, LEASES_PER_SECOND, renewMs),
+    renewMs: RENEW_MS,
+    spreadMs: () => spreadMs(daemonSet.agents, LEASES_PER_SECOND, RENEW_MS),
     random: Math.random,
     daemonSet: () => daemonSet.daemonSet,
   });

@@ -16,14 +16,12 @@ test("the agent follows the pods of its node until a signal stops it", async (t)
   const api = await fakeApi(collection(new MemoryServer().respond, watch()));
   t.after(() => api.close());
   const own = {
-    node: "node-1",
     kubeletRoot: kubeletFiles(t).root,
     healthPort: await freePort(),
-    address: "127.0.0.1",
   };
   const set = Object.entries(own).map(([key, value]) => `agent.${key}=${value}`);
-  const child = spawn(process.execPath, [MAIN, "agent", "--set", ...set, "namespace=ours"], {
-    env: { KUBECONFIG: await files.kubeconfig(api.url) },
+  const child = spawn(process.execPath, [MAIN, "agent", "--set", ...set, "address=127.0.0.1", "namespace=ours"], {
+    env: { KUBECONFIG: await files.kubeconfig(api.url), SWITCHBACK_AGENT_NODE: "node-1" },
     stdio: ["ignore", "ignore", "pipe"],
   });
   t.after(() => child.kill("SIGKILL"));

@@ -6,7 +6,7 @@ import { listPods } from "#doctor/gather-pods.ts";
 import { isInstalled } from "#doctor/is-installed.ts";
 import { RESOLVERS_KEY } from "#hostmap/metadata-keys.ts";
 import { settingsOf } from "#lib/config/sections.ts";
-import { POD_DNS_SECTION } from "./config.ts";
+import { POD_DNS_SECTION, RESOLVERS } from "./config.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("pod-dns");
 
@@ -26,9 +26,8 @@ export function checkResolvers(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false && holders.length === 0) return [];
   if (config?.enabled !== true && holders.length === 0) return [];
   if (!services.known) return [unknown("pod DNS", services.reason.code, services.reason.text)];
-  const names = config?.resolvers ?? [];
-  const ours = services.value.filter((service) => service.namespace === namespace && names.includes(service.name));
-  const findings = config?.enabled === true ? names.flatMap((name) => checkResolver(name, ours, facts)) : [];
+  const ours = services.value.filter((service) => service.namespace === namespace && RESOLVERS.includes(service.name));
+  const findings = config?.enabled === true ? RESOLVERS.flatMap((name) => checkResolver(name, ours, facts)) : [];
   return [...findings, ...checkHolders(holders, ours)];
 }
 
@@ -78,7 +77,7 @@ function checkHolders(holders: readonly PodInfo[], services: readonly ServiceFac
   ].flat();
   return findings.length > 0
     ? findings
-    : [ok("pods", "resolvers-held", `${holders.length} pod(s) have resolvers that are there`)];
+    : [ok("pods", "extra-works", `${holders.length} pod(s) have resolvers that are there`)];
 }
 
 /** Reads the addresses that webhook/inject-dns.ts writes. */

@@ -5,14 +5,8 @@ import { renderCorefile } from "./corefile.ts";
 const OPTIONS = {
   directory: "/run/switchback-dns",
   address: "::",
-  port: 1053,
-  healthPort: 8085,
-  readyPort: 8086,
-  metricsPort: 9153,
   upstream: "/etc/resolv.conf",
   clusterDomains: ["cluster.local"],
-  ttl: 5,
-  reloadMs: 200,
 };
 
 test("the Corefile has the cluster's names first, then addresses, then everything else", () => {
@@ -35,11 +29,11 @@ test("the Corefile has the cluster's names first, then addresses, then everythin
     hosts /run/switchback-dns/hosts {
         ttl 5
         no_reverse
-        reload 200ms
+        reload 100ms
         fallthrough
     }
     file /run/switchback-dns/wildcards.zone . {
-        reload 200ms
+        reload 100ms
         fallthrough
     }
     forward . /etc/resolv.conf {

@@ -4,19 +4,31 @@ export interface CorefileOptions {
   readonly directory: string;
   /** Address and ports that CoreDNS binds; `::` is every address. */
   readonly address: string;
-  readonly port: number;
-  readonly healthPort: number;
-  readonly readyPort: number;
-  readonly metricsPort: number;
+  /** Default: those of the chart. */
+  readonly ports?: CoreDnsPorts;
   /** A resolv.conf, or the address of a server. */
   readonly upstream: string;
   /** Names at or below these always come from the upstream, whatever a wildcard covers. */
   readonly clusterDomains: readonly string[];
-  /** TTL of our records, in seconds. */
-  readonly ttl: number;
-  /** How often CoreDNS checks whether the files have changed, in milliseconds. */
-  readonly reloadMs: number;
 }
+
+/** The ports of a CoreDNS. */
+interface CoreDnsPorts {
+  /** Look-ups, UDP and TCP. */
+  readonly dns: number;
+  /** The plugin `health`. */
+  readonly health: number;
+  /** The plugin `ready`. */
+  readonly ready: number;
+  readonly metrics: number;
+}
+
+/** Ports in the resolvers' own pods. None is below 1024, which needs a right. */
+const PORTS: CoreDnsPorts = { dns: 1053, health: 8085, ready: 8086, metrics: 9153 };
+/** TTL of our records: how long a client that caches may keep an address, in seconds. */
+export const TTL_SECONDS = 5;
+/** How often CoreDNS checks whether the files have changed, in milliseconds. The files are small and in memory. */
+const RELOAD_MS = 100;
 
 /** Names of the files, in the directory that the sidecar shares with CoreDNS. */
 export const COREFILE = "Corefile";
@@ -35,27 +47,27 @@ const MAX_CONCURRENT = 1_000;
  * CoreDNS has it. The plugins run in CoreDNS' own order: `hosts`, `file`, `forward`.
  */
 export function renderCorefile(options: CorefileOptions): string {
-  const { address, port, upstream, clusterDomains, ttl } = options;
+  const { address, upstream, clusterDomains, ports = PORTS } = options;
   const everywhere = address === "::";
   const bound = (of: number) => `${everywhere ? "" : address.includes(":") ? `[${address}]` : address}:${of}`;
-  const common = [...(everywhere ? [] : [`bind ${address}`]), "errors", `prometheus ${bound(options.metricsPort)}`];
+  const common = [...(everywhere ? [] : [`bind ${address}`]), "errors", `prometheus ${bound(ports.metrics)}`];
   const forward = block(`forward . ${upstream}`, [`max_concurrent ${MAX_CONCURRENT}`]);
-  const reload = `reload ${options.reloadMs}ms`;
+  const reload = `reload ${RELOAD_MS}ms`;
   const ours = [
     ...block("view addresses", ["expr type() in ['A', 'AAAA']"]),
     ...common,
-    ...block(`hosts ${options.directory}/${HOSTS_FILE}`, [`ttl ${ttl}`, "no_reverse", reload, "fallthrough"]),
+    ...block(`hosts ${options.directory}/${HOSTS_FILE}`, [`ttl ${TTL_SECONDS}`, "no_reverse", reload, "fallthrough"]),
     ...block(`file ${options.directory}/${ZONE_FILE} .`, [reload, "fallthrough"]),
     ...forward,
   ];
-  const others = [...common, `health ${bound(options.healthPort)}`, `ready ${bound(options.readyPort)}`, ...forward];
+  const others = [...common, `health ${bound(ports.health)}`, `ready ${bound(ports.ready)}`, ...forward];
   const cluster = [...common, ...forward];
   const servers = [
     ...(clusterDomains.length === 0
       ? []
-      : [block(clusterDomains.map((domain) => `${domain}:${port}`).join(" "), cluster)]),
-    block(`.:${port}`, ours),
-    block(`.:${port}`, others),
+      : [block(clusterDomains.map((domain) => `${domain}:${ports.dns}`).join(" "), cluster)]),
+    block(`.:${ports.dns}`, ours),
+    block(`.:${ports.dns}`, others),
   ];
   return `${servers.map((lines) => lines.join("\n")).join("\n\n")}\n`;
 }

@@ -23,6 +23,6 @@ describe("the resolvers of pod DNS", () => {
     assert.deepEqual(await addressesOf({ enabled: true }), BOTH);
   });
 
-  for (const section of [undefined, {}, { enabled: false }, { enabled: false, resolvers: ["switchback-dns-a"] }])
+  for (const section of [undefined, {}, { enabled: false }])
     test(`are none with ${JSON.stringify(section)}`, async () => assert.deepEqual(await addressesOf(section), []));
 });

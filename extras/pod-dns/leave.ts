@@ -1,12 +1,12 @@
 import * as v from "valibot";
 import { literalIPs } from "#controller/targets/service-view.ts";
-import type { UninstallPart } from "#extras/extension-points.ts";
+import type { UninstallPart } from "#extras/uninstall-part.ts";
 import { leniently, section } from "#lib/config/values.ts";
 import { object } from "#lib/errors/schemas.ts";
 import { parse } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
-import { POD_DNS_SECTION } from "./config.ts";
+import { POD_DNS_SECTION, RESOLVERS } from "./config.ts";
 
 export const POD_DNS_UNINSTALL: UninstallPart = {
   addresses: async (client, namespace, sections) => await resolverAddresses(client, namespace, sections.podDns),
@@ -17,11 +17,9 @@ interface RawService {
   readonly spec?: { readonly clusterIP?: string; readonly clusterIPs?: readonly string[] };
 }
 
-/** Reads only two settings, and leniently, because the install may have another version. */
-const { enabled, resolvers } = POD_DNS_SECTION.schema.wrapped.entries;
-const schema = section(
-  object({ enabled: leniently(v.boolean(), enabled), resolvers: leniently(v.array(v.string()), resolvers) }),
-);
+/** Reads only one setting, and leniently, because the install may have another version. */
+const { enabled } = POD_DNS_SECTION.schema.wrapped.entries;
+const schema = section(object({ enabled: leniently(v.boolean(), enabled) }));
 
 /**
  * Returns the ClusterIPs of the resolvers. If a Service is gone, the pods' own annotations show that they use its
@@ -32,10 +30,9 @@ async function resolverAddresses(
   namespace: string,
   settings: unknown,
 ): Promise<ReadonlyMap<string, string>> {
-  const installed = parse(schema, settings);
-  if (!installed.enabled) return new Map();
+  if (!parse(schema, settings).enabled) return new Map();
   const services = await client.list<RawService>(corePath("services", namespace));
-  const ours = services.items.filter(({ metadata }) => installed.resolvers.includes(metadata.name));
+  const ours = services.items.filter(({ metadata }) => RESOLVERS.includes(metadata.name));
   return new Map(
     ours.flatMap(({ metadata, spec }) => literalIPs(spec).map((address) => [address, metadata.name] as const)),
   );

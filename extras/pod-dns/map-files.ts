@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { LeftOut } from "#extras/left-out.ts";
-import { HOSTS_FILE, ZONE_FILE } from "./corefile.ts";
+import { HOSTS_FILE, TTL_SECONDS, ZONE_FILE } from "./corefile.ts";
 import type { DnsMap } from "./dns-map.ts";
 import { healthLine } from "./hosts-file.ts";
 import { chooseWildcards, wildcardRecords, wildcardZone } from "./wildcard-zone.ts";
@@ -8,8 +8,6 @@ import { replaceFile } from "./write-file.ts";
 
 interface MapFilesOptions {
   readonly directory: string;
-  /** TTL of the records, in seconds. */
-  readonly ttl: number;
   /** Revision of the rollout. */
   readonly revision: string;
   /** Seconds since 1970. The zone's serial starts there, so that it differs from the previous process'. */
@@ -19,7 +17,6 @@ interface MapFilesOptions {
 /** Writes a map as the files that CoreDNS reads. */
 export class MapFiles {
   readonly #directory: string;
-  readonly #ttl: number;
   readonly #seconds: () => number;
   readonly #health: string;
   /** The revision and the records that were last written. */
@@ -27,9 +24,8 @@ export class MapFiles {
   #records: string | undefined;
   #serial = 0;
 
-  constructor({ directory, ttl, revision, seconds }: MapFilesOptions) {
+  constructor({ directory, revision, seconds }: MapFilesOptions) {
     this.#directory = directory;
-    this.#ttl = ttl;
     this.#health = healthLine(revision);
     this.#seconds = seconds;
   }
@@ -40,14 +36,14 @@ export class MapFiles {
    */
   async write(map: DnsMap): Promise<LeftOut> {
     const wildcards = chooseWildcards(map.wildcards);
-    const records = wildcardRecords(wildcards.kept, this.#ttl);
+    const records = wildcardRecords(wildcards.kept, TTL_SECONDS);
     const leftOut = new LeftOut();
     leftOut.addAll(map.leftOut);
     leftOut.addAll(wildcards.leftOut);
     if (map.revision === this.#revision) return leftOut;
     if (records !== this.#records) {
       this.#serial = Math.max(this.#serial + 1, this.#seconds());
-      await replaceFile(join(this.#directory, ZONE_FILE), wildcardZone(records, this.#serial, this.#ttl));
+      await replaceFile(join(this.#directory, ZONE_FILE), wildcardZone(records, this.#serial, TTL_SECONDS));
       this.#records = records;
     }
     await replaceFile(join(this.#directory, HOSTS_FILE), [this.#health, map.hosts]);

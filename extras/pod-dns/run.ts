@@ -9,8 +9,8 @@ import { createBackoff } from "#lib/kube/backoff.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { hashValue, MetricsRegistry } from "#lib/telemetry/metrics.ts";
-import type { PodDnsSettings } from "./config.ts";
-import { COREFILE, type CorefileOptions, HOSTS_FILE, renderCorefile, ZONE_FILE } from "./corefile.ts";
+import type { Resolver } from "./config.ts";
+import { COREFILE, HOSTS_FILE, renderCorefile, ZONE_FILE } from "./corefile.ts";
 import type { DnsMap } from "./dns-map.ts";
 import { type DnsState, dnsReadiness } from "./health.ts";
 import { MapFiles } from "./map-files.ts";
@@ -46,7 +46,7 @@ const DEFAULT_CLUSTER_DOMAIN = "cluster.local";
  * Runs the sidecar of a resolver. Writes the Corefile once, and the other files whenever the map changes. Throws
  * `listen-failed`; rejects if the Corefile cannot be written.
  */
-export async function runDns(settings: PodDnsSettings, deps: DnsDeps): Promise<RunningDns> {
+export async function runDns(settings: Resolver, deps: DnsDeps): Promise<RunningDns> {
   const { log } = deps;
   const { address, healthPort, revision, waitFor } = settings;
   await writeCorefile(settings, deps.clusterDomain ?? DEFAULT_CLUSTER_DOMAIN);
@@ -122,11 +122,13 @@ export async function runDns(settings: PodDnsSettings, deps: DnsDeps): Promise<R
   }
 }
 
-async function writeCorefile(settings: PodDnsSettings, clusterDomain: string): Promise<void> {
-  const { directory } = settings;
+async function writeCorefile({ directory, address, upstream }: Resolver, clusterDomain: string): Promise<void> {
   // A previous process may have ended in the middle of a write.
   for (const file of [COREFILE, HOSTS_FILE, ZONE_FILE]) await removePartial(join(directory, file));
-  await replaceFile(join(directory, COREFILE), renderCorefile(corefileOptions(settings, clusterDomain)));
+  await replaceFile(
+    join(directory, COREFILE),
+    renderCorefile({ directory, address, upstream, clusterDomains: [clusterDomain] }),
+  );
 }
 
 function noteLeftOut(leftOut: LeftOut, state: DnsState, log: Logger): void {
@@ -135,28 +137,12 @@ function noteLeftOut(leftOut: LeftOut, state: DnsState, log: Logger): void {
   state.leftOut = leftOut;
 }
 
-function mapFilesOf({ directory, ttlSeconds: ttl, revision }: PodDnsSettings, { now }: DnsDeps): MapFiles {
-  return new MapFiles({ directory, ttl, revision, seconds: () => Math.floor(now() / 1000) });
+function mapFilesOf({ directory, revision }: Resolver, { now }: DnsDeps): MapFiles {
+  return new MapFiles({ directory, revision, seconds: () => Math.floor(now() / 1000) });
 }
 
-async function waitForTurn({ waitFor, revision }: PodDnsSettings, signal: AbortSignal): Promise<void> {
+async function waitForTurn({ waitFor, revision }: Resolver, signal: AbortSignal): Promise<void> {
   if (waitFor !== undefined) await waitForPeerResolver({ service: waitFor, revision, ...peerQuestions(signal) });
-}
-
-function corefileOptions(settings: PodDnsSettings, clusterDomain: string): CorefileOptions {
-  const { directory, address, port, upstream, reloadMs, ttlSeconds: ttl } = settings;
-  return {
-    directory,
-    address,
-    port,
-    healthPort: settings.coreDnsHealthPort,
-    readyPort: settings.coreDnsReadyPort,
-    metricsPort: settings.coreDnsMetricsPort,
-    upstream,
-    clusterDomains: [clusterDomain],
-    ttl,
-    reloadMs,
-  };
 }
 
 /** The sidecar's metrics. CoreDNS itself has the metrics of look-ups. */

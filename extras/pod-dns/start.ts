@@ -1,9 +1,10 @@
 import { protectNames } from "#hostmap/protected-names.ts";
 import type { Config } from "#lib/config/schema.ts";
+import { settingsOf } from "#lib/config/sections.ts";
 import { kubeMapReader, readAs } from "#lib/documents/map-reader.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
 import { searchesOfPods } from "#lib/process/search-domains.ts";
-import { settingsOfResolver } from "./config.ts";
+import { POD_DNS_SECTION, resolverOf } from "./config.ts";
 import { toDnsMap } from "./dns-map.ts";
 import { runDns } from "./run.ts";
 import { nodeSearchesNotice, readClusterDns } from "./webhook/dns-config.ts";
@@ -14,14 +15,14 @@ export async function startDns(
   { env, log, connect, clusterDomain, resolvConf }: ProcessContext,
 ): Promise<Running> {
   const { namespace } = config;
-  const settings = settingsOfResolver(config, env);
-  const cluster = readClusterDns(resolvConf, namespace, settings.searches);
+  const { searches } = settingsOf(config, POD_DNS_SECTION);
+  const cluster = readClusterDns(resolvConf, namespace, searches);
   // Resolvers run on several nodes. Some of them may see search domains that the webhook's node does not have.
-  const notice = "code" in cluster ? undefined : nodeSearchesNotice(cluster, settings.searches);
+  const notice = "code" in cluster ? undefined : nodeSearchesNotice(cluster, searches);
   if (notice !== undefined) log.warn({ ...notice }, "pod DNS: search domains");
   const protect = protectNames(clusterDomain, searchesOfPods(resolvConf, config));
   return await withOwnClient(connect, (client) =>
-    runDns(settings, {
+    runDns(resolverOf(config, env), {
       maps: readAs(kubeMapReader({ client, namespace, log }), (map) => toDnsMap(map, protect)),
       clusterDomain,
       log,

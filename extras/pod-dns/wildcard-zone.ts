@@ -73,7 +73,7 @@ function noRoom(apex: string): Reason {
 
 function tooDeep(apex: string, above: string): Reason {
   const text = `${show(`*.${apex}`)} is too far below ${show(`*.${above}`)}, whose addresses its names get`;
-  return { code: "dns-wildcard-deep", text };
+  return { code: "dns-no-room", text };
 }
 
 /**

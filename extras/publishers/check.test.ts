@@ -34,7 +34,7 @@ test("no finding if no publisher is enabled and none has reported, also without 
 });
 
 for (const [what, states, settings, expected] of [
-  ["current", { coredns: good }, ON, /^ok publisher-current \| publisher coredns \| 12 names in the key Corefile/],
+  ["current", { coredns: good }, ON, /^ok extra-works \| publisher coredns \| 12 names in the key Corefile/],
   ["with names left out", { coredns: { ...good, leftOut: 3 } }, ON, /12 names in .*, without 3 others$/],
   [
     "back after somebody took it out",
@@ -42,7 +42,7 @@ for (const [what, states, settings, expected] of [
     ON,
     /^ok .* since 1970-01-01T00:00:00.000Z; taken back 2 time\(s\), last by flux$/,
   ],
-  ["late by seconds", { coredns: { ...good, behindSince: NOW - 100_000 } }, ON, /^ok publisher-current/],
+  ["late by seconds", { coredns: { ...good, behindSince: NOW - 100_000 } }, ON, /^ok extra-works/],
   [
     "late by minutes",
     { coredns: { ...good, behindSince: NOW - 600_000 } },
@@ -57,7 +57,7 @@ for (const [what, states, settings, expected] of [
   ],
   ["stopped", { coredns: { ...good, stopped: 1, problem: { code: "why", text: "x" } } }, ON, /^broken why/],
   ["refused", { coredns: { ...good, names: 0, problem: { code: "why", text: "x" } } }, ON, /^broken why/],
-  ["leaving", { coredns: { ...good, leaving: NOW } }, ON, /^ok publisher-leaving/],
+  ["leaving", { coredns: { ...good, leaving: NOW } }, ON, /^ok extra-works/],
   ["silent", {}, ON, /^warning publisher-silent/],
   ["left over", { coredns: good }, {}, /^warning publisher-left/],
   [

@@ -79,7 +79,7 @@ function stateFinding(name: string, state: PublisherState | Reason, now: number)
   if ("code" in state) return unknown(subject, state.code, state.text);
   const { problem, behindSince, names, leftOut, since, takenBack, stopped, leaving } = state;
   const see = `docs/codes.md, and ${PAGE}`;
-  if (leaving !== undefined) return ok(subject, "publisher-leaving", "what it has published is being taken out");
+  if (leaving !== undefined) return ok(subject, "extra-works", "what it has published is being taken out");
   if (problem !== undefined) {
     const report = stopped || names === 0 ? broken : warning;
     return report(subject, problem.code, problem.text, see);
@@ -93,7 +93,7 @@ function stateFinding(name: string, state: PublisherState | Reason, now: number)
   const more = leftOut === 0 ? "" : `, without ${leftOut} others`;
   const last = takenBack.at(-1)?.by ?? "somebody";
   const taken = takenBack.length === 0 ? "" : `; taken back ${takenBack.length} time(s), last by ${last}`;
-  return ok(subject, "publisher-current", `${names} names in the ${state.place}${age}${more}${taken}`);
+  return ok(subject, "extra-works", `${names} names in the ${state.place}${age}${more}${taken}`);
 }
 
 /** Publishers with different maps may answer a name differently. For some minutes after a change this is normal. */

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import type { Section } from "#lib/config/sections.ts";
-import { bindPort, described, label, seconds, secondsFrom, section, setting } from "#lib/config/values.ts";
+import { described, label, secondsFrom, section, setting } from "#lib/config/values.ts";
 import { integer, record, strictObject } from "#lib/errors/schemas.ts";
 
 // Settings of the publishers. Each publisher is a process that gives the map to readers other than opted-in pods.
@@ -11,12 +11,10 @@ const objectName = v.pipe(
 );
 const dataKey = v.pipe(v.string(), v.regex(/^[-._a-zA-Z0-9]{1,253}$/, "must be a key of a ConfigMap"));
 
+/** The key of a ConfigMap with a Corefile, as CoreDNS' own manifests and charts name it. */
+export const COREFILE_KEY = "Corefile";
+
 const enabled = v.optional(v.boolean(), false);
-const ttlSeconds = setting(
-  secondsFrom(1),
-  5,
-  "TTL of mapped names: how long a client that caches may keep an address.",
-);
 const namespace = v.optional(label, "kube-system");
 
 const corednsImportSchema = strictObject({
@@ -25,25 +23,24 @@ const corednsImportSchema = strictObject({
     "Publish the names to everybody, in a file that the cluster's CoreDNS imports; the ConfigMap's other keys are " +
       "not touched.",
   ),
-  namespace: described(namespace, "Namespace of both ConfigMaps."),
+  namespace: described(namespace, "Namespace of both ConfigMaps. Set it if CoreDNS runs elsewhere."),
   configMap: setting(
     objectName,
     "coredns-custom",
-    "The ConfigMap whose keys the Corefile imports. It is created if it does not exist.",
+    "The ConfigMap whose keys the Corefile imports. It is created if it does not exist. Set it if your " +
+      "distribution uses another name.",
   ),
   key: setting(
     dataKey,
     "switchback.server",
     "The key that is written. The Corefile imports it outside of its server blocks, as `*.server`, or inside of the " +
-      "one that answers everything, as `*.override`.",
+      "one that answers everything, as `*.override`. Set it to what your Corefile imports.",
   ),
-  corefile: section(
-    strictObject({
-      configMap: setting(objectName, "coredns", "The ConfigMap with the cluster's Corefile, which is only read."),
-      key: setting(dataKey, "Corefile", "Its key."),
-    }),
+  corefile: setting(
+    objectName,
+    "coredns",
+    "The ConfigMap with the cluster's Corefile, which is only read. Set it if yours has another name.",
   ),
-  ttlSeconds,
 });
 
 const corednsSchema = strictObject({
@@ -51,10 +48,12 @@ const corednsSchema = strictObject({
     enabled,
     "Publish the names to everybody, in the cluster's Corefile itself, for clusters whose Corefile imports nothing.",
   ),
-  namespace: described(namespace, "Namespace of the ConfigMap."),
-  configMap: setting(objectName, "coredns", "The ConfigMap with the cluster's Corefile."),
-  key: setting(dataKey, "Corefile", "The key that is written."),
-  ttlSeconds,
+  namespace: described(namespace, "Namespace of the ConfigMap. Set it if CoreDNS runs elsewhere."),
+  configMap: setting(
+    objectName,
+    "coredns",
+    "The ConfigMap with the cluster's Corefile. Set it if yours has another name.",
+  ),
 });
 
 const metadataKeys = record(
@@ -72,7 +71,7 @@ const externalDnsSchema = strictObject({
     "DNSEndpoint",
     "`DNSEndpoint` for external-dns with `--source=crd`, `Service` (headless, annotated) for `--source=service`.",
   ),
-  ttlSeconds: setting(integer(1, 86_400), 60, "TTL of the records."),
+  ttlSeconds: setting(integer(1, 86_400), 60, "TTL of the records. Lower it if addresses change often."),
   labels: setting(metadataKeys, {}, "Labels of the objects, for `--label-filter` of external-dns."),
   annotations: setting(metadataKeys, {}, "Annotations of the objects, for `--annotation-filter` of external-dns."),
   recordLabels: setting(
@@ -88,25 +87,8 @@ const externalDnsSchema = strictObject({
   ),
 });
 
-/** Settings that all publishers share, and a section for each. */
+/** A section for each publisher. */
 const publishersSchema = strictObject({
-  address: setting(v.string(), "::", "Address that the port binds."),
-  healthPort: setting(bindPort, 8087, "Health and metrics."),
-  checkSeconds: setting(
-    secondsFrom(1),
-    30,
-    "How often a publisher checks whether what it wrote is still there, even if the map does not change.",
-  ),
-  minIntervalSeconds: setting(
-    seconds,
-    15,
-    "Shortest time between two publications: each makes every CoreDNS of the cluster reload.",
-  ),
-  answerSeconds: setting(
-    secondsFrom(10),
-    300,
-    "If the cluster's DNS does not answer with what was written after this long, it is taken out again.",
-  ),
   corednsImport: section(corednsImportSchema),
   coredns: section(corednsSchema),
   externalDns: section(externalDnsSchema),

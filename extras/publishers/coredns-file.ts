@@ -13,11 +13,11 @@ const ROOM_BYTES = 900_000;
 
 /** Renders the server blocks of a map. Renders again only when the map or the Corefile changes. */
 export class BlocksRenderer {
-  readonly #fixed: Pick<BlocksOptions, "publisher" | "first" | "ttl">;
+  readonly #fixed: Pick<BlocksOptions, "publisher" | "first">;
   #key = "";
   #blocks: ServerBlocks | undefined;
 
-  constructor(fixed: Pick<BlocksOptions, "publisher" | "first" | "ttl">) {
+  constructor(fixed: Pick<BlocksOptions, "publisher" | "first">) {
     this.#fixed = fixed;
   }
 
@@ -27,7 +27,10 @@ export class BlocksRenderer {
    */
   render(map: PublisherMap, { listen, taken }: ServerZones, others: number, isInside = false): ServerBlocks | Reason {
     if (listen === undefined) {
-      return { code: "publisher-no-root", text: "no server block of the Corefile answers everything (`.`)" };
+      return {
+        code: "publisher-corefile-unreadable",
+        text: "no server block of the Corefile answers everything (`.`)",
+      };
     }
     // Rounded, so that a few bytes more or less in somebody else's text change nothing.
     const maxBytes = Math.max(0, ROOM_BYTES - Math.ceil(others / 10_000) * 10_000);

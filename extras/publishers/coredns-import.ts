@@ -1,4 +1,4 @@
-import type { PublishersSettings } from "./config.ts";
+import { COREFILE_KEY, type PublishersSettings } from "./config.ts";
 import { type ConfigMapClient, ConfigMapKey, lastWriter } from "./config-map-key.ts";
 import { BlocksRenderer, outcomeOf, refused } from "./coredns-file.ts";
 import { dnsReaders } from "./dns-readers.ts";
@@ -28,11 +28,11 @@ export class CorednsImportPublisher implements Publisher {
     client: ConfigMapClient,
     readers: Readers = dnsReaders(NAME),
   ) {
-    const { namespace, configMap, key, corefile, ttlSeconds } = settings;
+    const { namespace, configMap, key, corefile } = settings;
     this.readers = readers;
     this.#target = new ConfigMapKey(client, { namespace, name: configMap, key });
-    this.#importer = new ConfigMapKey(client, { namespace, name: corefile.configMap, key: corefile.key });
-    this.#renderer = new BlocksRenderer({ publisher: NAME, first: false, ttl: ttlSeconds });
+    this.#importer = new ConfigMapKey(client, { namespace, name: corefile, key: COREFILE_KEY });
+    this.#renderer = new BlocksRenderer({ publisher: NAME, first: false });
   }
 
   get place(): string {

@@ -1,5 +1,5 @@
 import type { Reason } from "#hostmap/types.ts";
-import type { PublishersSettings } from "./config.ts";
+import { COREFILE_KEY, type PublishersSettings } from "./config.ts";
 import { type ConfigMapClient, ConfigMapKey, lastWriter, type ReadConfigMap } from "./config-map-key.ts";
 import { BlocksRenderer, outcomeOf, refused } from "./coredns-file.ts";
 import { parseCorefile } from "./corefile.ts";
@@ -22,10 +22,10 @@ export class CorednsPublisher implements Publisher {
   #written: string | undefined;
 
   constructor(settings: PublishersSettings["coredns"], client: ConfigMapClient, readers: Readers = dnsReaders(NAME)) {
-    const { namespace, configMap, key, ttlSeconds } = settings;
+    const { namespace, configMap } = settings;
     this.readers = readers;
-    this.#target = new ConfigMapKey(client, { namespace, name: configMap, key });
-    this.#renderer = new BlocksRenderer({ publisher: NAME, first: true, ttl: ttlSeconds });
+    this.#target = new ConfigMapKey(client, { namespace, name: configMap, key: COREFILE_KEY });
+    this.#renderer = new BlocksRenderer({ publisher: NAME, first: true });
   }
 
   get place(): string {

@@ -222,5 +222,5 @@ function problemOf(leftOut: number, foreign: number): Reason | undefined {
     return { code: "external-dns-foreign", text };
   }
   if (leftOut === 0) return undefined;
-  return { code: "external-dns-no-room", text: `${leftOut} names are left out: their objects are full` };
+  return { code: "publisher-no-room", text: `${leftOut} names are left out: their objects are full` };
 }

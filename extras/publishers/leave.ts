@@ -1,4 +1,4 @@
-import type { TakeOutOptions, UninstallPart } from "#extras/extension-points.ts";
+import type { TakeOutOptions, UninstallPart } from "#extras/uninstall-part.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { attempt, renderFlaw } from "#lib/errors/validation.ts";
 import { PUBLISHERS_SECTION } from "./config.ts";

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import type { Reason } from "#hostmap/types.ts";
-import { number, numberFrom, object } from "#lib/errors/schemas.ts";
+import { IS_WORD, number, numberFrom, object } from "#lib/errors/schemas.ts";
 import { attempt } from "#lib/errors/validation.ts";
 
 // A publisher's report about itself: what it has published, since when, and why not more. There is one ConfigMap per
@@ -24,7 +24,7 @@ function textOf(min: number, max: number) {
 }
 /** Milliseconds since 1970, in the range of Date. */
 const time = number(0, 8.64e15);
-const reasonSchema = object({ code: textOf(1, 100), text: textOf(0, MAX_TEXT) });
+const reasonSchema = object({ code: v.pipe(textOf(1, 100), v.metadata(IS_WORD)), text: textOf(0, MAX_TEXT) });
 const takenBackSchema = object({ at: time, by: v.optional(textOf(0, 300)) });
 
 export const stateSchema = object({

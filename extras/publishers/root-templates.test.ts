@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { renderRootTemplates } from "./root-templates.ts";
 import { healthNameOf, tagOf } from "./server-blocks.ts";
 
-const options = { publisher: "coredns-import", taken: new Set(["", "corp.test"]), ttl: 5, maxBytes: 900_000 };
+const options = { publisher: "coredns-import", taken: new Set(["", "corp.test"]), maxBytes: 900_000 };
 const mapOf = (...names: string[]) => ({
   revision: "r1",
   entries: names.map((name) => [name, ["198.51.100.9"]] as const),

@@ -8,6 +8,7 @@ import {
   healthNameOf,
   isReserved,
   type ServerBlocks,
+  TTL_SECONDS,
   tagOf,
   templates,
 } from "./server-blocks.ts";
@@ -30,7 +31,7 @@ const MAX_NAMES = 2_000;
  * first template that matches counts, so exact names come first, then the nearest wildcards.
  */
 export function renderRootTemplates(map: PublisherMap, options: Omit<BlocksOptions, "listen" | "first">): ServerBlocks {
-  const { publisher, taken, ttl, maxBytes } = options;
+  const { publisher, taken, maxBytes } = options;
   const { groups, ...counts } = chooseNames(map, {
     maxBytes,
     maxNames: MAX_NAMES,
@@ -42,7 +43,7 @@ export function renderRootTemplates(map: PublisherMap, options: Omit<BlocksOptio
   const parts = [templates(healthPattern(publisher), [tagOf(map.revision)], 1)];
   for (const { addresses, names } of groups.sort((a, b) => depthOf(b.names) - depthOf(a.names))) {
     for (let at = 0; at < names.length; at += NAMES_OF_A_TEMPLATE)
-      parts.push(templates(patternOf(names.slice(at, at + NAMES_OF_A_TEMPLATE)), addresses, ttl));
+      parts.push(templates(patternOf(names.slice(at, at + NAMES_OF_A_TEMPLATE)), addresses, TTL_SECONDS));
   }
   return { text: `${parts.flat().join("\n")}\n`, ...counts };
 }

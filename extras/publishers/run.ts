@@ -3,7 +3,6 @@ import type { MapReader } from "#lib/documents/map-reader.ts";
 import { isMap } from "#lib/documents/published-map.ts";
 import { livenessOf, startHealthServer } from "#lib/http/listen.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import type { PublishersSettings } from "./config.ts";
 import { publisherReadiness } from "./health.ts";
 import { PublisherLoop } from "./loop.ts";
 import { createPublisherMetrics } from "./metrics.ts";
@@ -16,6 +15,11 @@ interface PublisherDeps {
   readonly maps: MapReader<PublisherMap>;
   readonly store: Pick<PublisherStateStore, "read" | "write">;
   readonly log: Logger;
+  /** Address that the health server binds. */
+  readonly address: string;
+  /** Tests replace these. */
+  readonly healthPort?: number;
+  readonly times?: typeof TIMES;
   /** Milliseconds since 1970. */
   readonly now: () => number;
 }
@@ -26,20 +30,27 @@ interface RunningPublisher {
   stop(): Promise<void>;
 }
 
+/** The port of health and metrics, in the publisher's own pod. */
+const HEALTH_PORT = 8087;
+const TIMES = {
+  /** How often a publisher checks whether what it wrote is still there, even if the map does not change. */
+  checkMs: 30_000,
+  /** Shortest time between two publications: each makes every CoreDNS of the cluster reload. */
+  minIntervalMs: 15_000,
+  /** If the cluster's DNS does not answer with what was written after this long, it is taken out again. */
+  answerMs: 300_000,
+};
+
 /** Runs a publisher: gives it each whole map, and serves its health and metrics. Throws `listen-failed`. */
-export async function runPublisher(publishers: PublishersSettings, deps: PublisherDeps): Promise<RunningPublisher> {
-  const { publisher, log, now } = deps;
+export async function runPublisher(deps: PublisherDeps): Promise<RunningPublisher> {
+  const { publisher, log, now, address, healthPort = HEALTH_PORT, times = TIMES } = deps;
   let mapProblem: Reason | undefined;
   const facts = () => ({ state: loop.state, failure: loop.failure, mapProblem });
   const metrics = createPublisherMetrics(publisher.name, facts, now);
   const loop = new PublisherLoop({
     publisher,
     store: deps.store,
-    settings: {
-      checkMs: publishers.checkSeconds * 1000,
-      minIntervalMs: publisher.minIntervalMs ?? publishers.minIntervalSeconds * 1000,
-      answerMs: publishers.answerSeconds * 1000,
-    },
+    settings: { ...times, minIntervalMs: publisher.minIntervalMs ?? times.minIntervalMs },
     log,
     now,
     onWrite: metrics.wrote,
@@ -61,8 +72,8 @@ export async function runPublisher(publishers: PublishersSettings, deps: Publish
     const health = await startHealthServer({
       live: () => livenessOf(maps.inactiveMs?.() ?? 0),
       ready: () => publisherReadiness(facts()),
-      address: publishers.address,
-      port: publishers.healthPort,
+      address,
+      port: healthPort,
       registry: metrics.registry,
     });
     log.info({ healthPort: health.port, publisher: publisher.name }, "listening");

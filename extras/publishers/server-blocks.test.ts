@@ -8,7 +8,6 @@ const options: BlocksOptions = {
   listen: { port: 53, bind: [] },
   taken: new Set(),
   first: true,
-  ttl: 5,
   maxBytes: 900_000,
 };
 const mapOf = (...names: string[]) => ({

@@ -16,11 +16,12 @@ export interface BlocksOptions {
    * without one.
    */
   readonly first: boolean;
-  /** TTL of the records, seconds. */
-  readonly ttl: number;
   /** Maximum size of the text, in bytes. */
   readonly maxBytes: number;
 }
+
+/** TTL of mapped names: how long a client that caches may keep an address. */
+export const TTL_SECONDS = 5;
 
 export interface ServerBlocks {
   readonly text: string;
@@ -73,7 +74,7 @@ export function tagOf(revision: string): string {
  * compiles to another hash table. So the cost of a question does not depend on the number of names.
  */
 export function renderServerBlocks(map: PublisherMap, options: BlocksOptions): ServerBlocks {
-  const { publisher, listen, ttl, maxBytes } = options;
+  const { publisher, listen, maxBytes } = options;
   const chosen = chooseNames(map, {
     maxBytes,
     maxNames: Number.POSITIVE_INFINITY,
@@ -99,7 +100,7 @@ export function renderServerBlocks(map: PublisherMap, options: BlocksOptions): S
   }
   for (const { addresses, names } of chosen.groups) {
     for (let at = 0; at < names.length; at += NAMES_OF_A_VIEW) {
-      blocks.push(block(names.slice(at, at + NAMES_OF_A_VIEW), addresses, ttl));
+      blocks.push(block(names.slice(at, at + NAMES_OF_A_VIEW), addresses, TTL_SECONDS));
     }
   }
   return {

@@ -1,10 +1,10 @@
-import type { CommandLine } from "#extras/extension-points.ts";
 import { asDnsWildcard, type NameProtection, protectNames } from "#hostmap/protected-names.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { settingsOf } from "#lib/config/sections.ts";
 import { kubeMapReader, readAs } from "#lib/documents/map-reader.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type ConnectFlags, connect as connectByHand, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
+import type { CliContext } from "#lib/process/context.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
 import { searchesOfPods } from "#lib/process/search-domains.ts";
 import { PUBLISHERS_SECTION } from "./config.ts";
@@ -27,8 +27,9 @@ export function publisherStarter(name: PublisherName) {
       const protect = protectNames(clusterDomain, searchesOfPods(resolvConf, config));
       const protectRecord: NameProtection = publisher.writesRecords ? (each) => protect(asDnsWildcard(each)) : protect;
       const maps = kubeMapReader({ client, namespace: config.namespace, log });
-      return runPublisher(settingsOf(config, PUBLISHERS_SECTION), {
+      return runPublisher({
         publisher,
+        address: config.address,
         maps: readAs(maps, (map) => toPublisherMap(map, protectRecord)),
         store: new PublisherStateStore(client, config.namespace, name),
         log,
@@ -49,7 +50,8 @@ export async function removeOnePublisher(
   name: PublisherName,
   config: Config,
   flags: RemoveFlags,
-  { context: { env, stdout, progress }, agree }: Pick<CommandLine, "context" | "agree">,
+  { env, stdout, progress }: CliContext,
+  agree: (question: string) => Promise<void>,
 ): Promise<void> {
   const client = await connectByHand(connectOptionsFrom(env, flags));
   const store = new PublisherStateStore(client, config.namespace, name);

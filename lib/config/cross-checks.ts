@@ -19,10 +19,6 @@ export function crossErrors(config: Config): { readonly path: Path; readonly mes
     const message = `pods of ${name} are never sent to the webhook; expected a namespace other than ${others}`;
     report(["optIn", "namespaces", index], message);
   }
-  const { leaseSeconds, renewDeadlineSeconds, retrySeconds } = config.controller;
-  // The wait between two attempts has a jitter of up to 20 %, as in client-go.
-  if (!(retrySeconds * 1.2 < renewDeadlineSeconds && renewDeadlineSeconds < leaseSeconds))
-    report(["controller"], "expected 1.2 x retrySeconds < renewDeadlineSeconds < leaseSeconds");
   const { mode, certFile, keyFile } = config.certs;
   if (mode === "files" && (certFile === undefined || keyFile === undefined))
     report(["certs"], "mode files requires certFile and keyFile");

@@ -34,14 +34,8 @@ test("a target needs an address if all its ports go to a host without a header, 
   assert.equal(of({ ports: [{ port: 80, ...none }], upstream: { service: { namespace: "a", name: "b" } } }), true);
 });
 
-test("the limits of rules that span several settings", () => {
+test("the files of a certificate are required where they are read", () => {
   const valid = (config: object) => checkConfig(config).config !== undefined;
-  const lease = (leaseSeconds: number, renewDeadlineSeconds: number, retrySeconds: number) =>
-    valid({ controller: { leaseSeconds, renewDeadlineSeconds, retrySeconds } });
-  assert.deepEqual(
-    [lease(15, 12, 9.9), lease(15, 12, 10), lease(12, 12, 2), lease(12.1, 12, 2)],
-    [true, false, false, true],
-  );
   const files = { mode: "files", certFile: "a", keyFile: "b" };
   const certs = (more: object) => valid({ certs: { ...files, ...more } });
   assert.deepEqual([certs({}), certs({ keyFile: undefined }), certs({ certFile: undefined })], [true, false, false]);

@@ -1,10 +1,14 @@
 import * as v from "valibot";
-import { number, strictObject, text } from "#lib/errors/schemas.ts";
+import { strictObject, text } from "#lib/errors/schemas.ts";
 import { EXTERNAL_DNS_PREFIXES } from "./defaults.ts";
 import { described, label, optionalSetting, path, section, setting } from "./values.ts";
 
 const gatewaySchema = strictObject({
-  enabled: setting(v.boolean(), true, "Read the Gateways and routes of Gateway API, if the cluster has them."),
+  enabled: setting(
+    v.boolean(),
+    true,
+    "Read the Gateways and routes of Gateway API, if the cluster has them. Disable it if they have no public names.",
+  ),
   requireAccepted: setting(
     v.boolean(),
     true,
@@ -14,11 +18,12 @@ const gatewaySchema = strictObject({
   listeners: setting(
     v.boolean(),
     true,
-    "Map the hostnames of listeners too, even without a route: certificates are requested for them.",
+    "Map the hostnames of listeners too, even without a route: certificates are requested for them. " +
+      "Disable it if listeners have names that nothing serves.",
   ),
 });
 
-/** Kinds of well-known ingress controllers; controller/sources/custom/presets.ts defines how they are read. */
+/** Kinds of well-known ingress controllers; controller/sources/custom.ts defines how they are read. */
 export const PRESET_NAMES = [
   "traefik-ingressroute",
   "traefik-ingressroutetcp",
@@ -57,7 +62,11 @@ const annotationPrefix = v.pipe(
 );
 
 export const sourcesSchema = strictObject({
-  ingress: section(strictObject({ enabled: setting(v.boolean(), true, "Read the hosts of Ingresses.") })),
+  ingress: section(
+    strictObject({
+      enabled: setting(v.boolean(), true, "Read the hosts of Ingresses. Disable it if they have no public names."),
+    }),
+  ),
   gateway: section(gatewaySchema),
   presets: setting(
     v.pipe(
@@ -65,23 +74,22 @@ export const sourcesSchema = strictObject({
       v.check((list) => new Set(list).size === list.length, "must not contain a preset twice"),
     ),
     [],
-    `Predefined kinds to read: ${PRESET_NAMES.join(", ")}.`,
+    `Predefined kinds to read: ${PRESET_NAMES.join(", ")}. Add those of your ingress controllers.`,
   ),
-  custom: setting(v.array(customSchema), [], "Additional kinds to read; see below."),
+  custom: setting(v.array(customSchema), [], "Additional kinds to read, for which there is no preset; see below."),
   services: section(
     strictObject({
-      enabled: setting(v.boolean(), false, "Read LoadBalancer Services with external-dns' annotation `hostname`."),
+      enabled: setting(
+        v.boolean(),
+        false,
+        "Read LoadBalancer Services with external-dns' annotation `hostname`. Enable it if their names lead to them.",
+      ),
       annotationPrefixes: setting(
         v.pipe(v.array(annotationPrefix), v.minLength(1), v.maxLength(4)),
         EXTERNAL_DNS_PREFIXES,
         "Prefixes of external-dns' annotations (its `--annotation-prefix`). They are read on Services, and the " +
-          "publisher `external-dns` writes them.",
+          "publisher `external-dns` writes them. Change them if your external-dns has others.",
       ),
     }),
-  ),
-  discoverySeconds: setting(
-    number(1, 3600),
-    15,
-    "How often the controller looks for kinds that the cluster does not serve yet.",
   ),
 });

@@ -1,12 +1,15 @@
 import { isIP } from "node:net";
 import * as v from "valibot";
 import { integer, strictObject, text } from "#lib/errors/schemas.ts";
-import { MAX_FOUND_PORTS, MAX_FOUND_TARGETS, MAX_TARGET_PORTS, RESERVED_TARGET_NAMES } from "./defaults.ts";
+import { MAX_FOUND_TARGETS, MAX_TARGET_PORTS, RESERVED_TARGET_NAMES } from "./defaults.ts";
 import { described, host, ip, label, optionalSetting, port, seconds, setting } from "./values.ts";
 
 const portSchema = strictObject({
   port: described(port, "Port that pods use: the port of the front Service."),
-  upstreamPort: optionalSetting(port, "Port of the upstream; default: the same port."),
+  upstreamPort: optionalSetting(
+    port,
+    "Port of the upstream; default: the same port. Set it if the Service has another one.",
+  ),
   protocol: setting(
     v.picklist(["auto", "v1", "v2", "none"]),
     "auto",
@@ -15,7 +18,8 @@ const portSchema = strictObject({
   ),
   listenPort: optionalSetting(
     port,
-    "Port that the proxy binds; default: derived from target and port, in 15000-24999.",
+    "Port that the proxy binds; default: derived from target and port, in 15000-24999. Set it for your own network " +
+      "policies.",
   ),
 });
 
@@ -31,14 +35,18 @@ export const targetSchema = strictObject({
     "Name of the target; used in the name of the front Service, `switchback-<name>`, and in metrics and reasons.",
   ),
   upstream: described(upstreamSchema, "The ingress controller: a Service, or a host name or address."),
-  classes: setting(v.array(text), [], "Ingress classes; if empty, all, provided that it is the only target."),
+  classes: setting(
+    v.array(text),
+    [],
+    "Ingress classes; if empty, all, provided that it is the only target. Set it with several targets.",
+  ),
   ports: setting(
     v.pipe(v.array(portSchema), v.minLength(1), v.maxLength(MAX_TARGET_PORTS)),
     [
       { port: 80, protocol: "auto" },
       { port: 443, protocol: "auto" },
     ],
-    "Ports that are relayed; a mapped name cannot be reached on any other port.",
+    "Ports that are relayed; a mapped name cannot be reached on any other port. Add all that clients use.",
   ),
   clusterIPs: setting(
     v.pipe(
@@ -58,20 +66,22 @@ export const discoverySchema = strictObject({
   enabled: setting(
     v.boolean(),
     true,
-    "Discover targets: the target of an object is the LoadBalancer Service that has its load balancer address.",
+    "Discover targets: the target of an object is the LoadBalancer Service that has its load balancer address. " +
+      "Disable " +
+      "it to use only `targets`.",
   ),
   protocol: setting(
     v.picklist(["auto", "v1", "v2", "none"]),
     "auto",
     "PROXY protocol version of a discovered target whose Service has no annotation for it. `auto`: the proxies ask " +
-      "the ingress controller (`detect`); without that, v1.",
+      "the ingress controller (`detect`); without that, v1. Set it if you disable `detect`.",
   ),
   detect: setting(
     v.boolean(),
     true,
     "Let the proxies ask the ingress controllers of targets whose protocol is `auto` whether they expect a PROXY " +
       "header. The answer comes before the annotation of a cloud provider; the Service's annotation " +
-      "`switchback.dev/proxy-protocol` comes before both.",
+      "`switchback.dev/proxy-protocol` comes before both. Disable it if no connection may be made without a client.",
   ),
   map: setting(
     v.picklist(["auto", "always"]),
@@ -83,16 +93,13 @@ export const discoverySchema = strictObject({
   keepSeconds: setting(
     seconds,
     86_400,
-    "How long an unused target keeps its address, for pods that still have it in their hosts files.",
+    "How long an unused target keeps its address, for pods that still have it in their hosts files. Raise it if your " +
+      "pods follow new names later than after a day.",
   ),
   maxTargets: setting(
     integer(1, MAX_FOUND_TARGETS),
     500,
-    "Maximum number of discovered targets; one namespace gets at most half. Names of more targets are not mapped.",
-  ),
-  maxPorts: setting(
-    integer(1, MAX_FOUND_PORTS),
-    2000,
-    "Maximum number of ports of all discovered targets; one namespace gets at most half.",
+    "Maximum number of discovered targets; one namespace gets at most half. Names of more targets are not " +
+      "mapped. Change it if you have more, or if tenants may use fewer.",
   ),
 });

@@ -51,7 +51,7 @@ export interface WriterDeps extends ReaderDeps {
   readonly client: KubeClient;
 }
 
-/** A ConfigMap that the leader writes. Every replica watches it. */
+/** A ConfigMap that the leader writes and watches. */
 export class ConfigMapWriter {
   readonly #name: string;
   readonly #deps: WriterDeps;

@@ -6,8 +6,9 @@ import { readLeaderStatus, statusKeyIn, statusSecretData } from "./status-page.t
 
 const KEY = "k".repeat(43);
 const REFUSED = { status: 403, contentType: "text/plain; charset=utf-8", text: "send the key\n" };
-const LEADER = { status: 200, contentType: "application/json", text: '{"leader":true}' };
-const FOLLOWER = { ...LEADER, text: '{"leader":false}' };
+const page = (leader: boolean) => ({ leader, synced: true, sources: [], warnings: [], names: [] });
+const LEADER = { status: 200, contentType: "application/json", text: JSON.stringify(page(true)) };
+const FOLLOWER = { ...LEADER, text: JSON.stringify(page(false)) };
 
 /** Replicas that give these answers in turn. The last answer repeats. */
 function asked(t: TestContext, ...answers: readonly (typeof LEADER)[]) {
@@ -17,14 +18,13 @@ function asked(t: TestContext, ...answers: readonly (typeof LEADER)[]) {
     sent.push(options?.headers);
     return answers[Math.min(sent.length, answers.length) - 1] ?? LEADER;
   };
-  const read = (key: string | undefined) =>
-    readLeaderStatus({ raw }, "ours", { key, parse: (document) => document as { leader: boolean } });
+  const read = (key: string | undefined) => readLeaderStatus({ raw }, "ours", { key });
   return { read, sent, waits };
 }
 
 test("a replica that does not know the key yet is asked again", async (t) => {
   const { read, sent, waits } = asked(t, REFUSED, FOLLOWER, LEADER);
-  assert.deepEqual(await read(KEY), { leader: true });
+  assert.deepEqual(await read(KEY), page(true));
   assert.deepEqual(sent, Array(3).fill({ "switchback-status-key": KEY }));
   assert.deepEqual(waits, [100, 100]);
 });
@@ -37,7 +37,7 @@ test("replicas that never know the key make the request fail", async (t) => {
 
 // A test may stop the clock only once. If it is stopped twice, it does not continue for later tests of the process.
 test("a replica that never knows the key does not matter if a follower has answered", async (t) => {
-  assert.deepEqual(await asked(t, FOLLOWER, REFUSED).read(KEY), { leader: false });
+  assert.deepEqual(await asked(t, FOLLOWER, REFUSED).read(KEY), page(false));
 });
 
 test("without a key a refusal is final", async (t) => {

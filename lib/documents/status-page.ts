@@ -1,4 +1,7 @@
+import * as v from "valibot";
 import { ifFound, SwitchbackError } from "#lib/errors/errors.ts";
+import { finite, number, object, word } from "#lib/errors/schemas.ts";
+import { attempt, renderFlaw } from "#lib/errors/validation.ts";
 import { type KubeClient, parseObject } from "#lib/kube/client.ts";
 import { corePath, type Query, serviceProxyPath } from "#lib/kube/paths.ts";
 import { statusError } from "#lib/kube/status.ts";
@@ -51,11 +54,55 @@ export async function readStatusKey(
   return secret && statusKeyIn(secret);
 }
 
-interface ReadOptions<T> {
+const reasonSchema = object({ code: word, text: v.string() });
+/** An owner of opted-in pods (controller/rollout/report.ts). */
+const workloadSchema = object({
+  namespace: v.string(),
+  kind: word,
+  name: v.string(),
+  stale: finite,
+  /** `stuck`: it stays stale until a person acts. */
+  standing: word,
+  ...reasonSchema.entries,
+});
+/** The fields of the page that commands rely on. The controller may have another version. */
+export const statusSchema = object({
+  /** Whether the leader answered. Only the leader knows held removals and the state of workloads. */
+  leader: v.boolean(),
+  /** The revision of the published map. */
+  revision: v.optional(v.string()),
+  synced: v.boolean(),
+  sources: v.array(
+    object({
+      name: v.string(),
+      synced: v.boolean(),
+      /** Objects that the controller refuses in whole or in part, each with its place. */
+      problems: v.optional(v.array(object({ place: v.string(), ...reasonSchema.entries }))),
+    }),
+  ),
+  hold: v.optional(object({ names: finite, of: finite, until: number(0, 8.64e15) })),
+  warnings: v.array(reasonSchema),
+  names: v.array(
+    object({
+      name: v.string(),
+      reason: v.optional(reasonSchema),
+      /** The addresses that the cluster's DNS returned for the name. */
+      resolved: v.optional(v.array(v.string())),
+    }),
+  ),
+  running: v.optional(object({ workloads: v.array(workloadSchema) })),
+});
+
+type Frozen<T> = T extends object ? { readonly [Key in keyof T]: Frozen<T[Key]> } : T;
+export type StatusPage = Frozen<v.InferOutput<typeof statusSchema>>;
+
+const NO_STATUS =
+  "the response is not the status of a Switchback controller; check which pods the Service switchback-controller " +
+  "selects";
+
+interface ReadOptions {
   /** Without it, only a dump shows the page. */
   readonly key: string | undefined;
-  /** Parses and checks the page's JSON. */
-  readonly parse: (document: unknown) => T | Promise<T>;
   /** Selects the workloads on the page. See `workloadQuery` of the controller. */
   readonly query?: Query | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -74,20 +121,20 @@ const RETRY_MS = 100;
 /**
  * Reads the leading controller's page through the API server. Returns a follower's page if no leader answers, for
  * example just after the last leader stopped. Throws `status-refused` if the key is missing or wrong, and the API
- * server's errors.
+ * server's errors. Throws `data-corrupt` for another page, with the name of its wrong field.
  */
-export async function readLeaderStatus<T extends { readonly leader: boolean }>(
+export async function readLeaderStatus<T extends StatusPage>(
   client: Pick<KubeClient, "raw">,
   namespace: string,
-  { key, parse, query, signal }: ReadOptions<T>,
+  { key, query, signal }: ReadOptions,
 ): Promise<T> {
   let status: T | undefined;
   let refusal: SwitchbackError | undefined;
   for (let tries = 0; tries < TRIES; tries++) {
     if (tries > 0) await pause(RETRY_MS, signal);
-    const page = await readPage(client, namespace, { key, query, signal });
+    const page = await readPage<T>(client, namespace, { key, query, signal });
     if (!(page instanceof SwitchbackError)) {
-      status = await parse(page);
+      status = page;
       if (status.leader) return status;
     } else {
       refusal = page;
@@ -99,11 +146,11 @@ export async function readLeaderStatus<T extends { readonly leader: boolean }>(
 }
 
 /** Returns the page of any replica, or its refusal. Only the API server's own refusals are JSON. */
-async function readPage(
+async function readPage<T>(
   client: Pick<KubeClient, "raw">,
   namespace: string,
-  { key, query, signal }: Pick<ReadOptions<unknown>, "key" | "query" | "signal">,
-): Promise<object | SwitchbackError> {
+  { key, query, signal }: Pick<ReadOptions, "key" | "query" | "signal">,
+): Promise<T | SwitchbackError> {
   const path = serviceProxyPath(namespace, SERVICE, STATUS_PATH);
   const { status, text, contentType } = await client.raw(path, {
     maxBytes: MAX_BYTES,
@@ -113,7 +160,12 @@ async function readPage(
     ...(signal && { signal }),
   });
   const what = `GET ${path}`;
-  if (status < 400) return parseObject<object>({ text, contentType }, what);
+  if (status < 400) {
+    const page = parseObject({ text, contentType }, what);
+    const { flaw } = attempt(statusSchema, page);
+    if (flaw === undefined) return page as T;
+    throw new SwitchbackError("data-corrupt", `${NO_STATUS} (${renderFlaw(flaw)})`);
+  }
   if (status === 403 && contentType.startsWith("text/plain")) {
     return new SwitchbackError("status-refused", `${what}: ${text.trim().slice(0, 500)}`);
   }

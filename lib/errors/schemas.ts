@@ -22,6 +22,11 @@ export function numberFrom(min: number) {
 /** A text that is not empty. */
 export const text = v.pipe(v.string(), v.minLength(1));
 
+/** The mark of a text that has only values of an enumeration: it shows nothing of anybody. */
+export const IS_WORD = {};
+/** A value of an enumeration that has no list here, such as a reason code. */
+export const word = v.pipe(v.string(), v.metadata(IS_WORD));
+
 /** A map with these fields. Other keys are dropped. */
 export function object<const E extends v.ObjectEntries>(entries: E): v.ObjectSchema<E, undefined> {
   return notOfList(v.object(entries));
@@ -46,5 +51,6 @@ const noList = v.custom((value) => !Array.isArray(value), "must be a map, not a 
 
 /** To valibot, a list is a map with the keys 0, 1, ... */
 function notOfList<S extends Schema>(schema: S): S {
-  return { ...schema, "~run": v.pipe(noList, schema)["~run"] };
+  const run: S["~run"] = (dataset, config) => (Array.isArray(dataset.value) ? noList : schema)["~run"](dataset, config);
+  return { ...schema, "~run": run };
 }

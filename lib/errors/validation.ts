@@ -83,6 +83,11 @@ export function describe(issue: Issue): string {
   if (type === "literal") return `must be ${expected}`;
   const wanted = issue.kind === "schema" ? KINDS[type] : undefined;
   if (wanted === undefined) return "is not valid";
+  return mismatch(wanted, input);
+}
+
+/** For example `must be a map, not a list`. */
+export function mismatch(wanted: string, input: unknown): string {
   return input === undefined ? "is missing" : `must be ${wanted}, not ${kindOf(input)}`;
 }
 

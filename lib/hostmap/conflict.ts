@@ -72,7 +72,10 @@ export function isDisputed(
   if (winner === undefined || winner.claim.verified || line?.holder !== undefined) return false;
   const { from, target } = winner.claim;
   return claims.some(
-    ({ part, claim }) => part === "wants" && claim.from.namespace !== from.namespace && claim.target !== target,
+    ({ part, claim }) =>
+      (part === "wants" || part === "undecided") &&
+      claim.from.namespace !== from.namespace &&
+      (claim.maybe ?? claim.target) !== target,
   );
 }
 

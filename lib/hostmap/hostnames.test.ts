@@ -119,7 +119,7 @@ for (const text of [
   test(`${JSON.stringify(text)} is not a pattern`, () => {
     const glob = parseGlob(text);
     assert.ok(!isGlob(glob));
-    assert.equal(glob.code, "pattern-invalid");
+    assert.equal(glob.code, "name-invalid");
   });
 }
 

@@ -92,7 +92,7 @@ export function parseGlob(text: string): Glob | Reason {
   const parsed = parseHostname(lower);
   if (parsed.kind === "name") return { text: lower, matches: (name) => name === parsed.name };
   return {
-    code: "pattern-invalid",
+    code: "name-invalid",
     text: `${show(text)} is not a pattern; accepted are a name (api.example.com), *.example.com and *`,
   };
 }

@@ -1,6 +1,6 @@
-import { compareNames } from "./hostnames.ts";
 import { describeManaged, withoutManaged } from "./managed-aliases.ts";
 import { HOSTS_KEY, INJECTED_KEY, OWNED_KEY, REVISION_KEY } from "./metadata-keys.ts";
+import { getOrAdd } from "./multi-map.ts";
 import { longLineReason, type Packing, packLines, packOnePerAddress, packWindowsLines } from "./pack.ts";
 import type { SelectedHosts } from "./pod-selection.ts";
 import type { HostAlias, Reason } from "./types.ts";
@@ -25,32 +25,29 @@ export interface Injection {
   readonly managed: ManagedAliases;
 }
 
-/** Builds the managed aliases for the selected names, except those in `taken`. */
-export type ManagedAliasesBuilder = (
-  selected: SelectedHosts,
-  taken: readonly string[],
-  pack?: Packing,
-) => ManagedAliases;
-
 /** Limits of the summary in `switchback.dev/injected`. */
 const MAX_GROUPS = 6;
 const MAX_GROUP_NAMES = 3;
 const MAX_GROUP_BYTES = 120;
 
+/** What most pods of a selection get: they have no alias for its names. Building it takes a sixth of an admission. */
+const usual = new WeakMap<SelectedHosts, ManagedAliases>();
+
 /**
  * Plans the injection of a pod. Managed aliases of an earlier pass are removed first, so repeated passes give the
  * same result as one pass with the newest map. The user's aliases come first, unchanged and in order. A name that
- * they map is not mapped again. The cost of `build` grows with the number of names: a caller with many pods passes a
- * builder that caches.
+ * they map is not mapped again.
  */
 export function planInjection(
   pod: PodHosts,
   selected: SelectedHosts,
-  build: ManagedAliasesBuilder = buildManagedAliases,
+  pack: Packing = pod.isWindows ? packWindowsLines : packLines,
 ): Injection {
   const userAliases = withoutManaged(pod.hostAliases, pod.annotations[OWNED_KEY]);
-  const pack = pod.isWindows ? packWindowsLines : packLines;
-  return { userAliases, managed: build(selected, takenNames(userAliases, selected), pack) };
+  const taken = takenNames(userAliases, selected);
+  const build = () => buildManagedAliases(selected, taken, pack);
+  const isUsual = taken.size === 0 && pack === packLines;
+  return { userAliases, managed: isUsual ? getOrAdd(usual, selected, build) : build() };
 }
 
 /**
@@ -59,19 +56,14 @@ export function planInjection(
  * alias for the IP.
  */
 export function planBakedInjection(pod: PodHosts, selected: SelectedHosts, longLine: boolean): Injection | Reason {
-  const plan = planInjection(pod, selected, (names, taken) => buildManagedAliases(names, taken, packOnePerAddress));
+  const plan = planInjection(pod, selected, packOnePerAddress);
   const tooLong = longLine ? undefined : longLineReason(plan.managed.aliases, pod.isWindows === true);
   return tooLong ?? sharedAddressReason(plan) ?? plan;
 }
 
-/** Builds the managed aliases for the selected names. A caching builder must return the same result. */
-function buildManagedAliases(
-  selected: SelectedHosts,
-  taken: readonly string[],
-  pack: Packing = packLines,
-): ManagedAliases {
-  const excluded = new Set(taken);
-  const names = excluded.size === 0 ? selected.names : selected.names.filter((name) => !excluded.has(name));
+/** Builds the managed aliases for the selected names, except those in `taken`. */
+function buildManagedAliases(selected: SelectedHosts, taken: ReadonlySet<string>, pack: Packing): ManagedAliases {
+  const names = selected.names.filter((name) => !taken.has(name));
   const aliases = pack(names.map((name) => [name, selected.addressesOf(name)] as const));
   return {
     aliases,
@@ -83,9 +75,8 @@ function buildManagedAliases(
   };
 }
 
-/** Returns the selected names that the user's aliases already map, in name order. Resolvers ignore case (RFC 4343). */
-function takenNames(userAliases: readonly HostAlias[], selected: SelectedHosts): readonly string[] {
-  if (userAliases.length === 0) return [];
+/** Returns the selected names that the user's aliases already map. Resolvers ignore case (RFC 4343). */
+function takenNames(userAliases: readonly HostAlias[], selected: SelectedHosts): ReadonlySet<string> {
   const taken = new Set<string>();
   for (const { hostnames } of userAliases) {
     for (const hostname of hostnames) {
@@ -93,7 +84,7 @@ function takenNames(userAliases: readonly HostAlias[], selected: SelectedHosts):
       if (selected.has(name)) taken.add(name);
     }
   }
-  return [...taken].sort(compareNames);
+  return taken;
 }
 
 function sharedAddressReason({ userAliases, managed }: Injection): Reason | undefined {

@@ -1,4 +1,9 @@
-export function getOrAdd<K, V>(map: Map<K, V>, key: K, create: () => V): V {
+/** The value of a key; a missing one is created first. Also for a WeakMap. */
+export function getOrAdd<K, V>(
+  map: { get(key: K): V | undefined; set(key: K, value: V): unknown },
+  key: K,
+  create: () => V,
+): V {
   let value = map.get(key);
   if (value === undefined) {
     value = create();

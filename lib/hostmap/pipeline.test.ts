@@ -17,7 +17,7 @@ const LINE = /^(?:198\.51\.100\.9 (?!\*)|#wildcard 198\.51\.100\.9 \*\.)[a-z0-9]
 function publish(objects: ReadonlyArray<readonly [object: string, claims: readonly Claim[]]>): string {
   const plan = new Plan(createClaimPolicy(rules, undefined), rules.maxNamesPerNamespace);
   for (const [object, claims] of objects) plan.set(object, claims);
-  const published = new PublishedNames({ vanishMs: 60, guardNames: 10, holdMs: 300 });
+  const published = new PublishedNames({ vanishMs: 60, holdMs: 300 });
   for (const [name, planned] of plan.takeChanges())
     if (planned !== undefined) published.want(name, { addresses: ["198.51.100.9"] });
   const names = [...published.settle(0)].sort();

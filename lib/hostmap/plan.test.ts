@@ -244,6 +244,19 @@ test("only targets with names are listed, each with one of its names", () => {
   assert.deepEqual([...plan.targets.keys()], ["three"]);
 });
 
+test("while holders are not known, a name waits also if another namespace's claim is not decided yet", () => {
+  const waits = { target: { code: "header-unknown", text: "" }, undecided: true, maybe: "edge" } as const;
+  const plan = new Plan(policy, 3);
+  plan.loseHolders(true);
+  plan.set("shop/web", [claimOf("a.example.com", "shop/web", { ...waits, created: NEW })]);
+  plan.set("tenant/web", [claimOf("a.example.com", "tenant/web", { target: "of-tenant", created: OLD })]);
+  plan.takeChanges();
+  assert.deepEqual(targets(plan), {});
+  plan.loseHolders(false);
+  plan.takeChanges();
+  assert.deepEqual(targets(plan), { "a.example.com": "of-tenant" });
+});
+
 test("a wildcard covers any depth if any object of its target says so, whichever object is the oldest", () => {
   const ingress = claimOf("*.example.com", "shop/ingress", { created: OLD });
   const route = claimOf("*.example.com", "shop/route", { created: NEW, anyDepth: true });

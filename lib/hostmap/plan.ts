@@ -44,6 +44,7 @@ export class Plan {
   #published: (name: string) => PublishedLine | undefined = () => undefined;
   /** Whether disputed names wait, because the map was lost. */
   #areHoldersLost = false;
+  #areServiceNamesDue = false;
   #dirtyNames = new Set<string>();
   #touched = new Set<string>();
   /**
@@ -77,9 +78,9 @@ export class Plan {
     this.#setAgain(({ claim }) => claim.from.namespace === namespace);
   }
 
-  /** Evaluates again the claims that were refused because their name is that of a Service in the cluster. */
+  /** Evaluates again, with the next changes, the claims that were refused because their name is that of a Service. */
   reevaluateServiceNames(): void {
-    this.#setAgain(({ inCluster }) => inCluster);
+    this.#areServiceNamesDue = true;
   }
 
   /**
@@ -106,13 +107,20 @@ export class Plan {
    * wanted.
    */
   takeChanges(): ReadonlyMap<string, PlannedName | undefined> {
+    if (this.#areServiceNamesDue) this.#setAgain(({ inCluster }) => inCluster);
+    this.#areServiceNamesDue = false;
     for (const name of this.#quotas.apply()) this.#dirtyNames.add(name);
     const changes = new Map<string, PlannedName | undefined>();
     for (const name of this.#dirtyNames) {
       const before = this.#planned.get(name);
       const next = this.#planName(name);
       this.#touch(name);
-      if (next === undefined && this.isUndecided(name)) continue;
+      if (next === undefined && this.isUndecided(name)) {
+        // A move to another namespace that did not happen yet is over.
+        const { holder = before?.holder } = this.#published(name) ?? {};
+        if (holder !== before?.holder) this.#setPlan(name, undefined);
+        continue;
+      }
       const isToRemove = next === undefined && this.#published(name) !== undefined;
       if (samePlan(before, next) && !isToRemove) continue;
       this.#setPlan(name, next);
@@ -155,10 +163,10 @@ export class Plan {
     return this.#published(name);
   }
 
-  /** The target that a name has for a namespace: the planned one, else the published one. */
+  /** The target that a name has for a namespace: the planned one, else the published one, until the name moves. */
   heldTarget(name: string, namespace: string): string | undefined {
     const planned = this.#planned.get(name);
-    if (planned !== undefined) return planned.holder === namespace ? planned.target : undefined;
+    if (planned?.holder === namespace) return planned.target;
     const line = this.#published(name);
     return (line?.holder ?? namespace) === namespace ? line?.target : undefined;
   }
@@ -169,15 +177,16 @@ export class Plan {
   }
 
   /**
-   * The targets that have names, as of the last `takeChanges()`, or may get some, each with one of these names. It
-   * iterates over all claims.
+   * The targets that have names, as of the last `takeChanges()`, or may get some, each with one of these names. A
+   * published name that is not decided yet has its target. It iterates over all claims.
    */
   get targets(): ReadonlyMap<string, string> {
     const found = new Map<string, string>();
     for (const claims of this.#byObject.values()) {
       for (const indexed of claims) {
-        const target = mayGet(indexed);
-        if (target !== undefined) found.set(target, indexed.name);
+        // Most claims are decided, and their names are planned.
+        if (typeof indexed.claim.target === "string") continue;
+        for (const target of this.#targetsOf(indexed)) if (target !== undefined) found.set(target, indexed.name);
       }
     }
     for (const [name, { target }] of this.#planned) found.set(target, name);
@@ -187,7 +196,12 @@ export class Plan {
   /** Whether a name has the target or may get it. */
   hasTarget(name: string, target: string): boolean {
     if (this.#planned.get(name)?.target === target) return true;
-    return (this.#byName.get(name) ?? []).some((indexed) => mayGet(indexed) === target);
+    return (this.#byName.get(name) ?? []).some((indexed) => this.#targetsOf(indexed).includes(target));
+  }
+
+  /** The target that a claim may get, and the published one of its name while it is not decided. */
+  #targetsOf(indexed: IndexedClaim): (string | undefined)[] {
+    return [mayGet(indexed), this.#stays(indexed) ? this.#published(indexed.name)?.target : undefined];
   }
 
   /** Yields every claim with its decision. It iterates over all claims, so use it only for the status. */

@@ -66,7 +66,7 @@ test("above the cap, the first names are selected, and a warning names the annot
   assert.equal(capped.total, 6);
   assert.deepEqual(capped.warnings, [
     {
-      code: "over-cap",
+      code: "many-names",
       text: "switchback.dev/hosts: only the first 2 of 6 mapped names are injected; choose fewer",
     },
   ]);

@@ -118,7 +118,7 @@ function groupByAddress(selected: ReadonlyMap<string, readonly string[]>): Map<s
 }
 
 function capWarning(total: number, cap: number): Reason {
-  return warning("over-cap", `only the first ${cap} of ${total} mapped names are injected; choose fewer`);
+  return warning("many-names", `only the first ${cap} of ${total} mapped names are injected; choose fewer`);
 }
 
 /** Returns a warning for each of the first few items, and one warning with the number of the others. */

@@ -123,7 +123,7 @@ export function protectNames(clusterDomain: string | undefined, searches: readon
 }
 
 function isAtOrBelow(name: string, suffix: string): boolean {
-  return name === suffix || name.endsWith(`.${suffix}`);
+  return name.endsWith(suffix) && (name.length === suffix.length || name.at(-suffix.length - 1) === ".");
 }
 
 /**

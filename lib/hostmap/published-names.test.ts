@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { fc } from "#test/property.ts";
 import { PublishedNames, type RemovalRules } from "./published-names.ts";
 
-const RULES: RemovalRules = { vanishMs: 60, guardNames: 10, holdMs: 300 };
+const RULES: RemovalRules = { vanishMs: 60, holdMs: 300 };
 const IP = ["198.51.100.9"];
 
 function loaded(name: string) {
@@ -98,7 +98,7 @@ class Model {
       this.heldSince = undefined;
       this.leave(now - RULES.vanishMs);
     }
-    const guarded = this.lines.size >= RULES.guardNames && this.vanished.size > this.lines.size / 2;
+    const guarded = this.lines.size >= 10 && this.vanished.size > this.lines.size / 2;
     this.heldSince = guarded ? (this.heldSince ?? now) : undefined;
     if (!guarded) this.leave(now - RULES.vanishMs);
   }

@@ -4,11 +4,12 @@ import type { HostLine } from "./types.ts";
 export interface RemovalRules {
   /** How long a name stays after its last claim is gone. */
   readonly vanishMs: number;
-  /** The smallest map, in names, whose removals may be held. */
-  readonly guardNames: number;
   /** How long a suspicious removal is held. Never shorter than `vanishMs`: its names would not be due yet. */
   readonly holdMs: number;
 }
+
+/** The smallest map, in names, whose removals may be held: in a smaller one, half of the names are a few objects. */
+const GUARD_NAMES = 10;
 
 /** A removal that is held until it times out. */
 export interface RemovalHold {
@@ -102,7 +103,7 @@ export class PublishedNames {
       this.#heldSince = undefined;
       this.#removeDue(now);
     }
-    const isSuspicious = this.#lines.size >= this.#rules.guardNames && this.#leaving.size * 2 > this.#lines.size;
+    const isSuspicious = this.#lines.size >= GUARD_NAMES && this.#leaving.size * 2 > this.#lines.size;
     this.#heldSince = isSuspicious ? (this.#heldSince ?? now) : undefined;
     if (!isSuspicious) this.#removeDue(now);
     const changed = this.#changed;

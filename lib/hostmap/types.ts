@@ -3,6 +3,9 @@ export interface ObjectRef {
   readonly kind: string;
   readonly namespace: string;
   readonly name: string;
+  /** These two are for Events. They are missing if no API server has the object. */
+  readonly apiVersion?: string;
+  readonly uid?: string;
 }
 
 /** An object's request to map a public hostname to a target. */

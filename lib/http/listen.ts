@@ -105,14 +105,14 @@ export async function startHealthServer(options: HealthServerOptions): Promise<H
   });
   const server = http.createServer(handle);
   server.timeout = INACTIVE_MS;
-  const connections = reclaimConnections(server, MAX_CONNECTIONS);
+  reclaimConnections(server, MAX_CONNECTIONS);
   await listen(server, options.port, options.address);
   return {
     port: (server.address() as AddressInfo).port,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
-        connections.closeAll();
+        server.closeAllConnections();
       }),
   };
 }

@@ -87,7 +87,7 @@ const DEFAULT_MAX_BYTES = 16 * 1024 * 1024;
 type Send = (
   call: Pick<Exchange, "method" | "body" | "headers">,
   path: string,
-  options?: Pick<RawOptions, "timeoutMs" | "signal" | "maxBytes" | "anyStatus">,
+  options?: ReadOptions & Pick<RawOptions, "anyStatus">,
 ) => Promise<RawResponse>;
 
 interface ClientDefaults {
@@ -123,7 +123,7 @@ export function createClient(transport: Transport, defaults: ClientDefaults = {}
 function sender(transport: Transport, defaults: ClientDefaults): Send {
   const { place } = defaults;
   return async (call, path, options = {}) => {
-    const { signal, maxBytes = DEFAULT_MAX_BYTES, anyStatus = false } = options;
+    const { signal, maxBytes = DEFAULT_MAX_BYTES, anyStatus = false, channel = "call" } = options;
     // A timer takes whole milliseconds only.
     const timeoutMs = Math.ceil(options.timeoutMs ?? defaults.timeoutMs ?? DEFAULT_TIMEOUT_MS);
     const what = describe(call.method, path);
@@ -131,7 +131,7 @@ function sender(transport: Transport, defaults: ClientDefaults): Send {
     const deadline = AbortSignal.timeout(timeoutMs);
     const either = signal === undefined ? deadline : AbortSignal.any([signal, deadline]);
     const exchange = async (): Promise<RawResponse> => {
-      const response = await transport.send({ ...call, path, channel: "call", signal: either });
+      const response = await transport.send({ ...call, path, channel, signal: either });
       const { statusCode: status = 0, headers } = response;
       const text = await readBody(response, what, maxBytes);
       if (status < 400 || anyStatus) return { status, contentType: headers["content-type"] ?? "", text };

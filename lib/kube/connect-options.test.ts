@@ -28,9 +28,13 @@ test("the order is: a flag, KUBECONFIG, the pod's service account, the user's ku
   exist(t, TOKEN, "/home/me/.kube/config");
   const env = { KUBECONFIG: "b", HOME: "/home/me", ...IN_POD };
   const { KUBECONFIG: _, ...inPod } = env;
-  assert.deepEqual(connectOptionsFrom(env, { kubeconfig: "a", context: "c" }), { kubeconfig: "a", context: "c" });
-  assert.deepEqual(connectOptionsFrom(env, { context: "c" }), { kubeconfig: "b", context: "c" });
-  assert.deepEqual(connectOptionsFrom(env, { kubeconfig: "" }), { kubeconfig: "b" });
+  assert.deepEqual(connectOptionsFrom(env, { kubeconfig: "a", context: "c" }), {
+    ...{ kubeconfig: "a", setBy: "--kubeconfig", context: "c" },
+  });
+  assert.deepEqual(connectOptionsFrom(env, { context: "c" }), {
+    ...{ kubeconfig: "b", setBy: "KUBECONFIG", context: "c" },
+  });
+  assert.deepEqual(connectOptionsFrom(env, { kubeconfig: "" }), { kubeconfig: "b", setBy: "KUBECONFIG" });
   assert.deepEqual(connectOptionsFrom(inPod), { inCluster: { host: "10.96.0.1", port: "6443" } });
   assert.deepEqual(connectOptionsFrom({ KUBERNETES_SERVICE_HOST: "10.96.0.1" }), {
     inCluster: { host: "10.96.0.1", port: "443" },

@@ -19,6 +19,8 @@ import { createTransport } from "./transport.ts";
 interface ConnectOptions {
   /** Path of a kubeconfig, or several separated as in KUBECONFIG. Takes precedence over `inCluster`. */
   kubeconfig?: string;
+  /** The option or variable that names it, for messages. */
+  setBy?: string;
   /** Context of the kubeconfig. Default: its current context. */
   context?: string;
   inCluster?: InCluster;
@@ -85,7 +87,7 @@ export function connectOptionsFrom(
   };
   const context = { ...common, ...(flags.context === undefined ? {} : { context: flags.context }) };
   const named = flags.kubeconfig || env.KUBECONFIG;
-  if (named) return { kubeconfig: named, ...context };
+  if (named) return { kubeconfig: named, setBy: flags.kubeconfig ? "--kubeconfig" : "KUBECONFIG", ...context };
   const host = env.KUBERNETES_SERVICE_HOST;
   if (host && isInPod(env)) return { inCluster: { host, port: env.KUBERNETES_SERVICE_PORT ?? "443" }, ...common };
   const home = env.HOME && join(env.HOME, ".kube", "config");
@@ -103,14 +105,14 @@ export function isInPod(env: Readonly<Record<string, string | undefined>>): bool
 
 async function credentialsFor(options: ConnectOptions): Promise<{ credentials: Credentials; namespace: string }> {
   const now = options.now ?? steadyNow;
-  const { kubeconfig, context, inCluster, as } = options;
+  const { kubeconfig, inCluster, as } = options;
   const asUser = (access: Access): Access =>
     as === undefined ? access : { ...access, headers: { ...access.headers, "impersonate-user": as } };
   if (kubeconfig !== undefined) {
-    let loaded = await loadKubeconfig(kubeconfig, context);
+    let loaded = await loadKubeconfig(kubeconfig, options);
     const credentials = cachedCredentials(async (rejected) => {
       // Reload after a 401: the file may have changed, and reloading drops an exec plugin's cached token.
-      if (rejected) loaded = await loadKubeconfig(kubeconfig, context);
+      if (rejected) loaded = await loadKubeconfig(kubeconfig, options);
       return asUser(await loaded.access());
     }, now);
     return { credentials, namespace: loaded.namespace };

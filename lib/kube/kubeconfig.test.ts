@@ -33,7 +33,7 @@ function write(name: string, { cluster, user = {}, context, current = name }: En
 }
 
 async function accessOf(path: string, context?: string) {
-  const { server, from: _from, ...rest } = await (await loadKubeconfig(path, context)).access();
+  const { server, from: _from, ...rest } = await (await loadKubeconfig(path, { context })).access();
   return { server: server.href, ...rest };
 }
 
@@ -133,10 +133,11 @@ test("a context that is missing, or whose cluster is missing, is an error that l
     [write("a"), "prod", `kubeconfig ${join(folder, "a.yaml")}: no context "prod"; available: a`],
     [dangling, undefined, `kubeconfig ${dangling}: no context "e"; available: e`],
   ] as const) {
-    await assert.rejects(loadKubeconfig(path, context), { code: "config-invalid", message: text });
+    await assert.rejects(loadKubeconfig(path, { context }), { code: "config-invalid", message: text });
   }
   const empty = join(folder, "empty.yaml");
   writeFileSync(empty, stringify({ clusters: [], users: [], contexts: [] }));
   await assert.rejects(loadKubeconfig(empty), { message: `kubeconfig ${empty}: no context ""; available: none` });
-  await assert.rejects(loadKubeconfig(""), { code: "config-invalid", message: "no kubeconfig is given" });
+  const missing = { code: "config-invalid", message: "KUBECONFIG /a:/b: there is no such file" };
+  await assert.rejects(loadKubeconfig("/a:/b", { setBy: "KUBECONFIG" }), missing);
 });

@@ -17,12 +17,21 @@ interface LoadedKubeconfig {
   access(): Promise<Access>;
 }
 
+interface KubeconfigOptions {
+  readonly context?: string | undefined;
+  /** The option or variable that names the files. */
+  readonly setBy?: string | undefined;
+}
+
 /**
  * Reads a kubeconfig with @kubernetes/client-node. `paths` may contain several files, separated as in KUBECONFIG.
  * Throws `config-invalid`.
  */
-export async function loadKubeconfig(paths: string, context?: string): Promise<LoadedKubeconfig> {
-  const config = await read(paths);
+export async function loadKubeconfig(
+  paths: string,
+  { context, setBy = "kubeconfig" }: KubeconfigOptions = {},
+): Promise<LoadedKubeconfig> {
+  const config = await read(paths, setBy);
   const invalid = (text: string) => new SwitchbackError("config-invalid", `kubeconfig ${paths}: ${text}`);
   if (context !== undefined) config.setCurrentContext(context);
   const cluster = config.getCurrentCluster();
@@ -75,23 +84,20 @@ async function loadLibrary(paths: string): Promise<typeof KubeConfig> {
  * Reads the files. As with kubectl, the first file that sets a value wins. Missing files are ignored if another one
  * exists.
  */
-async function read(paths: string): Promise<KubeConfig> {
+async function read(paths: string, setBy: string): Promise<KubeConfig> {
   const Config = await loadLibrary(paths);
-  const named = paths.split(delimiter).filter((path) => path !== "");
-  const present = named.filter((path) => existsSync(path));
-  const files = present.length === 0 ? named : present;
-  let merged: KubeConfig | undefined;
+  const files = paths.split(delimiter).filter((path) => path !== "" && existsSync(path));
+  if (files.length === 0) throw new SwitchbackError("config-invalid", `${setBy} ${paths}: there is no such file`);
+  const merged = new Config();
   try {
     for (const file of files) {
       const config = new Config();
       config.loadFromFile(file);
-      if (merged === undefined) merged = config;
-      else merge(merged, config);
+      merge(merged, config);
     }
   } catch (cause) {
     throw new SwitchbackError("config-invalid", `kubeconfig ${paths} cannot be read`, { cause });
   }
-  if (merged === undefined) throw new SwitchbackError("config-invalid", "no kubeconfig is given");
   return merged;
 }
 

@@ -79,6 +79,16 @@ describe("an election", () => {
     await pass(2);
     assert.deepEqual(b.log, ["started@40"]);
   });
+
+  it("waits for an hour at most, whatever the Lease says", async () => {
+    const leases = new LeaseCluster();
+    leases.write({ spec: { holderIdentity: "evil", leaseDurationSeconds: 2_000_000_000 } });
+    const b = contend(leases, "b");
+    await pass(3_599);
+    assert.deepEqual(b.log, []);
+    await pass(3);
+    assert.deepEqual(b.log, ["started@3600"]);
+  });
 });
 
 describe("a leader that cannot renew", () => {
@@ -229,9 +239,9 @@ describe("work that fails", () => {
       },
     });
     await pass(1.5);
-    assert.deepEqual(a.log, ["work-failed@0"]);
+    assert.deepEqual(a.log, ["internal-error@0"]);
     assert.deepEqual(leases.holders, ["a", "nobody"]);
     await pass(1);
-    assert.deepEqual(a.log, ["work-failed@0", "work-failed@2"]);
+    assert.deepEqual(a.log, ["internal-error@0", "internal-error@2"]);
   });
 });

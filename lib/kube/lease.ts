@@ -1,4 +1,5 @@
 import type { Reason } from "#hostmap/types.ts";
+import { MAX_LEASE_SECONDS } from "#lib/config/defaults.ts";
 import { describeError, ifFound, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { KubeClient } from "./client.ts";
@@ -36,13 +37,6 @@ export interface ElectionOptions {
   /** Seconds after the last observed renewal until another replica may take over. */
   leaseSeconds: number;
   /**
-   * Seconds after its last renewal until a leader stops. Must be less than `leaseSeconds`. The difference is the
-   * margin for clock drift.
-   */
-  renewDeadlineSeconds: number;
-  /** Time between renewals, and between attempts to acquire the Lease. */
-  retrySeconds: number;
-  /**
    * The leader's work. It must end soon after `signal` fires, because from then on another replica may lead. This
    * process does not contend again before the returned promise has settled. A rejection ends the term, but an early
    * return does not.
@@ -53,6 +47,14 @@ export interface ElectionOptions {
   now?: () => number;
   random?: () => number;
 }
+
+/**
+ * A leader that cannot renew the Lease for this part of its duration stops. The rest is the margin for clock drift. The
+ * default of 15 s gives client-go's times: 10 s, and 2 s between attempts.
+ */
+const DEADLINE_PART = 2 / 3;
+/** The time between renewals, and between attempts to acquire the Lease, as a part of its duration. */
+const RETRY_PART = 2 / 15;
 
 export interface Election {
   /**
@@ -67,7 +69,7 @@ export interface Election {
   stop(): Promise<void>;
 }
 
-/** Contends for the Lease until `stop`. The configuration has checked that the times leave a margin. */
+/** Contends for the Lease until `stop`. */
 export function runElection(options: ElectionOptions): Election {
   return new Contender(options);
 }
@@ -76,6 +78,7 @@ class Contender implements Election {
   readonly #options: ElectionOptions;
   readonly #path: string;
   readonly #deadlineMs: number;
+  readonly #retryMs: number;
   readonly #now: () => number;
   readonly #stop = new AbortController();
   readonly #contending: Promise<void>;
@@ -89,10 +92,11 @@ class Contender implements Election {
   #term: AbortController | undefined;
 
   constructor(options: ElectionOptions) {
-    const { namespace, name, renewDeadlineSeconds } = options;
+    const { namespace, name, leaseSeconds } = options;
     this.#options = options;
     this.#path = resourcePath({ group: "coordination.k8s.io", version: "v1", namespace, resource: "leases", name });
-    this.#deadlineMs = renewDeadlineSeconds * 1000;
+    this.#deadlineMs = leaseSeconds * 1000 * DEADLINE_PART;
+    this.#retryMs = leaseSeconds * 1000 * RETRY_PART;
     this.#now = options.now ?? steadyNow;
     this.#contending = this.#contend();
   }
@@ -108,7 +112,7 @@ class Contender implements Election {
   }
 
   async #contend(): Promise<void> {
-    const { log, retrySeconds, random = Math.random } = this.#options;
+    const { log, random = Math.random } = this.#options;
     const { signal } = this.#stop;
     let isFailing = false;
     while (!signal.aborted) {
@@ -120,7 +124,7 @@ class Contender implements Election {
         if (!isFailing) log.warn({ error: describeError(error) }, "leader election: no response, will be retried");
         isFailing = true;
       }
-      await pause(retrySeconds * 1000 * (1 + 0.2 * random()), signal);
+      await pause(this.#retryMs * (1 + 0.2 * random()), signal);
     }
   }
 
@@ -157,20 +161,22 @@ class Contender implements Election {
     const mark = JSON.stringify([metadata.uid, holderIdentity, renewTime, leaseTransitions]);
     if (mark !== this.#seen.mark) Object.assign(this.#seen, { mark, at: this.#now() });
     if (!holderIdentity || holderIdentity === identity) return true;
-    return this.#now() - this.#seen.at >= (leaseDurationSeconds || leaseSeconds) * 1000;
+    // Somebody with a stolen token may have written any number.
+    const seconds = Math.min(leaseDurationSeconds || leaseSeconds, MAX_LEASE_SECONDS);
+    return this.#now() - this.#seen.at >= seconds * 1000;
   }
 
   /** Does the work and renews the Lease until the term ends. Then waits for the work, and releases the Lease. */
   async #lead(): Promise<void> {
     if (this.#stop.signal.aborted) return await this.#release();
-    const { identity, log, retrySeconds } = this.#options;
+    const { identity, log } = this.#options;
     this.#term = new AbortController();
     const { signal } = this.#term;
     log.info({ identity }, "leader election: leading");
     const done = new AbortController();
     const working = this.#work(signal).then(() => done.abort());
     while (!signal.aborted) {
-      await pause(Math.min(retrySeconds * 1000, this.#leftMs), signal);
+      await pause(Math.min(this.#retryMs, this.#leftMs), signal);
       if (!signal.aborted && this.#leftMs > 0) await this.#renew(signal);
       const text = `the Lease could not be renewed for ${this.#deadlineMs / 1000} s`;
       if (this.#leftMs <= 0) this.#end({ code: "renew-deadline", text });
@@ -190,7 +196,7 @@ class Contender implements Election {
       if (signal.aborted) return;
       const reason = describeError(error);
       this.#options.log.error({ error: reason }, "leader election: the leader's work failed");
-      this.#end({ code: "work-failed", text: `the leader's work failed: ${reason}` });
+      this.#end({ code: "internal-error", text: `the leader's work failed: ${reason}` });
     }
   }
 

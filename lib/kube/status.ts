@@ -54,7 +54,7 @@ export function problemCode(error: unknown): string {
   if (status !== undefined) return STATUS_CODES[status] ?? (status >= 500 ? "server-error" : "refused");
   if (hasCode(error, "kube-unreachable")) return "unreachable";
   if (hasCode(error, "data-corrupt")) return "corrupt";
-  return "internal";
+  return "internal-error";
 }
 
 function parseStatus(body: string): ApiStatus | undefined {

@@ -12,7 +12,7 @@ export interface Exchange {
   path: string;
   headers?: Readonly<Record<string, string>>;
   body?: string;
-  /** Watches use separate connections, so that they never delay a call. */
+  /** Watches, and the lists before them, use separate connections. So they never delay a call. */
   channel: "call" | "watch";
   /** Aborts the exchange at any point, even while the body is read. */
   signal: AbortSignal;

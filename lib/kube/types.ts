@@ -68,6 +68,8 @@ export interface CallOptions {
 }
 
 export interface ReadOptions extends CallOptions {
+  /** Default: `call`. */
+  channel?: "call" | "watch";
   /** Media type for the Accept header; see `accept.ts`. Default: JSON. */
   accept?: string;
   /** A longer response is an error (`TooLongError`). Default: 16 MiB, more than any object has. */

@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { collection, fakeApi, page, until, watch } from "#test/fakes/kube-api.ts";
 import { settled } from "#test/fakes/stopped-time.ts";
 import { away, followedWatch, object, startWatch, status } from "#test/fakes/watch-rig.ts";
 import { METADATA_LIST, METADATA_WATCH } from "./accept.ts";
 import type { ApiObject } from "./types.ts";
+import { watchObjects } from "./watch.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -47,6 +50,19 @@ describe("a watch", () => {
     assert.deepEqual(stream().query, query);
     const { idleMs, accept } = stream().options;
     assert.deepEqual([idleMs, accept], [90_000, METADATA_WATCH]);
+  });
+
+  test("takes the connection of its list", async () => {
+    const { client, calls, close } = await fakeApi(collection(page([], "5"), watch()));
+    const ignore = { project: () => undefined, onChange: () => {}, log: silentLogger };
+    const watcher = watchObjects({ client, path: "/api/v1/pods", ...ignore });
+    await until(() => calls.length === 2, "a list and a watch");
+    await watcher.stop();
+    await close();
+    assert.deepEqual(
+      calls.map(({ reused }) => reused),
+      [false, true],
+    );
   });
 
   test("follows once it has been open for a second", async (t) => {

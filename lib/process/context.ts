@@ -8,23 +8,17 @@ export interface CliContext {
 
 /**
  * Standard output or standard error of a command. Text from tenants cannot control the terminal, whichever command
- * prints it.
+ * prints it. Once the reader is gone (`switchback status | head -1`), writes have no effect.
  */
 export interface Output {
-  /**
-   * Writes one line with its line feed. Line feeds in `text` do not start a new line. On a terminal, long lines are
-   * wrapped at spaces.
-   */
+  /** Writes one line with its line feed. Line feeds in `text` do not start a new line. */
   line(text: string): void;
   /**
    * Writes a text of several lines, such as a table or a JSON document. Values from others must not contain line
    * feeds. If the text contains colors, the caller has made these values `printable` already.
    */
   write(text: string): void;
-  /** Aborted once the reader is gone (`switchback status | head -1`). Later writes have no effect. */
-  readonly closed: AbortSignal;
-  /** Current width of the terminal. Undefined if the output is not a terminal. */
-  readonly columns: number | undefined;
+  readonly isTerminal: boolean;
 }
 
 /** Says on standard error what a command waits for, when that takes more than 2 s. */
@@ -34,6 +28,6 @@ interface Progress {
 
 /** The flags of a command that reads the configuration. */
 export interface ConfigFlags {
-  readonly config?: string;
-  readonly set?: readonly string[];
+  readonly config?: string | undefined;
+  readonly set?: readonly string[] | undefined;
 }

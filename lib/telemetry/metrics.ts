@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { getOrAdd } from "#hostmap/multi-map.ts";
 
 /** Metrics in Prometheus' text format. */
 export interface MetricsText {
@@ -75,12 +76,12 @@ export class MetricsRegistry implements MetricsText {
 
   /** Adds a counter with labels. Label values must be bounded: each set of labels exists until the process ends. */
   labelledCounter(name: string, help: string): LabelledCounter {
-    const series = new Map<string, Sample>();
+    const series = new Map<string, [Labels, number]>();
     this.counterOf(name, help, () => series.values());
     return {
       inc(labels) {
-        const key = labelText(labels);
-        series.set(key, [labels, (series.get(key)?.[1] ?? 0) + 1]);
+        const sample = getOrAdd<string, [Labels, number]>(series, JSON.stringify(labels), () => [labels, 0]);
+        sample[1] += 1;
       },
     };
   }

@@ -123,6 +123,12 @@ export function notRestartable(text: string): Reason {
   return { code: "not-restartable", text };
 }
 
+/** The reason why the controller restarts no workload of a namespace. */
+export function notPermitted(namespace: string): Reason {
+  const text = `${namespace} is not in restart.namespaces or optIn.namespaces; restart the workload by hand`;
+  return { code: "restart-not-permitted", text };
+}
+
 function newOwner(namespace: string, kind: string, name: string, unrestartable: Reason | undefined): Owner {
   return { namespace, kind, name, key: workloadKey({ namespace, kind, name }), unrestartable };
 }

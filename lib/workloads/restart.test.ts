@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
-import { readAndRestart, restartWorkload, waitForRestart } from "./restart.ts";
+import { skipWaits } from "#test/fakes/skipped-waits.ts";
+import { restartWorkload, waitForRestart } from "./restart.ts";
 import { type RawWorkload, workloadState } from "./workload-state.ts";
 
 const PATH = "/apis/apps/v1/namespaces/shop/deployments/web";
 const STAMP = "2026-01-01T00:00:00.000Z";
 const WEB = { namespace: "shop", kind: "Deployment", name: "web" };
 const OPTIONS = { stamp: STAMP, fieldManager: "somebody" };
-const AGAIN = { stamp: () => STAMP, fieldManager: "somebody" };
 
 function withWeb(spec: object = {}): MemoryKube {
   const kube = new MemoryKube();
@@ -86,56 +86,17 @@ test("any other failure leaves the outcome uncertain, and is thrown", async () =
   await assert.rejects(restartWorkload(kube.client, WEB, state, { ...OPTIONS, signal }), /the term is over/);
 });
 
-test("after a conflict the workload is read again, at most ten times in all", async () => {
-  for (const [conflicts, result] of [
-    [9, "restarted"],
-    [10, "conflict"],
-  ] as const) {
-    const kube = withWeb();
-    kube.onWrite = () => {
-      if (kube.writes.length <= conflicts) kube.put(PATH, {});
-    };
-    assert.equal((await readAndRestart(kube.client, WEB, AGAIN)).result, result);
-    assert.deepEqual([kube.reads.length, kube.writes.length], [10, 10]);
-    assert.deepEqual([...new Set(kube.writes.map(({ fieldManager }) => fieldManager))], ["somebody"]);
-  }
-});
-
-test("only a conflict is retried", async () => {
-  const kube = withWeb();
-  kube.onWrite = () => {
-    throw refusal(PATH, 403);
-  };
-  assert.equal((await readAndRestart(kube.client, WEB, AGAIN)).result, "forbidden");
-  assert.equal(kube.writes.length, 1);
-  kube.remove(PATH);
-  await assert.rejects(readAndRestart(kube.client, WEB, AGAIN), { status: 404 });
-});
-
-test("the caller's refusal is checked after each read, before the workload's own refusals", async () => {
-  const kube = withWeb();
-  kube.onWrite = () => void kube.put(PATH, { spec: { paused: true } });
-  const reason = { code: "mine", text: "mine" };
-  const refuse = (_: unknown, { spec }: RawWorkload) => (spec?.paused ? reason : undefined);
-  assert.deepEqual(await readAndRestart(kube.client, WEB, { ...AGAIN, refuse }), { result: "refused", reason });
-  assert.deepEqual([kube.reads.length, kube.writes.length], [2, 1]);
-});
-
 test("a wait ends when nothing is missing, when the restart has failed, or at its timeout", async (t) => {
-  t.mock.timers.enable({ apis: ["setTimeout"] });
-  let now = 0;
+  skipWaits(t);
   const wait = async (...looks: ReadonlyArray<{ missing: string | undefined; hasFailed?: boolean }>) => {
     const reported: string[] = [];
     let count = 0;
     const look = async () => looks[Math.min(count++, looks.length - 1)] ?? { missing: undefined };
-    const report = (missing: string) => {
-      reported.push(missing);
-      setImmediate(() => t.mock.timers.tick(500));
-      now += 500;
-    };
-    return [await waitForRestart(look, { now: () => now, pollMs: 500, timeoutMs: 1_000, report }), reported];
+    const report = (missing: string) => void reported.push(missing);
+    return [await waitForRestart(look, { timeoutMs: 5_000, report }), reported];
   };
   assert.deepEqual(await wait({ missing: "1 of 2" }, { missing: undefined }), [undefined, ["1 of 2"]]);
   assert.deepEqual(await wait({ missing: "1 of 2", hasFailed: true }), ["1 of 2", []]);
-  assert.deepEqual(await wait({ missing: "1 of 2" }), ["1 of 2", ["1 of 2", "1 of 2"]]);
+  const looks = [{ missing: "1 of 2" }, { missing: "1 of 2" }, { missing: "2 of 2" }];
+  assert.deepEqual(await wait(...looks), ["2 of 2", ["1 of 2", "2 of 2"]]);
 });

@@ -2,10 +2,10 @@ import { RESTARTED_KEY, RESTARTS_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { pause } from "#lib/kube/time.ts";
+import { pause, steadyNow } from "#lib/kube/time.ts";
 import type { WorkloadName } from "./workload-keys.ts";
 import { workloadPath } from "./workload-kinds.ts";
-import { type RawWorkload, type WorkloadState, workloadState } from "./workload-state.ts";
+import type { RawWorkload, WorkloadState } from "./workload-state.ts";
 
 type RestartResult =
   | { readonly result: "restarted"; readonly workload: RawWorkload }
@@ -27,15 +27,6 @@ interface RestartOptions {
   readonly signal?: AbortSignal;
 }
 
-interface RereadOptions extends Omit<RestartOptions, "stamp" | "record"> {
-  readonly stamp: () => string;
-  /**
-   * Returns the reason not to restart the workload that was read. It is called before the workload's own refusals are
-   * checked.
-   */
-  readonly refuse?: (state: WorkloadState, raw: RawWorkload) => Reason | undefined;
-}
-
 const RESULTS: Readonly<Record<number, "conflict" | "gone" | "forbidden">> = {
   // An admission webhook that denies and gives no code.
   400: "forbidden",
@@ -44,12 +35,6 @@ const RESULTS: Readonly<Record<number, "conflict" | "gone" | "forbidden">> = {
   403: "forbidden",
   422: "forbidden",
 };
-
-/**
- * Controllers update a workload's status at any time. Each update is a conflict for a restart that is based on the
- * state before it.
- */
-const MAX_READS = 10;
 
 /**
  * Restarts a workload as `kubectl rollout restart` does, but only in the state that was read. A newer version, or
@@ -75,51 +60,30 @@ export async function restartWorkload(
   }
 }
 
-/**
- * Reads a workload and restarts it. After a conflict it tries again with a new read, at most ten times. Throws the
- * error of a read, including a `kube-status` of 404 if the workload does not exist. Also throws if the outcome is
- * uncertain.
- */
-export async function readAndRestart(
-  client: Pick<KubeClient, "get" | "mergePatch">,
-  workload: WorkloadName,
-  { stamp, refuse, ...options }: RereadOptions,
-): Promise<RestartResult> {
-  const { namespace, kind, name } = workload;
-  for (let reads = 1; ; reads++) {
-    const raw = await client.get<RawWorkload>(workloadPath(namespace, kind, name));
-    const state = workloadState(kind, raw);
-    const reason = refuse?.(state, raw);
-    if (reason !== undefined) return { result: "refused", reason };
-    const outcome = await restartWorkload(client, workload, state, { stamp: stamp(), ...options });
-    if (outcome.result !== "conflict" || reads === MAX_READS) return outcome;
-  }
+interface WaitOptions {
+  readonly timeoutMs: number;
+  /** Called with what is missing, while the wait goes on, and each time that it has changed. */
+  readonly report?: (missing: string) => void;
 }
 
-interface WaitOptions {
-  /** A monotonic clock, and the times between two looks and of the whole wait, in milliseconds. */
-  readonly now: () => number;
-  readonly pollMs: number;
-  readonly timeoutMs: number;
-  /** Called with what is missing, while the wait goes on. */
-  readonly report: (missing: string) => void;
-  readonly signal?: AbortSignal;
-}
+/** Time between two looks, milliseconds. */
+const POLL_MS = 2_000;
 
 /**
  * Waits until nothing is missing, until `look` says that the restart has failed, or until the timeout. Returns what is
- * still missing. Throws the reason of `signal`, and what `look` throws.
+ * still missing. Throws what `look` throws.
  */
 export async function waitForRestart(
   look: () => Promise<{ readonly missing: string | undefined; readonly hasFailed?: boolean }>,
-  { now, pollMs, timeoutMs, report, signal }: WaitOptions,
+  { timeoutMs, report }: WaitOptions,
 ): Promise<string | undefined> {
-  const until = now() + timeoutMs;
+  const until = steadyNow() + timeoutMs;
+  let reported: string | undefined;
   for (;;) {
     const { missing, hasFailed } = await look();
-    if (missing === undefined || hasFailed || now() >= until) return missing;
-    report(missing);
-    await pause(Math.min(pollMs, timeoutMs), signal);
-    signal?.throwIfAborted();
+    if (missing === undefined || hasFailed || steadyNow() >= until) return missing;
+    if (missing !== reported) report?.(missing);
+    reported = missing;
+    await pause(Math.min(POLL_MS, timeoutMs));
   }
 }

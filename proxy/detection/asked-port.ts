@@ -53,7 +53,7 @@ export class AskedPort {
   dueAt: number;
   /** Whether a contact is in progress. */
   isBusy = false;
-  #question: HeaderQuestion;
+  question: HeaderQuestion;
   #share: Share;
   /** When the first proxy has its turn, milliseconds. It differs from port to port. */
   readonly #turnsFrom: number;
@@ -73,7 +73,7 @@ export class AskedPort {
 
   constructor(question: HeaderQuestion, share: Share, now: number, random: () => number) {
     const { proxies } = share;
-    this.#question = question;
+    this.question = question;
     this.#share = share;
     this.#random = random;
     this.#turnsFrom = CONTACT_MS * fractionOf(portKey(question.target, question.port));
@@ -83,22 +83,13 @@ export class AskedPort {
     this.dueAt = this.#needsRound ? now + SPREAD_MS * (1 - 1 / proxies) * random() : this.#turnAfter(now);
   }
 
-  get question(): HeaderQuestion {
-    return this.#question;
-  }
-
   /** Replaces the question by one about the same upstream. */
   update(question: HeaderQuestion, share: Share, now: number): void {
     const isCalm = !this.#needsRound;
-    const isNews = question.answer !== this.#question.answer || (isCalm && !isSame(share, this.#share));
-    this.#question = question;
+    const isNews = question.answer !== this.question.answer || (isCalm && !isSame(share, this.#share));
+    this.question = question;
     this.#share = share;
     if (isNews) this.#compare(now);
-  }
-
-  /** Whether this question is about the same upstream. */
-  asks(question: HeaderQuestion): boolean {
-    return upstreamOf(question) === upstreamOf(this.#question);
   }
 
   /** The address to connect to. After a failure, the next one. */
@@ -140,13 +131,13 @@ export class AskedPort {
   /** Undefined before the first contact. */
   report(): ReportedAnswer | undefined {
     if (this.#answer === undefined) return undefined;
-    const { target, port } = this.#question;
+    const { target, port } = this.question;
     return { target, port, answer: this.#answer, count: this.#count };
   }
 
   /** The published answer, or what this proxy saw before the first publication. */
   get #known(): HeaderAnswer | undefined {
-    return this.#question.answer ?? (this.#answer === "unknown" ? undefined : this.#answer);
+    return this.question.answer ?? (this.#answer === "unknown" ? undefined : this.#answer);
   }
 
   #saw(answer: HeaderAnswer, now: number): void {
@@ -195,8 +186,4 @@ function fractionOf(text: string): number {
 function headerOf(answer: HeaderAnswer, round: Round | undefined): Header {
   if (answer === "refuses-header" || answer === "unknown") return "none";
   return answer === "demands-v2" || (round !== undefined && round.seen.v1.kind !== "answered") ? "v2" : "v1";
-}
-
-function upstreamOf({ speaks, upstream, upstreamIPs, upstreamPort }: HeaderQuestion): string {
-  return JSON.stringify([speaks, upstreamIPs ?? upstream, upstreamPort]);
 }

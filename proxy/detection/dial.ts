@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { Duplex } from "node:stream";
 import { connect as connectTls, createSecureContext } from "node:tls";
@@ -84,9 +85,8 @@ export async function dialOnce(dial: Dial, limits: DialLimits = DIAL_LIMITS): Pr
     return classifyDialError(error as NodeJS.ErrnoException);
   }
   try {
-    const header = headerFor(dial, socket);
     const speak = dial.speaks === "http" ? speakHttp : speakTls;
-    return await speak(socket, header, dial, limits.answerMs);
+    return await speak(socket, headerFor(dial, socket), dial, limits.answerMs);
   } catch (error) {
     // A connection that is reset at once has no addresses for a header.
     return closed((error as Error).message);
@@ -95,22 +95,13 @@ export async function dialOnce(dial: Dial, limits: DialLimits = DIAL_LIMITS): Pr
   }
 }
 
-function openConnection({ host, port }: Dial, { connectMs, signal }: DialLimits): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const socket = connect({ host, port, noDelay: true, ...(signal && { signal }) });
-    const timer = setTimeout(() => {
-      socket.destroy();
-      reject(Object.assign(new Error(`no connection within ${connectMs / 1000} s`), { code: "ETIMEDOUT" }));
-    }, connectMs);
-    socket.once("error", (error) => {
-      clearTimeout(timer);
-      reject(error);
-    });
-    socket.once("connect", () => {
-      clearTimeout(timer);
-      resolve(socket);
-    });
-  });
+async function openConnection({ host, port }: Dial, { connectMs, signal }: DialLimits): Promise<Socket> {
+  const socket = connect({ host, port, noDelay: true, timeout: connectMs, ...(signal && { signal }) });
+  const error = Object.assign(new Error(`no connection within ${connectMs / 1000} s`), { code: "ETIMEDOUT" });
+  socket.once("timeout", () => socket.destroy(error));
+  await once(socket, "connect");
+  socket.setTimeout(0);
+  return socket;
 }
 
 function classifyDialError({ code, message }: NodeJS.ErrnoException): Outcome {
@@ -150,12 +141,7 @@ function classifyHttp(head: string): Outcome {
  * Makes a TLS handshake without any data after it. A ServerHello counts as an answer, whatever follows, because no
  * server sends it in reply to a header. So a server that demands a client certificate has also answered.
  */
-function speakTls(
-  socket: Socket,
-  header: Buffer,
-  { name }: { readonly name: string },
-  answerMs: number,
-): Promise<Outcome> {
+function speakTls(socket: Socket, header: Buffer, { name }: Dial, answerMs: number): Promise<Outcome> {
   let first = Buffer.alloc(0);
   let received = 0;
   const answered = (): Outcome | undefined => (isServerHello(first) ? HANDSHAKE : undefined);

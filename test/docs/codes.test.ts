@@ -29,7 +29,7 @@ const ARGUMENTS = '(?:[^,()"]*(?:"[^"]*")?(?:\\([^()]*\\))?,\\s*)*?';
 
 /** How the sources write a code. Each pattern captures text with one or more words in quotes. */
 const FORMS: ReadonlyArray<readonly [form: string, pattern: RegExp]> = [
-  ["a field or a comparison", new RegExp(`\\bcode(?::| [!=]==) ((?:"${WORD}"(?: \\| )?)+)`, "g")],
+  ["a field or a comparison", new RegExp(`\\bcode(?::| [!=]==| =) ((?:"${WORD}"(?: \\| )?)+)`, "g")],
   ["an error", new RegExp(`SwitchbackError\\(\\s*("${WORD}")`, "g")],
   ["a code and its text", new RegExp(`("${HYPHENATED}"),\\s*${SENTENCE}`, "g")],
   ["a finding", new RegExp(`\\b(?:ok|warning|broken|unknown|notKnown)\\(\\s*${ARGUMENTS}("${HYPHENATED}")`, "g")],

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { KNOWN_SOFTWARE } from "#controller/targets/known-software.ts";
+import { KNOWN_SOFTWARE } from "#controller/sources/known-software.ts";
 
 const FOLDER = join(import.meta.dirname, "..", "..", "docs", "trust");
 const INDEX = readFileSync(join(FOLDER, "README.md"), "utf8");

@@ -1,7 +1,7 @@
 import type { HeaderQuestion } from "#lib/documents/targets-format.ts";
 import { answerOf } from "#proxy/detection/ask.ts";
 import type { Header, Outcome } from "#proxy/detection/dial.ts";
-import { HeaderAsker, type HeaderAskerDeps } from "#proxy/detection/header-asker.ts";
+import { type AskedQuestion, HeaderAsker, type HeaderAskerDeps } from "#proxy/detection/header-asker.ts";
 import { FakeClock, LineLog } from "./clock.ts";
 
 type Kind = Outcome["kind"];
@@ -77,12 +77,12 @@ export function askerRig({ clock = new FakeClock(), ...deps }: Partial<HeaderAsk
     const [none, v1, v2] = MODES[rig.modes.get(target) ?? rig.mode];
     return { kind: { none, v1, v2 }[header], detail: "" };
   };
-  const made = ({ target, namespace }: HeaderQuestion, address: string): Made => {
+  const made = ({ target, namespace, host: address }: AskedQuestion): Made => {
     return { at: clock.now() - startedAt, target, namespace, address };
   };
   const asker = new HeaderAsker({
-    ask: async (asked, address) => {
-      rig.rounds.push(made(asked, address));
+    ask: async (asked) => {
+      rig.rounds.push(made(asked));
       rig.inFlight += 1;
       rig.most = Math.max(rig.most, rig.inFlight);
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -96,8 +96,8 @@ export function askerRig({ clock = new FakeClock(), ...deps }: Partial<HeaderAsk
       const answer = answerOf(seen);
       return { answer, seen };
     },
-    dial: async (asked, address, header) => {
-      rig.rechecks.push({ ...made(asked, address), header });
+    dial: async (asked, header) => {
+      rig.rechecks.push({ ...made(asked), header });
       return outcome(asked.target, header);
     },
     lookup: async () => ["192.0.2.1"],

@@ -16,27 +16,6 @@ export async function switchback(args: string[], env: Record<string, string> = {
   return await runTool(process.execPath, [MAIN, ...args], env, input);
 }
 
-/** Flags of every component's command, and of every command that talks to an API server. */
-export const componentFlags = ["--config <file>", "--set <path=value...>"];
-export const connectFlags = [
-  "--kubeconfig <file>",
-  "--context <name>",
-  "--as <user>",
-  "--request-timeout <time> (10s)",
-];
-export const clusterFlags = [...connectFlags, "-n, --namespace <name> (switchback-system)"];
-
-/** The flags that a command's help lists, with their defaults: `--flag <value> (default)`. */
-export async function helpOf(name: string): Promise<{ usage: string; flags: string[] }> {
-  const { code, stdout } = await runHere([name, "--help"], {});
-  const [, usage = stdout] = /^Usage: switchback (.*)\n/.exec(stdout) ?? [];
-  if (code !== 0) throw new Error(`${name} --help: exit code ${code}`);
-  const text = stdout.slice(stdout.indexOf("\nOptions:")).replaceAll(/\n {8,}/g, " ");
-  const found = [...text.matchAll(/^ {2}(-\S.*?)(?: {2,}.*?(?:\(.*?default: "?([\w-]+)"?\))?)?$/gm)];
-  const flags = found.map(([, flag = "", value]) => (value === undefined ? flag : `${flag} (${value})`));
-  return { usage, flags };
-}
-
 /**
  * Runs a command line in this process, which takes a hundredth of the time. Do not use it for commands that read
  * standard input or start processes.
@@ -47,8 +26,8 @@ export async function runHere(args: readonly string[], env: Readonly<Record<stri
   return { code, ...written };
 }
 
-/** The context of a command, and what the command wrote. With `columns`, it writes to a terminal of that width. */
-export function captured(env: Readonly<Record<string, string>> = {}, columns?: number) {
+/** The context of a command, and what the command wrote. */
+export function captured(env: Readonly<Record<string, string>> = {}) {
   const written = { stdout: "", stderr: "" };
   const collect = (key: keyof typeof written) => {
     const stream = new Writable({
@@ -57,17 +36,10 @@ export function captured(env: Readonly<Record<string, string>> = {}, columns?: n
         done();
       },
     });
-    return createOutput(Object.assign(stream, columns === undefined ? {} : { isTTY: true, columns }));
+    return createOutput(stream);
   };
   const progress = { during: <T>(_what: string, work: () => Promise<T>) => work() };
   return { context: { env, stdout: collect("stdout"), stderr: collect("stderr"), progress }, written };
-}
-
-/** A text as `Output.write` writes it to a stream without color. */
-export function plain(text: string): string {
-  const { context, written } = captured();
-  context.stdout.write(text);
-  return written.stdout;
 }
 
 /**

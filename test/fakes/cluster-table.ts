@@ -2,9 +2,8 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseAllDocuments, stringify } from "yaml";
-import { DUMP_VERSION } from "#cli/dump/format.ts";
 import { type ClusterFile, readClusterFile } from "#cli/dump/read-file.ts";
-import { SCHEMAS } from "#cli/dump/schemas.ts";
+import { DUMP_VERSION, KINDS } from "#cli/dump/schemas.ts";
 import { known } from "#doctor/fact.ts";
 import type { ClusterFacts } from "#doctor/facts.ts";
 import { gather } from "#doctor/gather.ts";
@@ -60,7 +59,7 @@ const LISTED_GROUPS =
   /^$|^apps$|^cert-manager\.io$|^(?:networking|discovery|coordination|admissionregistration)\.k8s\.io$/;
 
 /** What a dump says of the kinds that were listed. */
-export const LISTED = [...SCHEMAS.keys()].flatMap((type) => {
+export const LISTED = [...KINDS.keys()].flatMap((type) => {
   const [resource = "", ...labels] = type.split(".");
   const group = labels.join(".");
   const path = group === "" ? `/api/v1/${resource}` : `/apis/${group}/v1/${resource}`;

@@ -86,8 +86,6 @@ export function contend(kube: LeaseCluster, identity: string, options: Partial<E
     name: "leader",
     identity,
     leaseSeconds: 15,
-    renewDeadlineSeconds: 10,
-    retrySeconds: 2,
     onStartedLeading: (signal) => {
       log.push(`started@${seconds()}`);
       signal.addEventListener("abort", () => log.push(`aborted@${seconds()}`));

@@ -67,7 +67,8 @@ export async function controllerRig(t: TestContext, setting: Setting = {}) {
     // No proxy runs that could detect headers.
     discovery: { detect: false, ...(config.discovery as object) },
     sources: { gateway: { enabled: false }, ...(config.sources as object) },
-    controller: { address: "127.0.0.1", port: 0, retrySeconds: 0.1, ...(config.controller as object) },
+    address: "127.0.0.1",
+    controller: { port: 0, leaseSeconds: 5, ...(config.controller as object) },
   });
   const controller = await runController(parsed, {
     client: kube.client,

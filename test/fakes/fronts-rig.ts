@@ -1,8 +1,7 @@
 import type { TestContext } from "node:test";
 import { HeaderDecisions } from "#controller/expected-headers/header-decisions.ts";
 import { FrontReconciler } from "#controller/front-reconciler.ts";
-import type { ConfiguredTarget } from "#controller/targets/configured-target.ts";
-import type { FoundTarget } from "#controller/targets/service-view.ts";
+import type { Target } from "#controller/targets/target.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
@@ -29,7 +28,7 @@ export function direct(name: string, more: Partial<TargetConfig> = {}): TargetCo
 }
 
 /** A discovered target. */
-export function discovered(definition: TargetConfig, upstreamIPs: readonly string[] = ["203.0.113.80"]): FoundTarget {
+export function discovered(definition: TargetConfig, upstreamIPs: readonly string[] = ["203.0.113.80"]): Target {
   return { ...definition, upstreamIPs };
 }
 
@@ -40,17 +39,17 @@ export function frontPath(name: string): string {
 
 /** Found targets that the test controls. */
 class TestCatalog {
-  config: readonly ConfiguredTarget[] = [];
+  config: readonly Target[] = [];
   readonly discovers = true;
   readonly synced = true;
-  readonly others = new Map<string, FoundTarget>();
+  readonly others = new Map<string, Target>();
   changed: () => void = () => {};
 
-  configured(): readonly ConfiguredTarget[] {
+  configured(): readonly Target[] {
     return this.config;
   }
 
-  found(name: string): FoundTarget | undefined {
+  found(name: string): Target | undefined {
     return this.others.get(name);
   }
 
@@ -89,14 +88,13 @@ export async function frontsRig(t: TestContext, setting: Setting = {}) {
   const bound = new Map<string, readonly string[]>();
   const state = { changes: 0 };
   const config = parseConfig({ discovery });
+  const headers = new HeaderDecisions({ catalog, clusterDomain: "cluster.local", preferred: "v1" });
   const fronts = new FrontReconciler({
     client: kube.client,
     config: { ...config, targets: [...configured] },
     clusterDomain: "cluster.local",
-    headers: new HeaderDecisions({ catalog, preferred: "v1" }),
-    log,
+    ...{ headers, log },
     notify: (...note) => void notes.push(note),
-    now: () => Date.now(),
     askProxy: async (address) => ({ listening: bound.get(address) ?? [], answers: [] }),
   });
   fronts.start(() => {
@@ -108,7 +106,7 @@ export async function frontsRig(t: TestContext, setting: Setting = {}) {
   const speak = () => {
     for (const answer of held) answer();
   };
-  return { fronts, kube, catalog, log, notes, bound, state, term, pass, speak };
+  return { fronts, headers, kube, catalog, log, notes, bound, state, term, pass, speak };
 }
 
 export type FrontsRig = Awaited<ReturnType<typeof frontsRig>>;
@@ -144,6 +142,6 @@ export function proxyAt({ kube }: Pick<FrontsRig, "kube">, address: string): voi
 /** Starts to lead while names lead to these targets, and waits until the resulting objects are written. */
 export async function lead({ fronts, term, pass }: FrontsRig, ...names: readonly string[]): Promise<void> {
   fronts.use(new Set(names));
-  fronts.lead(new Set(), term.signal);
+  fronts.lead(term.signal);
   await pass(100);
 }

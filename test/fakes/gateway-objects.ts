@@ -1,10 +1,5 @@
-import {
-  type GatewayObject,
-  type GatewayOptions,
-  gatewayClaims,
-  type Labels,
-} from "#controller/sources/gateway/route-attachment.ts";
-import type { RouteKind } from "#controller/sources/gateway/view.ts";
+import type { GatewayObject, RouteKind } from "#controller/sources/gateway/view.ts";
+import { type GatewayOptions, gatewayClaims, type Labels } from "#controller/sources/gateway.ts";
 import type { Raw } from "#controller/sources/raw-object.ts";
 import type { View } from "#controller/sources/types.ts";
 

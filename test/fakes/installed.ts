@@ -1,5 +1,5 @@
 import type { TestContext } from "node:test";
-import { releasePods, type UninstallOptions } from "#cli/uninstall/release-pods.ts";
+import { releasePods, showPlan, type UninstallOptions } from "#cli/uninstall/release-pods.ts";
 import { CONFIG_NAME } from "#lib/documents/installed-config.ts";
 import { MemoryServer } from "./memory-server.ts";
 import { skipWaits } from "./skipped-waits.ts";
@@ -60,12 +60,17 @@ export function addDeployment(api: MemoryServer, namespace: string, name: string
   addHolder(api, namespace, `${name}-old`, ["ReplicaSet", `${name}-5d4f6`]);
 }
 
-export interface UninstallRun extends Partial<Omit<UninstallOptions, "client" | "now" | "say">> {
+export interface UninstallRun extends Partial<Pick<UninstallOptions, "force" | "parts">> {
+  readonly timeoutMs?: number;
   readonly onWait?: (elapsed: number) => void;
 }
 
 /** Runs the release of pods. Returns the printed lines, the time of each in seconds, and the waits. */
-export function runUninstall(t: TestContext, api: MemoryServer, { onWait, ...options }: UninstallRun = {}) {
+export function runUninstall(
+  t: TestContext,
+  api: MemoryServer,
+  { onWait, timeoutMs = 60_000, ...options }: UninstallRun = {},
+) {
   const time = skipWaits(t, onWait);
   const said: string[] = [];
   const saidAt: number[] = [];
@@ -73,6 +78,25 @@ export function runUninstall(t: TestContext, api: MemoryServer, { onWait, ...opt
     said.push(line);
     saidAt.push(time.elapsed() / 1000);
   };
-  const rest = { client: api.client, namespace: NAMESPACE, force: false, timeoutMs: 60_000, now: Date.now, say };
-  return { done: releasePods({ ...rest, ...options }), said, saidAt, time };
+  const timeLeft = () => Math.max(0, timeoutMs - time.elapsed());
+  return { done: releasePods({ ...optionsFor(api, say), timeLeft, ...options }), said, saidAt, time };
+}
+
+/** Prints the plan. Returns its lines, and what is wrong. */
+export async function planOf(api: MemoryServer, parts: UninstallOptions["parts"] = []) {
+  const said: string[] = [];
+  const problem = await showPlan({ ...optionsFor(api, (line) => said.push(line)), parts });
+  return { said, problem };
+}
+
+function optionsFor(api: MemoryServer, say: UninstallOptions["say"]): UninstallOptions {
+  return {
+    client: api.client,
+    namespace: NAMESPACE,
+    force: false,
+    timeLeft: () => 0,
+    say,
+    canAsk: false,
+    parts: [],
+  };
 }

@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
-import { Loop, type Publication } from "#controller/loop.ts";
-import type { ClaimSink, ClaimSource } from "#controller/sources/types.ts";
+import { Loop } from "#controller/loop.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { shortHash } from "#hostmap/hash.ts";
 import { parseHosts } from "#hostmap/hosts-text.ts";
 import { HOLD_KEY, MAP_REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import { Plan } from "#hostmap/plan.ts";
-import type { TargetAddress } from "#hostmap/types.ts";
+import type { Claim, TargetAddress } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { MapNotes, RenderedMap } from "#lib/documents/map-format.ts";
@@ -57,20 +56,27 @@ export function published({ current }: TestStore): Record<string, string> | stri
 export const IP = "198.51.100.9";
 const START = 1_700_000_000_000;
 
-/** A source that the test controls. */
-class TestSource implements ClaimSource {
-  sink: ClaimSink = () => {};
+/** Claims that the test controls. */
+class TestSource {
+  readonly #plan: Plan;
   #onDue: () => void = () => {};
   isRead = false;
   synced = false;
 
-  start(sink: ClaimSink, onDue: () => void): void {
-    this.sink = (object, claims) => {
-      sink(object, claims);
-      onDue();
-    };
+  constructor(plan: Plan) {
+    this.#plan = plan;
+  }
+
+  start(onDue: () => void): void {
     this.#onDue = onDue;
   }
+
+  sink(object: string, claims: readonly Claim[]): void {
+    this.#plan.set(object, claims);
+    this.#onDue();
+  }
+
+  settled(): void {}
 
   async decide(): Promise<undefined> {}
 
@@ -103,7 +109,6 @@ class TestAddresses {
   synced = true;
   /** What an earlier leader published. */
   earlier: readonly TargetAddress[] = [];
-  inUse: ReadonlySet<string> | undefined;
   /** The sets of targets that were reported as used, without repetitions. */
   readonly used: string[] = [];
   #onChange = () => {};
@@ -129,9 +134,7 @@ class TestAddresses {
     return new Set();
   }
 
-  lead(inUse: ReadonlySet<string>): void {
-    this.inUse = inUse;
-  }
+  lead(): void {}
 
   async stop(): Promise<void> {}
 
@@ -150,7 +153,6 @@ export function loopRig<S extends MapWriter = TestStore>(
   rules: Partial<Config["map"]> = {},
   readers = () => 0,
 ) {
-  const source = new TestSource();
   const addresses = new TestAddresses();
   if (store.current !== undefined) addresses.earlier = addresses.list;
   const plan = new Plan(
@@ -160,26 +162,33 @@ export function loopRig<S extends MapWriter = TestStore>(
     ),
     5_000,
   );
-  const publications: Array<Publication & { readonly at: number; readonly lagMs: number }> = [];
-  const failures: unknown[] = [];
-  const holds: Array<readonly [names: number, of: number, until: number]> = [];
+  const source = new TestSource(plan);
+  const publications: { readonly bytes: number; readonly at: number; readonly lagMs: number }[] = [];
+  const seen = { failures: 0 };
   const logged: string[] = [];
-  const log = (fields: object) => logged.push("code" in fields ? String(fields.code) : "");
+  const texts: string[] = [];
+  const log = (fields: object, text: string) => {
+    if ("code" in fields) logged.push(String(fields.code));
+    texts.push(text);
+  };
   const loop = new Loop({
     source,
     plan,
     addresses,
     store,
-    rules: { ...parseConfig({}).map, guardNames: 10, ...rules },
+    rules: { ...parseConfig({}).map, ...rules },
     readers,
     now: () => Date.now(),
     log: { debug: log, info: log, warn: log, error: log },
-    onPublished: (publication, lagMs) => publications.push({ ...publication, at: Date.now() - START, lagMs }),
-    onFailed: (error) => failures.push(error),
-    onHeld: (names, of, until) => holds.push([names, of, until - START]),
+    metrics: {
+      published: (bytes, lagMs) => publications.push({ bytes, at: Date.now() - START, lagMs }),
+      failed: () => {
+        seen.failures += 1;
+      },
+    },
   });
   const leadership = new AbortController();
-  return { loop, source, addresses, plan, store: store as S, publications, failures, holds, logged, leadership };
+  return { loop, source, addresses, plan, store: store as S, publications, seen, logged, texts, leadership };
 }
 
 /** Returns `n0.example.com`, `n1.example.com`, ... */

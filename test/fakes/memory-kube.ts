@@ -1,4 +1,4 @@
-import { parseObjectPath } from "#cli/dump/stored-objects.ts";
+import { parseObjectPath } from "#cli/dump/object-paths.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { METADATA_LIST, METADATA_WATCH } from "#lib/kube/accept.ts";
 import type { KubeClient, WriteOptions } from "#lib/kube/client.ts";

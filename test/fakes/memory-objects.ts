@@ -1,4 +1,5 @@
-import { parseObjectPath, selectedBy } from "#cli/dump/stored-objects.ts";
+import { parseObjectPath } from "#cli/dump/object-paths.ts";
+import { selectedBy } from "#cli/dump/stored-cluster.ts";
 import { METADATA_LIST, METADATA_WATCH } from "#lib/kube/accept.ts";
 import type { Query } from "#lib/kube/paths.ts";
 import type { ApiObject, ObjectMeta } from "#lib/kube/types.ts";
@@ -36,14 +37,15 @@ export function sent(object: KubeObject, accept: string | undefined): KubeObject
 
 /** The path of an object in a collection of the cluster or of a namespace. */
 export function memberPath(collection: string, name: string, ofObject: string | undefined): string {
-  const { root, resource, namespace = ofObject } = parseObjectPath(collection) ?? {};
+  const { collection: all = "", resource = "", namespace = ofObject } = parseObjectPath(collection) ?? {};
+  const root = all.slice(0, -resource.length - 1);
   return [root, ...(namespace === undefined ? [] : ["namespaces", namespace]), resource, name].join("/");
 }
 
 export function inCollection(path: string, collection: string): boolean {
   const object = parseObjectPath(path);
   const wanted = parseObjectPath(collection);
-  const isKind = object?.root === wanted?.root && object?.resource === wanted?.resource;
+  const isKind = object?.collection === wanted?.collection;
   return isKind && (wanted?.namespace === undefined || object?.namespace === wanted.namespace);
 }
 

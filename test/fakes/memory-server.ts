@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
-import { parseObjectPath } from "#cli/dump/stored-objects.ts";
+import { parseObjectPath } from "#cli/dump/object-paths.ts";
 import { createClient, type KubeClient } from "#lib/kube/client.ts";
 import type { Transport } from "#lib/kube/transport.ts";
 import { json, type Responder } from "./kube-api.ts";

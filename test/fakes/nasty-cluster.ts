@@ -1,8 +1,7 @@
 import forge from "node-forge";
 import { makeRsaKey } from "#certs/issue.ts";
-import { READ_ANNOTATIONS, SCHEMAS } from "#cli/dump/schemas.ts";
-import { type StoredAnswer, storedClient } from "#cli/dump/stored-client.ts";
-import { StoredObjects } from "#cli/dump/stored-objects.ts";
+import { KINDS, READ_ANNOTATIONS } from "#cli/dump/schemas.ts";
+import { StoredCluster } from "#cli/dump/stored-cluster.ts";
 import { emptyPublisherState } from "#extras/publishers/publisher-state.ts";
 import type { Schema } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -70,8 +69,8 @@ export async function nastyCluster(
   make: SecretTexts,
   refused: boolean,
 ): Promise<{ readonly client: KubeClient; readonly namespace: string }> {
-  const objects = new StoredObjects();
-  const answers = new Map<string, StoredAnswer>();
+  const cluster = new StoredCluster();
+  const { answers } = cluster;
   const namespace = make.word();
   const service = { namespace: make.word(), name: make.word() };
   const failure = () => ({ status: 403, message: `GET /x: 403 Forbidden: User "${make.next()}" ${make.next()}` });
@@ -80,10 +79,10 @@ export async function nastyCluster(
     const version = group[0] === "traefik" || resource === "xlistenersets" ? "v1alpha1" : "v1";
     const root = group.length === 0 ? "/api/v1" : `/apis/${group.join(".")}/${version}`;
     const apiVersion = root.slice(root.lastIndexOf("/", root.length - version.length - 2) + 1);
-    objects.put(root, resource, { ...object, apiVersion, kind } as ApiObject);
+    cluster.put(`${root}/${resource}`, { ...object, apiVersion, kind } as ApiObject);
     if (refused) answers.set(`GET ${root}/${resource}`, failure());
   };
-  for (const [type, schema] of SCHEMAS) {
+  for (const [type, { schema }] of KINDS) {
     const resource = type.split(".", 1)[0] ?? "";
     for (const inside of [namespace, service.namespace, "switchback-agent"]) {
       const object = filled(schema, make) as ApiObject;
@@ -157,7 +156,6 @@ export async function nastyCluster(
   answers.set(`GET ${ofNamespace("services/switchback-proxy:metrics/proxy/readyz")}`, {
     status: 503,
     text: `[-] listening: ${make.next()}\n[i] upstream ${make.word()}:443: failing (${make.next()}) since x\n`,
-    contentType: make.next(),
   });
-  return { client: storedClient({ objects, answers }), namespace };
+  return { client: cluster.client(), namespace };
 }

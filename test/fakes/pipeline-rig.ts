@@ -4,8 +4,8 @@ import type { DnsLookup } from "#controller/dnscheck/lookup.ts";
 import { type DnsAnswers, DnsSweep } from "#controller/dnscheck/sweep.ts";
 import { Pipeline } from "#controller/pipeline.ts";
 import type { RoutingHints, View, ViewSink } from "#controller/sources/types.ts";
-import type { LackingEvidence } from "#controller/targets/find-target.ts";
-import type { HeaderReason, TargetLocations, TargetResolver } from "#controller/targets/resolver.ts";
+import type { Holding } from "#controller/targets/match-service.ts";
+import type { TargetLocations } from "#controller/targets/target-table.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import type { Claim, Reason } from "#hostmap/types.ts";
@@ -25,7 +25,7 @@ interface Addresses {
   /** The warning about a target, by target. */
   warnings?: Record<string, Reason>;
   /** What the ingress controllers' answers say against a target, by target. */
-  against?: Record<string, HeaderReason>;
+  against?: Record<string, Reason>;
 }
 
 interface Setting {
@@ -61,7 +61,7 @@ function locationsOf(addresses: Addresses): TargetLocations {
 export function pipelineRig(t: TestContext, setting: Setting = {}) {
   const { mode = "auto", addresses = {}, known, quota = 1_000, clusterDomain, before = {}, asksDns = true } = setting;
   t.mock.timers.enable({ apis: ["setInterval", "setTimeout"] });
-  const state = { now: 1_000, slow: false, open: 0, most: 0, fails: false };
+  const state = { now: 1_000, slow: false, open: 0, most: 0, fails: false, lists: false };
   mockSteadyTime(t, () => state.now);
   const records = new Map<string, readonly string[] | Error>(Object.entries(before));
   const asked: string[] = [];
@@ -76,37 +76,38 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
     while (state.slow && !name.endsWith(`svc.${clusterDomain}`)) await new Promise((resolve) => setImmediate(resolve));
     if (family === 4) state.open -= 1;
     if (all instanceof Error) throw all;
-    const ofFamily = all.filter((address) => isIP(address) === family);
-    return { addresses: ofFamily.slice(0, 16), omitted: Math.max(0, ofFamily.length - 16) };
+    return all.filter((address) => isIP(address) === family).slice(0, 16);
   };
   const log = new LineLog();
   const locations = locationsOf(addresses);
   const now = () => state.now;
   const ownAddresses = () => new Set(addresses.own);
-  const dns = new DnsSweep({ lookup, locations, ownAddresses, clusterDomain, mode, known, now, log });
-  const answers = new Map<string, string | Reason | LackingEvidence>();
+  const answers = new Map<string, string | (Reason & { readonly byClass?: string | undefined })>();
   const resolved: RoutingHints[] = [];
   const rules = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: quota };
   const plan: Plan = new Plan(createClaimPolicy(rules, undefined), quota);
-  let see: ViewSink = () => {};
+  const dns = new DnsSweep({ lookup, locations, ownAddresses, plan, clusterDomain, mode, known, now, log });
+  const listed: Parameters<ViewSink>[] = [];
+  let see: ViewSink = (...seen) => listed.push(seen);
   const nothing = () => {};
   let isSourceSynced = false;
   let [sourceSynced, servicesChanged, headersChanged, resolverSynced] = [nothing, nothing, nothing, nothing];
   const stopped: string[] = [];
-  const resolver: TargetResolver = {
-    start(onChange, onSynced) {
+  const find = (hints: RoutingHints, { held }: Holding) => {
+    resolved.push(hints);
+    const answer = answers.get(hints.className ?? "");
+    const target = answer ?? hints.className ?? NO_SERVICE;
+    const warned = (name: string) => ({ ...(addresses.warnings?.[name] && { warning: addresses.warnings[name] }) });
+    if (typeof target === "string") return { target, ...warned(target) };
+    const lacking = typeof answer === "object" && "byClass" in answer ? { byClass: answer.byClass } : undefined;
+    const isKept = target.code === NO_SERVICE.code && held !== undefined && held in (addresses.targets ?? {});
+    if (!isKept) return { target, ...(lacking && { lacking }) };
+    const undecided = { target, undecided: true, maybe: held } as const;
+    return { ...undecided, lacking: lacking ?? { byClass: undefined }, ...warned(held) };
+  };
+  const resolver = {
+    start(onChange: () => void, onSynced: () => void) {
       [servicesChanged, resolverSynced] = [onChange, onSynced];
-    },
-    find(hints, { held }) {
-      resolved.push(hints);
-      const answer = answers.get(hints.className ?? "");
-      const target = answer ?? hints.className ?? NO_SERVICE;
-      const warned = (name: string) => ({ ...(addresses.warnings?.[name] && { warning: addresses.warnings[name] }) });
-      if (typeof target === "string") return { target, ...warned(target) };
-      const lacking = typeof answer === "object" && "byClass" in answer ? { byClass: answer.byClass } : undefined;
-      const isKept = target.code === NO_SERVICE.code && held !== undefined && held in (addresses.targets ?? {});
-      if (!isKept) return { target, ...(lacking && { lacking }) };
-      return { target, undecided: true, maybe: held, lacking: lacking ?? { byClass: undefined }, ...warned(held) };
     },
     state: () => [{ name: "services", synced: true, problems: [] }],
     stop: async () => void stopped.push("resolver"),
@@ -114,8 +115,13 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
   const source = {
     start(sink: ViewSink, onSynced: () => void) {
       [see, sourceSynced] = [sink, onSynced];
+      for (const seen of listed) sink(...seen);
+      if (isSourceSynced) onSynced();
     },
-    state: () => [{ name: "objects", synced: isSourceSynced, problems: state.fails ? [PROBLEM] : [] }],
+    state: () => [
+      { name: "objects", synced: isSourceSynced, problems: state.fails ? [PROBLEM] : [] },
+      { name: "others", synced: isSourceSynced || !state.lists, problems: [] },
+    ],
     stop: async () => void stopped.push("source"),
   };
   const headers = {
@@ -125,22 +131,22 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
       headersChanged = onChange;
     },
   };
-  const pipeline = new Pipeline({
-    ...{ sources: [source], resolver, locations, mode, headers, log, plan },
-    dns: asksDns ? dns : undefined,
-  });
   const claims = new Map<string, readonly Claim[]>();
   const reported: string[] = [];
+  const set = plan.set.bind(plan);
+  plan.set = (place, all) => {
+    const object = place.replace(/^0\//, "");
+    reported.push(object);
+    claims.set(object, all as readonly Claim[]);
+    set(object, all);
+  };
+  const namespaces = { start: (onSynced: () => void) => onSynced(), state: () => [], stop: async () => {} };
+  const pipeline = new Pipeline({
+    ...{ sources: [source], namespaces, resolver, find, locations, mode, headers, log, plan },
+    dns: asksDns ? dns : undefined,
+  });
   const loop = new Reconciler({ reconcile: async () => ({ requeueAfter: await pipeline.decide() }) });
-  pipeline.start(
-    (place, all) => {
-      const object = place.replace(/^0\//, "");
-      reported.push(object);
-      claims.set(object, all);
-      plan.set(object, all);
-    },
-    () => loop.enqueue(),
-  );
+  pipeline.start(() => loop.enqueue());
   t.after(async () => {
     state.slow = false;
     await Promise.all([loop.stop(), pipeline.stop()]);

@@ -126,7 +126,7 @@ export class AllProcess extends RelayProcess {
     const pair = await issueLeaf(await issueAuthority(life), ["a.svc"], life);
     const all = [
       "namespace=ours",
-      ...["controller", "webhook", "proxy"].map((name) => `${name}.address=${ADDRESS}`),
+      ...[`address=${ADDRESS}`, `proxy.address=${ADDRESS}`],
       `controller.port=${ports.controller}`,
       `webhook.port=${ports.webhook}`,
       `webhook.healthPort=${ports.webhookHealth}`,

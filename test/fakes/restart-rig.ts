@@ -3,7 +3,7 @@ import type { TestContext } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { rolloutStatus } from "#controller/rollout/report.ts";
 import { Restarter } from "#controller/rollout/restarter.ts";
-import type { RestartCounters, RestarterDeps } from "#controller/rollout/workload.ts";
+import type { RestarterDeps } from "#controller/rollout/workload.ts";
 import { planInjection } from "#hostmap/inject.ts";
 import { createSelector } from "#hostmap/pod-selection.ts";
 import { parseConfig } from "#lib/config/parse.ts";
@@ -16,6 +16,8 @@ import { MemoryKube } from "./memory-kube.ts";
 import { mergePatch } from "./memory-objects.ts";
 
 /** Start time of the tests, in milliseconds since 1970. */
+/** A leader that cannot read the map yet is not waited for. */
+const READING_TURNS = 3_000;
 export const RIG_START = Date.parse("2026-01-01T00:00:00Z");
 const CONFIG = "/api/v1/namespaces/switchback-system/configmaps";
 const IP = "198.51.100.9";
@@ -58,11 +60,8 @@ export function restartRig(
   const log = new LineLog();
   const events: EventRecord[] = [];
   const counted: string[] = [];
-  const count = (what: string) => () => void counted.push(what);
-  const counters: RestartCounters = {
-    restarted: count("restarted"),
-    failed: count("failed"),
-  };
+  const count = (what: string) => ({ inc: () => void counted.push(what) });
+  const counters: RestarterDeps["counters"] = { restarted: count("restarted"), failed: count("failed") };
   const config = parseConfig({ restart: { namespaces: ["shop"], ...restart }, ...settings });
   /** What happens in the cluster. `skewMs`: how far the leaders' wall clock is ahead. */
   const world = {
@@ -70,6 +69,8 @@ export function restartRig(
     skewMs: 0,
     /** Whether new pods get the names. */
     injects: true,
+    /** Whether a rollout can create pods. */
+    hasRoom: true,
     /** Deployments whose new pods never become available. */
     broken: new Set<string>(),
     startMs: 0,
@@ -129,7 +130,15 @@ export function restartRig(
       }
       const { at } = begun.get(path) ?? { at: 0 };
       const isDone = api.field<{ availableReplicas: number }>(path, "status").availableReplicas === spec.replicas;
-      if (known === undefined || isDone || Date.now() < at + world.startMs || world.broken.has(name)) continue;
+      if (known === undefined || isDone) continue;
+      // A rollout starts one pod more than it replaces.
+      const surge = `${podsPath(namespace)}/${name}-new`;
+      if (Date.now() < at + world.startMs || world.broken.has(name)) {
+        if (world.hasRoom && api.at(surge) === undefined)
+          api.put(surge, podOf(`${name}-new`, name, annotations, world.injects));
+        continue;
+      }
+      api.remove(surge);
       for (let index = 0; index < spec.replicas; index += 1) {
         const pod = podOf(`${name}-${index}`, name, annotations, world.injects);
         api.put(`${podsPath(namespace)}/${pod.name}`, pod);
@@ -138,7 +147,12 @@ export function restartRig(
     }
   };
 
+  /** The leaders that run, and the revision of the published map. A map is unzipped by another thread. */
+  const leaders = new Set<Restarter>();
+  let published = "";
   const turns = async () => {
+    const isReading = () => published !== "" && [...leaders].some(({ pods }) => pods.map?.revision !== published);
+    for (let count = 0; isReading() && count < READING_TURNS; count += 1) await turn();
     for (let count = 0; count < 12; count += 1) await turn();
   };
   return {
@@ -154,7 +168,8 @@ export function restartRig(
       const time = new Date(Date.now() + world.skewMs).toISOString();
       const objects = mapObjects(Object.fromEntries(world.hosts), { holders: names, time });
       for (const object of objects) api.put(`${CONFIG}/${object.metadata.name}`, object);
-      return publishedIn(objects).revision ?? "";
+      published = publishedIn(objects).revision ?? "";
+      return published;
     },
     /** Adds a Deployment that is rolled out, whose pods have the current names. */
     deploy(name: string, { namespace = "shop", replicas = 1, spec = {}, annotations = {}, template = {} } = {}): void {
@@ -174,21 +189,21 @@ export function restartRig(
     lead() {
       const term = new AbortController();
       const begins = performance.now() + Date.now();
-      const running = new Restarter(
-        {
-          client: api.client,
-          config,
-          maps: kubeMapReader({ client: api.client, namespace: config.namespace, log }),
-          observeAgents,
-          log,
-          events: { record: (event) => void events.push(event) },
-          counters,
-          now: () => Date.now() - begins + 1e9,
-          wallClock: () => Date.now() + world.skewMs,
-        },
-        term.signal,
-      );
+      const running = new Restarter({
+        client: api.client,
+        config,
+        maps: kubeMapReader({ client: api.client, namespace: config.namespace, log }),
+        observeAgents,
+        log,
+        events: { record: (event) => void events.push(event) },
+        counters,
+        now: () => Date.now() - begins + 1e9,
+        wallClock: () => Date.now() + world.skewMs,
+        signal: term.signal,
+      });
+      leaders.add(running);
       const end = async () => {
+        leaders.delete(running);
         term.abort();
         await running.done;
       };

@@ -46,11 +46,13 @@ export function stopTime(
   };
 }
 
-/** Replaces `performance.now` until the test ends. */
+const STEADY = performance.now;
+
+/** Replaces `performance.now` until the test ends. Another call in the same test replaces it again. */
 export function mockSteadyTime(t: Pick<TestContext, "mock">, now: () => number): void {
   // With this mock, the test restores `performance.now` at its end. The mock itself is not used, because it would
   // record each of the many calls with a stack.
-  t.mock.method(performance, "now");
+  if (performance.now === STEADY) t.mock.method(performance, "now");
   performance.now = now;
 }
 

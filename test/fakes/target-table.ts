@@ -1,8 +1,10 @@
 import type { RoutingHints } from "#controller/sources/types.ts";
 import { findTarget } from "#controller/targets/find-target.ts";
-import { foundName, type RawService } from "#controller/targets/service-view.ts";
-import { keyOf, TargetTable } from "#controller/targets/target-table.ts";
+import { foundName, keyOf, type RawService } from "#controller/targets/service-view.ts";
+import { TargetTable } from "#controller/targets/target-table.ts";
 import { parseConfig } from "#lib/config/parse.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { MemoryKube } from "./memory-kube.ts";
 
 /** What a test says about a Service. Default: a load balancer with ports 80 and 443, without an address. */
 export interface ServiceParts {
@@ -46,7 +48,9 @@ export function nameOf(key: string): string {
 
 /** The targets of a cluster with these Services. Without a list of them, no Service is read. */
 export function targetsOf(settings: object, services?: readonly RawService[]) {
-  const table = new TargetTable(parseConfig({ targets: [], ...settings }), services !== undefined);
+  const config = parseConfig({ targets: [], ...settings });
+  const client = services === undefined ? undefined : new MemoryKube().client;
+  const table = new TargetTable({ client, config, log: silentLogger });
   const set = (raw: RawService) => table.set(keyOf({ namespace: "", name: "", ...raw.metadata }), table.view(raw));
   for (const raw of services ?? []) set(raw);
   const of = (hints: Partial<RoutingHints>) => ({ className: "nginx", addresses: [], admitted: true, ...hints });

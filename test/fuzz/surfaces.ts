@@ -1,14 +1,17 @@
 import { decodeRecord, encodeRecord } from "#controller/rollout/restart-record.ts";
-import { PRESETS } from "#controller/sources/custom/presets.ts";
-import type { GatewayObject } from "#controller/sources/gateway/route-attachment.ts";
-import { viewGateway, viewListenerSet, viewRoute } from "#controller/sources/gateway/view.ts";
+import { PRESETS } from "#controller/sources/custom.ts";
+import { type GatewayObject, viewGateway, viewListenerSet, viewRoute } from "#controller/sources/gateway/view.ts";
 import { claimsOfIngress, viewIngress } from "#controller/sources/ingress-hosts.ts";
-import { istioClaims } from "#controller/sources/istio/claims.ts";
-import { viewGateway as viewIstioGateway, viewVirtualService } from "#controller/sources/istio/view.ts";
-import { isIstio } from "#controller/sources/istio.ts";
+import {
+  isIstio,
+  istioClaims,
+  viewGateway as viewIstioGateway,
+  viewVirtualService,
+} from "#controller/sources/istio.ts";
 import type { Raw } from "#controller/sources/raw-object.ts";
 import type { View } from "#controller/sources/types.ts";
-import { targetOfService, viewService } from "#controller/targets/service-view.ts";
+import { viewService } from "#controller/targets/service-view.ts";
+import { targetOfService } from "#controller/targets/target.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { parseHosts } from "#hostmap/hosts-text.ts";
 import { Plan } from "#hostmap/plan.ts";
@@ -161,9 +164,13 @@ function claimsOfIstio(raw: object, kind: string): readonly View[] {
   return istioClaims(objects, { gateways: true })(own, kind);
 }
 
+function readPreset(preset: keyof typeof PRESETS) {
+  return (raw: Raw, kind: string) => PRESETS[preset].project(raw, kind)?.views ?? [];
+}
+
 const customs: readonly Surface[] = Object.entries(PRESET_OBJECTS).map(
   ([preset, { kind, spec, status, annotations }]) => {
-    const read = isIstio(preset as PresetName) ? claimsOfIstio : PRESETS[preset as keyof typeof PRESETS].read;
+    const read = isIstio(preset as PresetName) ? claimsOfIstio : readPreset(preset as keyof typeof PRESETS);
     return {
       name: `${kind} objects`,
       seeds: [{ metadata: { ...METADATA, annotations: { ...annotations } }, spec, ...(status && { status }) }],

@@ -3,7 +3,7 @@ import { after, before, describe, it } from "node:test";
 import { Following } from "./following.ts";
 import { Kubelet } from "./kubelet.ts";
 import { namespaceYaml, type PodParts, podObject, workload } from "./objects.ts";
-import { NAMESPACE, type System, startSystem, sumOf, until } from "./system.ts";
+import { NAMESPACE, type System, startSystem } from "./system.ts";
 
 // Workloads that the install cannot or may not restart. It reports them once, and users with the right restart them.
 
@@ -28,13 +28,7 @@ after(async () => {
   await system?.stop();
 });
 
-interface Event {
-  readonly type: string;
-  readonly reason: string;
-  readonly regarding: { readonly kind: string; readonly name: string; readonly uid: string };
-}
-
-it("pods that no restart recreates are reported in the status, in a metric and by one Event each", async () => {
+it("pods that no restart recreates are reported in the status", async () => {
   const kinds = { bare: "Pod", work: "Job", owner: "ConfigMap" };
   const template = { restartPolicy: "Never", containers: [{ name: "c", image: "example.com/c:1" }] };
   const job = { apiVersion: "batch/v1", kind: "Job", metadata: { name: "work", namespace: NS } };
@@ -49,27 +43,13 @@ it("pods that no restart recreates are reported in the status, in a metric and b
   ];
   await system.apply(objects.map((object) => `${JSON.stringify(object)}\n---\n`).join(""));
   for (const name of Object.keys(kinds)) await here.codeIs(name, "in-step");
-  // The second name repeats no Event. The controller has evaluated it when the Deployment is stale.
   await here.addName("second.example.com");
   for (const name of Object.keys(kinds)) await here.codeIs(name, "not-restartable");
-  await system.apply(workload("Deployment", "turn", NS));
-  await here.rolledOut("Deployment", "turn");
-  await here.addName("third.example.com");
-  await here.codeIs("turn", "restart-not-permitted");
   for (const [name, kind] of Object.entries(kinds)) {
     const status = await here.statusOf(name);
     assert.deepEqual([status?.kind, status?.standing, status?.pods, status?.stale], [kind, "stuck", 1, 1]);
   }
-  const { text } = await (await system.leader()).page("/metrics");
-  const labels = ['standing="stuck"', 'code="not-restartable"'];
-  assert.equal(sumOf(text, "switchback_controller_workloads", labels), 3);
-  await until("the Events", async () => {
-    const { items } = await system.json<{ items: Event[] }>("-n", NS, "get", "events.events.k8s.io");
-    const found = items.filter(({ reason }) => reason === "NotRestartable");
-    for (const { type, regarding } of found) assert.deepEqual([type, regarding.kind], ["Warning", "Pod"]);
-    return found.length === 3 && new Set(found.map(({ regarding }) => regarding.uid)).size === 3;
-  });
-  await system.kubectl("-n", NS, "delete", "pod/bare", "pod/owned", "job/work", "deployment/turn");
+  await system.kubectl("-n", NS, "delete", "pod/bare", "pod/owned", "job/work");
 });
 
 /** A kubeconfig of a user with a client certificate, who is bound to a Role of the chart or to none. */

@@ -36,7 +36,7 @@ before(async () => {
     webhooks: 2,
     values: {
       config: {
-        controller: { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 },
+        controller: { leaseSeconds: 4 },
         certs: { caDays: days, leafDays: days, overlapSeconds: 2 },
         inject: { maxNames: MAX_NAMES },
       },
@@ -169,7 +169,7 @@ async function reapplyConfiguration(): Promise<void> {
   await system.kubectl("delete", ...CONFIGURATION);
   const leader = await system.leader();
   const code = async () => (await leader.status()).certificates?.state.code;
-  await until("the leader to report it", async () => (await code()) === "bundle-absent");
+  await until("the leader to report it", async () => (await code()) === "bundle-unreadable");
   await own("delete", "secret", OBJECTS.serving);
   await until("another leaf", async () => (await dataOf(OBJECTS.serving))["tls.crt"] !== undefined);
   assert.equal(await system.kubectl("get", ...CONFIGURATION, "--ignore-not-found", "-o", "name"), "");

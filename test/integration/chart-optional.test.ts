@@ -2,9 +2,19 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { parse } from "yaml";
-import { listenersOf } from "#lib/documents/listeners.ts";
 import { ALERTS, DASHBOARD } from "./prometheus/prometheus.ts";
-import { COMPONENTS, configOf, host, NAMESPACE, named, podOf, type Rendered, relayed, render } from "./rendered.ts";
+import {
+  COMPONENTS,
+  type Install,
+  NAMESPACE,
+  named,
+  pod,
+  type Rendered,
+  relayed,
+  render,
+  rulesOf,
+  testInstalls,
+} from "./rendered.ts";
 
 // Objects that the chart renders only if the values ask for them, and values of all objects.
 
@@ -19,105 +29,38 @@ const OPTIONAL = {
   config: { agent: { namespace: AGENTS }, publishers: { coredns: { enabled: true } } },
 };
 const optional = render(OPTIONAL);
-const ofKind = (objects: Rendered[], kind: string) => objects.filter((object) => object.kind === kind);
-
-it("nothing of this is in the default install", () => {
-  const kinds = ["NetworkPolicy", "ServiceMonitor", "PodMonitor", "PrometheusRule", "DaemonSet"];
-  const names = new Set(ofKind(optional, "ValidatingAdmissionPolicy").map(({ metadata }) => metadata.name));
-  for (const { kind, metadata } of render()) {
-    assert.ok(!kinds.includes(kind), kind);
-    if (kind === "ValidatingAdmissionPolicy") names.delete(metadata.name);
-  }
-  assert.deepEqual([...names].sort(), [
-    "switchback-agent-leases",
-    "switchback-agent-leaving",
-    "switchback-publisher-coredns",
-    "switchback-uninstall-publishers",
-  ]);
-});
 
 describe("NetworkPolicies", () => {
-  const api = { ports: [{ protocol: "TCP", port: 6443 }], to: [{ ipBlock: { cidr: "192.0.2.1/32" } }] };
-  const ingressControllers = [{ namespaceSelector: { matchLabels: { edge: "true" } } }];
-  const [webhook, health, proxy] = ["a", "b", "c"].map((name) => [{ namespaceSelector: { matchLabels: { name } } }]);
+  const peer = (name: string) => [{ namespaceSelector: { matchLabels: { name } } }];
   const networkPolicy = {
     enabled: true,
     apiServer: { cidrs: ["192.0.2.1/32"], ports: [6443] },
     dns: { cidrs: ["192.0.2.53/32"] },
-    ingressControllers,
-    clients: { webhook, health, proxy },
+    ingressControllers: peer("edge"),
+    clients: { webhook: peer("api"), health: peer("prometheus"), proxy: peer("shop") },
   };
-  const objects = render({ networkPolicy, agent: { enabled: true }, config: { targets: [relayed] } });
-  const selector = (component: string) => ({
-    podSelector: {
-      matchLabels: { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": component },
-    },
-  });
-  const specOf = (name: string) => named(objects, "NetworkPolicy", `switchback-${name}`).spec;
-
-  it("limit each component, also agents and hooks, to the peers that it connects to", () => {
-    const ports = ["UDP", "TCP"].map((protocol) => ({ protocol, port: 53 }));
-    const dns = { ports, to: [{ ipBlock: { cidr: "192.0.2.53/32" } }] };
-    const any = [{ protocol: "TCP", port: 1, endPort: 65535 }];
-    const egress: Readonly<Record<string, object[]>> = {
-      controller: [api, dns, { ports: [{ protocol: "TCP", port: 8082 }], to: [selector("proxy")] }],
-      webhook: [api],
-      proxy: [api, dns, { ports: any, to: ingressControllers }],
-      agent: [api],
-      uninstall: [api],
-      "install-check": [api],
-    };
-    for (const [component, expected] of Object.entries(egress)) {
-      const { podSelector, policyTypes, egress } = specOf(component);
-      assert.deepEqual(
-        { podSelector, policyTypes, egress },
-        {
-          ...selector(component),
-          policyTypes: ["Ingress", "Egress"],
-          egress: expected,
-        },
-      );
-    }
-    assert.equal(specOf("uninstall").ingress, undefined);
-  });
+  const dnsServers = ["192.0.2.1", "192.0.2.1:5353", "[2001:db8::1]:5354", "[2001:db8::53]"];
+  const policiesOf = (policy: object) =>
+    render({ networkPolicy, agent: { enabled: true }, config: { targets: [relayed], policy } });
+  const toApiServer = "6443 to 192.0.2.1/32";
+  const toDns = "UDP 53, 53 to 192.0.2.53/32";
 
   it("admit only the clients of the values, and the controller on the proxies' health port", () => {
-    const ingressOf = (component: string) =>
-      specOf(component).ingress.map(({ ports, from }: Rendered) => [ports.map(({ port }: Rendered) => port), from]);
-    assert.deepEqual(ingressOf("controller"), [[[8080], health]]);
-    assert.deepEqual(ingressOf("agent"), [[[8083], health]]);
-    assert.deepEqual(ingressOf("webhook"), [
-      [[8081], health],
-      [[8443], webhook],
-    ]);
-    assert.deepEqual(ingressOf("proxy"), [
-      [[8082], health],
-      [[8082], [selector("controller")]],
-      [[15000, 9443], proxy],
-    ]);
+    const allDns = toDns.replace(" to", ", UDP 5353, 5353, UDP 5354, 5354 to");
+    const listeners = "15000-24999, 9443 from shop";
+    const objects = policiesOf({ dnsServers });
+    for (const [component, ...rules] of [
+      ["controller", "8080 from prometheus", toApiServer, allDns, "8082 to proxy"],
+      ["agent", "8083 from prometheus", toApiServer],
+      ["webhook", "8081 from prometheus", "8443 from api", toApiServer],
+      ["proxy", "8082 from prometheus", "8082 from controller", listeners, toApiServer, toDns, "1-65535 to edge"],
+    ] as const)
+      assert.deepEqual(rulesOf(objects, component), rules, component);
   });
 
-  it("allow every port that the proxy listens on, from anywhere if no clients are given", () => {
-    const values = { networkPolicy: { enabled: true }, config: { targets: [relayed, host("b", { port: 80 })] } };
-    const all = render(values);
-    const { ingress } = named(all, "NetworkPolicy", "switchback-proxy").spec;
-    const isOpen = (port: number) =>
-      ingress.some(({ ports, from }: Rendered) =>
-        ports.some((range: Rendered) => !from && range.port <= port && port <= (range.endPort ?? range.port)),
-      );
-    const { targets, proxy: settings } = configOf(all);
-    const bound = [...listenersOf(targets).map(({ listenPort }) => listenPort), settings.healthPort];
-    assert.deepEqual([...bound.map(isOpen), isOpen(22)], [true, true, true, false]);
-  });
-
-  it("of the controller allow the DNS servers that it asks, or none", () => {
-    const dnsServers = ["192.0.2.1", "192.0.2.1:5353", "[2001:db8::1]:5354", "[2001:db8::53]"];
-    const portsOf = (policy: object, ...flags: string[]) =>
-      named(render({ networkPolicy, config: { policy } }, flags), "NetworkPolicy", "switchback-controller")
-        .spec.egress.slice(1, -1)
-        .flatMap(({ ports }: Rendered) => ports.map(({ port }: Rendered) => port));
-    assert.deepEqual(portsOf({ dnsServers }), [53, 53, 5353, 5353, 5354, 5354]);
-    assert.deepEqual(portsOf({}, "--set", "config.policy.verifyDns=off"), []);
+  it("let the controller ask no DNS that it does not need", () => {
+    const rules = rulesOf(policiesOf({ verifyDns: "off" }), "controller");
+    assert.deepEqual(rules, ["8080 from prometheus", toApiServer, "8082 to proxy"]);
   });
 });
 
@@ -146,16 +89,11 @@ describe("monitoring", () => {
     const [{ rules: file }] = parse(readFileSync(ALERTS, "utf8")).groups;
     const values = { enabled: true, runbooks: "https://git.example.com/s/", disabled: [file[0].alert] };
     const { spec } = named(render({ prometheusRule: values }), "PrometheusRule", "switchback");
-    assert.deepEqual(
-      spec.groups[0].rules,
-      file.slice(1).map(({ annotations, ...rule }: Rendered) => {
-        const runbook = `docs/alerts.md#${rule.alert.toLowerCase()}`;
-        return {
-          ...rule,
-          annotations: { ...annotations, runbook, runbook_url: `https://git.example.com/s/${runbook}` },
-        };
-      }),
-    );
+    const expected = file.slice(1).map(({ annotations, ...rule }: Rendered) => {
+      const runbook = `docs/alerts.md#${rule.alert.toLowerCase()}`;
+      return { ...rule, annotations: { ...annotations, runbook, runbook_url: `https://git.example.com/s/${runbook}` } };
+    });
+    assert.deepEqual(spec.groups[0].rules, expected);
   });
 
   it("has the dashboard of the file, in a ConfigMap that Grafana's sidecar finds", () => {
@@ -174,19 +112,12 @@ describe("settings of all objects", () => {
 
   it("the Services of the chart have the annotations and IP families of the values", () => {
     const service = { annotations: { a: "b" }, ipFamilies: ["IPv6", "IPv4"], ipFamilyPolicy: "RequireDualStack" };
-    const services = ofKind(render({ ...OPTIONAL, service }), "Service");
+    const services = render({ ...OPTIONAL, service }).filter(({ kind }) => kind === "Service");
     assert.equal(services.length, 5);
     for (const { metadata, spec } of services) {
       const { ipFamilies, ipFamilyPolicy } = spec;
       assert.deepEqual({ annotations: metadata.annotations, ipFamilies, ipFamilyPolicy }, service, metadata.name);
     }
-  });
-
-  it("extraObjects are YAML or text, both with template expressions", () => {
-    const object = (name: string) => ({ apiVersion: "v1", kind: "ConfigMap", metadata: { name } });
-    const extraObjects = [object("{{ .Release.Name }}-a"), "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: b }\n"];
-    const objects = render({ extraObjects });
-    for (const name of ["switchback-a", "b"]) assert.deepEqual(named(objects, "ConfigMap", name), object(name));
   });
 
   it("credentials of the registry, of the chart and its parents, are in every pod once", () => {
@@ -197,16 +128,32 @@ describe("settings of all objects", () => {
     for (const { spec } of pods) assert.deepEqual(spec.template.spec.imagePullSecrets, [parents, both, own]);
   });
 
-  for (const [repository, imageRegistry, expected] of [
-    ["switchback", "", "switchback"],
-    ["edge/switchback", "mirror.example.com/a/", "mirror.example.com/a/edge/switchback"],
-    ["registry.example.com/edge/switchback", "mirror.example.com", "mirror.example.com/edge/switchback"],
-    ["registry:5000/switchback", "localhost:5001", "localhost:5001/switchback"],
-  ] as const) {
-    it(`the image ${repository} with global.imageRegistry ${JSON.stringify(imageRegistry)} is ${expected}`, () => {
-      const digest = `sha256:${"0a".repeat(32)}`;
-      const objects = render({ image: { repository, digest }, global: { imageRegistry } });
-      assert.equal(podOf(objects, "proxy").spec.containers[0].image, `${expected}@${digest}`);
-    });
-  }
+  const digest = `sha256:${"0a".repeat(32)}`;
+  const image = (repository: string, imageRegistry: string, expected: string): Install => [
+    `the image ${repository} with global.imageRegistry ${JSON.stringify(imageRegistry)} is ${expected}`,
+    { image: { repository, digest }, global: { imageRegistry } },
+    { [pod("proxy", "containers 0 image")]: `${expected}@${digest}` },
+  ];
+  const object = (name: string) => ({ apiVersion: "v1", kind: "ConfigMap", metadata: { name } });
+  const issuerRef = { name: "corporate", kind: "ClusterIssuer" };
+  testInstalls(
+    image("switchback", "", "switchback"),
+    image("edge/switchback", "mirror.example.com/a/", "mirror.example.com/a/edge/switchback"),
+    image("registry.example.com/edge/switchback", "mirror.example.com", "mirror.example.com/edge/switchback"),
+    image("registry:5000/switchback", "localhost:5001", "localhost:5001/switchback"),
+    [
+      "extraObjects are YAML or text, both with template expressions",
+      { extraObjects: [object("{{ .Release.Name }}-a"), "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: b }\n"] },
+      { "ConfigMap switchback-a": object("switchback-a"), "ConfigMap b": object("b") },
+    ],
+    [
+      "cert-manager uses the issuer of the values, and the chart then creates none",
+      { config: { certs: { mode: "cert-manager" } }, certManager: { issuerRef } },
+      {
+        "Certificate switchback-webhook spec issuerRef": { group: "cert-manager.io", ...issuerRef },
+        "Issuer switchback-ca": undefined,
+        "Certificate switchback-ca": undefined,
+      },
+    ],
+  );
 });

@@ -1,9 +1,14 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { before, describe, it } from "node:test";
+import { parseAllDocuments } from "yaml";
 import {
+  CHART,
   configOf,
   direct,
+  helm,
   host,
   NAMESPACE,
   named,
@@ -27,12 +32,13 @@ const CLUSTER_SCOPED = [
   `${POLICY}Binding`,
 ];
 const WORKLOADS = ["Deployment", "DaemonSet", "Job"];
+const peersOf = ({ from = [], to = [] }: Rendered) => [...from, ...to];
 const DEFAULT = { config: { optIn: { namespaces: ["cert-manager"] } } };
 
 const COMBINATIONS: Record<string, object> = {
   defaults: {},
   "the README's install": DEFAULT,
-  "profile small": { ...DEFAULT, profile: "small" },
+  "profile small": { ...DEFAULT, profile: "small", networkPolicy: { enabled: true, clients: { health: [{}] } } },
   "cert-manager": { config: { certs: { mode: "cert-manager" } } },
   "certificate files": { config: { certs: { mode: "files" } }, certFiles: { secretName: "mine", caBundle: "PEM" } },
   "a target without a relay": { config: { targets: [direct] } },
@@ -100,20 +106,25 @@ for (const [title, values] of Object.entries(COMBINATIONS)) {
     });
 
     it("the mounted config passes the schema, in the release's namespace, and its checksum is on every pod", () => {
-      assert.equal(configOf(objects).namespace, NAMESPACE);
+      const { namespace, certs } = configOf(objects);
+      const file = (name: string) => (certs.mode === "files" ? `/etc/switchback/tls/${name}` : undefined);
+      assert.deepEqual([namespace, certs.certFile, certs.keyFile], [NAMESPACE, file("tls.crt"), file("tls.key")]);
       const text = named(objects, "ConfigMap", "switchback-config").data["config.yaml"].trimEnd();
       const checksum = createHash("sha256").update(text).digest("hex");
       for (const { kind, spec } of workloads())
         if (kind !== "Job") assert.equal(spec.template.metadata.annotations["checksum/config"], checksum);
     });
 
-    it("each Service, and the front Services, select the pods of one workload, which have their ports", () => {
+    it("Services and front Services select pods of one workload with their ports, NetworkPolicies some pods", () => {
       const pods = workloads().map(({ metadata, spec }) => ({ name: metadata.name, ...spec.template }));
       const selected = (selector: Record<string, string>) =>
         pods.filter(({ metadata }) => Object.entries(selector).every(([key, value]) => metadata.labels[key] === value));
       assert.equal(selected(configOf(objects).proxy.selector).length, 1);
       for (const { kind, metadata, spec } of objects) {
         if (kind === "Deployment") assert.deepEqual(selected(spec.selector.matchLabels).length, 1);
+        if (kind === "NetworkPolicy")
+          for (const { podSelector } of [spec, ...[spec.ingress ?? [], spec.egress].flat().flatMap(peersOf)])
+            if (podSelector) assert.ok(selected(podSelector.matchLabels).length > 0, metadata.name);
         if (kind !== "Service") continue;
         const [pod, ...others] = selected(spec.selector);
         assert.deepEqual([pod === undefined, others.length], [false, 0], metadata.name);
@@ -124,46 +135,33 @@ for (const [title, values] of Object.entries(COMBINATIONS)) {
       }
     });
 
-    it("a right to write names its objects, at most ten, except for what an admission policy limits", () => {
-      const { enabled: discovery } = configOf(objects).discovery;
-      for (const { rules, metadata } of objects.filter(({ kind }) => kind === "Role" || kind === "ClusterRole")) {
-        for (const rule of rules as Rendered[]) {
-          const what = `${metadata.name}: ${JSON.stringify(rule)}`;
-          const resources = rule.resources.join();
-          const reads = rule.verbs.every((verb: string) => ["get", "list", "watch"].includes(verb));
-          const limited =
-            (resources === "events" && rule.verbs.join() === "create") ||
-            (resources === "services" && discovery && metadata.namespace === NAMESPACE) ||
-            (resources === "leases" && metadata.namespace === "switchback-agent") ||
-            (/^switchback-publisher-/.test(metadata.name) && /^(configmaps|dnsendpoints)$/.test(resources)) ||
-            (metadata.name === "switchback-uninstall-external-dns" && resources === "dnsendpoints") ||
-            (metadata.name === "switchback-restart" && resources === "deployments,statefulsets,daemonsets");
-          assert.ok(reads || limited || rule.resourceNames?.length > 0, what);
-          assert.ok((rule.resourceNames ?? []).length <= 10, what);
-          assert.ok(!rule.verbs.includes("*") && !rule.resources.includes("*") && !rule.apiGroups.includes("*"));
-          if (rule.resources.includes("secrets")) assert.ok(rule.resourceNames?.length > 0, "no list of all Secrets");
-        }
+    it("no rule has a wildcard, more than ten names, or every Secret", () => {
+      const rules: Rendered[] = objects.flatMap((object) => (/Role$/.test(object.kind) ? object.rules : []));
+      for (const { verbs, resources, apiGroups, resourceNames = [] } of rules) {
+        const what = JSON.stringify([verbs, resources, resourceNames]);
+        assert.ok(![...verbs, ...resources, ...apiGroups].includes("*") && resourceNames.length <= 10, what);
+        assert.ok(!resources.includes("secrets") || resourceNames.length > 0, what);
       }
     });
 
-    it("every policy is bound, and denies", () => {
+    it("every policy is bound, and denies; one protects every Service of the chart from the controller", () => {
       const bound = objects.filter(({ kind }) => kind === `${POLICY}Binding`);
       assert.deepEqual(
         bound.map(({ spec }) => [spec.policyName, ...spec.validationActions]),
         objects.filter(({ kind }) => kind === POLICY).map(({ metadata }) => [metadata.name, "Deny"]),
       );
+      const [{ expression }] = named(objects, POLICY, "switchback-own-objects").spec.validations;
+      for (const { kind, metadata } of objects)
+        if (kind === "Service") assert.ok(expression.includes(`'${metadata.name}'`), metadata.name);
     });
   });
 }
 
 describe("an install", () => {
+  const small = { ...DEFAULT, profile: "small" };
   for (const [what, values, limits] of [
-    ["the README's", DEFAULT, { objects: 40, lines: 1_500, kB: 70, rules: 36, policies: 5 }],
-    [
-      "of the profile small",
-      { ...DEFAULT, profile: "small" },
-      { objects: 30, lines: 1_300, kB: 55, rules: 36, policies: 5 },
-    ],
+    ["the README's", DEFAULT, { objects: 40, lines: 1_490, kB: 70, rules: 36, policies: 3 }],
+    ["of the profile small", small, { objects: 30, lines: 1_200, kB: 55, rules: 36, policies: 3 }],
   ] as const) {
     it(`${what} is short enough to read: ${JSON.stringify(limits)}`, () => {
       const text = renderText(values);
@@ -181,60 +179,59 @@ describe("an install", () => {
         text.split("\n").filter((line) => line.length > 200),
         [],
       );
+      const isOptional =
+        /^kind: (NetworkPolicy|\w+Monitor|PrometheusRule|DaemonSet)|name: switchback-(agent|dns|publish)/m;
+      assert.doesNotMatch(text, isOptional);
+      // The first comment says what each account may do.
+      const [header = ""] = /(^# (?!Source:).*\n)+/m.exec(text) ?? [];
+      for (const { name } of objects.flatMap(({ subjects = [] }) => subjects)) assert.ok(header.includes(name), name);
     });
   }
 
-  it("has no policies if the values disable them, or if the API server does not serve the kind", () => {
-    const policies = (values: object, flags: string[] = []) =>
-      render(values, flags).filter(({ kind }) => kind === POLICY).length;
-    assert.equal(policies({ admission: { policies: false } }), 0);
-    assert.equal(policies({}, ["--api-versions", "v1/Pod"]), 0);
-    assert.ok(policies({}, ["--api-versions", `v1/Pod,admissionregistration.k8s.io/v1/${POLICY}`]) > 0);
+  it("without Helm has its policies before the rights that they limit", () => {
+    const objects = parseAllDocuments(readFileSync(`${CHART}/../install.yaml`, "utf8"));
+    const kinds = objects.map((object) => object.get("kind"));
+    assert.ok(kinds.lastIndexOf(`${POLICY}Binding`) < kinds.indexOf("ClusterRole") && kinds.includes(POLICY));
+  });
+
+  it("has no policies only if the values say so", () => {
+    const policies = (values: object, kinds: string) =>
+      render(values, ["--api-versions", kinds]).filter(({ kind }) => kind === POLICY).length;
+    assert.equal(policies({ admission: { policies: false } }, "v1/Pod"), 0);
+    assert.ok(policies({}, `v1/Pod,admissionregistration.k8s.io/v1/${POLICY}`) > 0);
   });
 });
 
-describe("values that are refused, with the place", () => {
-  const REFUSED: [object, RegExp][] = [
-    [{ webhook: { timeoutSeconds: 0 } }, /at '\/webhook\/timeoutSeconds': minimum: got 0, want 1/],
-    [{ service: { ipFamilyPolicy: "Dual" } }, /at '\/service\/ipFamilyPolicy'/],
-    [{ proxy: { securityContext: "x" } }, /at '\/proxy\/securityContext': got string, want object/],
-    [{ extraObjects: {} }, /at '\/extraObjects': got object, want array/],
-    [{ commonAnnotations: { a: 1 } }, /at '\/commonAnnotations\/a': got number, want string/],
-    [{ serviceMonitor: { interval: "soon" } }, /at '\/serviceMonitor\/interval'/],
-    [{ images: {} }, /at '': additional properties 'images' not allowed/],
-    [{ podAnnotations: {} }, /at '': additional properties 'podAnnotations' not allowed/],
-    [{ proxy: { replica: 3 } }, /at '\/proxy': additional properties 'replica' not allowed/],
-    [{ proxy: { hostNetwork: true } }, /at '\/proxy': additional properties 'hostNetwork'/],
-    [{ webhook: { extraEnv: [{ value: "x" }] } }, /at '\/webhook\/extraEnv\/0': missing property 'name'/],
-    [{ image: { digest: "sha256:12" } }, /at '\/image\/digest'/],
-    [{ profile: "tiny" }, /at '\/profile': value must be one of 'default', 'small'/],
-    [{ profile: "small", all: { replicas: 3 } }, /at '\/all\/replicas': maximum: got 3, want 2/],
-    [{ config: { proxy: { engin: "portable" } } }, /at '\/config\/proxy': additional properties 'engin' not allowed/],
-    [{ config: { namespace: "other" } }, /at '\/config': additional properties 'namespace' not allowed/],
-    [{ config: { certs: { mode: "none" } } }, /at '\/config\/certs\/mode'/],
+describe("values that are refused, with what to do", () => {
+  const own = (name: string) => ({ serviceAccount: { name } });
+  for (const [values, message, flags = []] of [
+    [{ proxy: { replica: 3 } }, /at '\/proxy\/replica': value must be 'absent: known keys are .* replicas,/],
+    [{ proxy: { replicas: "3" } }, /at '\/proxy\/replicas': got string, want integer/],
+    [{ config: { namespace: "other" } }, /at '\/config\/namespace': value must be 'absent: known keys are .* optIn,/],
     [{ config: { targets: [host("webhook", { port: 80 })] } }, /at '\/config\/targets\/0\/name'/],
     [{ config: { certs: { mode: "files" } } }, /certFiles\.secretName: required/],
+    [{ config: { sources: null } }, /config\.sources: it has no value; leave it out/],
     [
       { config: { optIn: { namespaces: ["shop", "kube-system"] } } },
       /config\.optIn\.namespaces\[1\]: pods of kube-system are never sent .* a namespace other than kube-system, kube-/,
     ],
     [{ prometheusRule: { enabled: true, disabled: ["Nothing"] } }, /there is no alert Nothing; there are Switchback/],
-    [
-      { webhook: { serviceAccount: { name: "one" } }, proxy: { serviceAccount: { name: "one" } } },
-      /serviceAccount\.name: each component needs an account of its own/,
-    ],
-  ];
-  for (const [values, message] of REFUSED) {
-    it(JSON.stringify(values), () => {
-      const { code, stderr } = runHelm(values);
+    [{ webhook: own("one"), proxy: own("one") }, /serviceAccount\.name: each component needs an account of its own/],
+    // An API server without the kind of the policies.
+    [{}, /Set admission\.policies to false .* --api-versions admissionreg/, ["--api-versions", "v1/Pod"]],
+    // Helm's namespace if none is given.
+    [{}, /--namespace switchback-system --create-namespace/, ["--namespace", "default"]],
+  ] as [object, RegExp, string[]?][]) {
+    it(`${JSON.stringify(values)} ${flags.join(" ")}`, () => {
+      const { code, stderr } = runHelm(values, flags);
       assert.equal(code, 1);
       assert.match(stderr, message);
     });
   }
+});
 
-  it("the namespace default, which is Helm's if none is given", () => {
-    const { code, stderr } = runHelm({}, ["--namespace", "default"]);
-    assert.equal(code, 1);
-    assert.match(stderr, /--namespace switchback-system --create-namespace/);
-  });
+it("Helm's linter reports nothing, not even that an icon is recommended", () => {
+  const { status, stdout } = spawnSync(helm, ["lint", "--strict", CHART], { encoding: "utf8" });
+  const [, ...lines] = stdout.trim().split("\n");
+  assert.deepEqual([status, lines.filter(Boolean)], [0, ["1 chart(s) linted, 0 chart(s) failed"]]);
 });

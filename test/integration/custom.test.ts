@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { PRESETS } from "#controller/sources/custom/presets.ts";
+import { PRESETS } from "#controller/sources/custom.ts";
 import { ISTIO_KINDS } from "#controller/sources/istio.ts";
 import { foundName } from "#controller/targets/service-view.ts";
 import type { PresetName } from "#lib/config/sources.ts";
@@ -32,7 +32,7 @@ let system: System;
 before(async () => {
   const config = {
     map: { vanishSeconds: 0 },
-    sources: { discoverySeconds: 1, custom: [WIDGETS], presets: PRESET_NAMES, services: { enabled: true } },
+    sources: { custom: [WIDGETS], presets: PRESET_NAMES, services: { enabled: true } },
     policy: { maxNamesPerNamespace: QUOTA, requireAdmitted: true },
     targets: CLASSES.map((name) => ({
       name,

@@ -180,6 +180,6 @@ describe("a cluster with Switchback", () => {
     const examination = await admin("--namespace", "default");
     assert.ok(!found(examination).some((word) => word.startsWith("broken")), found(examination).join());
     const elsewhere = examination.findings.find(({ code }) => code === "installed-elsewhere");
-    assert.deepEqual(elsewhere?.cures, [`run with --namespace ${NAMESPACE}`]);
+    assert.deepEqual(elsewhere?.cures, [`switchback doctor --namespace ${NAMESPACE}`]);
   });
 });

@@ -28,7 +28,7 @@ before(async () => {
   const targets = ["one", "two"].map((name) => ({ name, upstream, classes: [name], ports }));
   const map = { vanishSeconds: 0 };
   const discovery = { detect: true };
-  const controller = { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 };
+  const controller = { leaseSeconds: 4 };
   system = await startSystem({ controllers: 2, values: { config: { sources, targets, discovery, map, controller } } });
   token = await system.cluster.tokenFor(`${NAMESPACE}/switchback-controller`);
   await system.apply(namespaceYaml("shop") + namespaceYaml("secret-tenant"));
@@ -137,6 +137,10 @@ describe("the controller's token", () => {
     ["a series", { series: { count: 7, lastObservedTime: "2026-01-01T00:00:00.000000Z" } }],
     ["escape sequences for a terminal", { note: "\u001b[2J" }],
     ["escape sequences in the name of its writer", { reportingInstance: "\u009b2J" }],
+    ["a direction mark", { note: "\u202e" }],
+    ["escape sequences in the name of its subject", about("networking.k8s.io/v1", "Ingress", "\u001b[2J")],
+    ["a long name of its subject", about("networking.k8s.io/v1", "Ingress", "x".repeat(254))],
+    ["an object of another namespace as its subject", about("networking.k8s.io/v1", "Ingress", "web", "bank")],
     ["a name of others", {}, { name: "web.17a0c1d2e3f4" }],
     ["a finalizer, which would keep the namespace", {}, { ...named, finalizers: ["example.com/never"] }],
     ["labels", {}, { ...named, labels: { a: "b" } }],

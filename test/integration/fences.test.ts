@@ -165,7 +165,7 @@ describe("a policy names every account that may write", () => {
 
   it("and the test would detect an account without one", async () => {
     const objects = await rightsAndPolicies({ agent: { enabled: true } });
-    for (const name of ["switchback-agent-leaving", "switchback-own-objects"]) {
+    for (const name of ["switchback-changes", "switchback-own-objects"]) {
       const others = objects.filter(
         ({ kind, metadata }) => kind !== "ValidatingAdmissionPolicy" || metadata.name !== name,
       );

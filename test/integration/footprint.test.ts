@@ -1,9 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { test } from "node:test";
-import { bundleProduct } from "#manifests/bundle.ts";
 import { Bed } from "#tools/bench/bed.ts";
 import { memoryAfter, startPods } from "#tools/bench/footprint.ts";
 
@@ -13,10 +9,9 @@ const SETTLE_MS = 3_000;
 test("the six pods of the default install are ready from the image's bundle; their memory is printed", {
   skip: process.platform !== "linux" && "memory is read from /proc",
 }, async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), "switchback-footprint-"));
+  const bed = await Bed.open();
   try {
-    await bundleProduct(folder);
-    const memory = await memoryOfPods(join(folder, "cli", "main.js"));
+    const memory = await memoryAfter(SETTLE_MS, await startPods(bed, 0));
     const parts = Object.entries(memory).map(
       ([name, { anonymous, rss }]) => `${name} ${anonymous.toFixed(1)} MB anonymous (${rss.toFixed(0)} resident)`,
     );
@@ -24,15 +19,6 @@ test("the six pods of the default install are ready from the image's bundle; the
     t.diagnostic(`footprint: ${line}`);
     assert.doesNotMatch(line, /NaN|\b0\.0 /);
   } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
-});
-
-async function memoryOfPods(program: string) {
-  const bed = await Bed.open();
-  try {
-    return await memoryAfter(SETTLE_MS, await startPods(bed, program, 0));
-  } finally {
     await bed.close();
   }
-}
+});

@@ -11,11 +11,11 @@ import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 // Targets that nobody configured: the controller finds LoadBalancer Services of the API server by their addresses,
 // and publishes them to a running proxy.
 
-const QUICK_LEASE = { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 };
+const QUICK_LEASE = { leaseSeconds: 4 };
 
 let system: System;
 before(async () => {
-  const config = { targets: [], map: { vanishSeconds: 0, guardNames: 1000 }, discovery: { keepSeconds: 4 } };
+  const config = { targets: [], map: { vanishSeconds: 0, guardHoldSeconds: 0 }, discovery: { keepSeconds: 4 } };
   system = await startSystem({ controllers: 2, values: { config: { ...config, controller: QUICK_LEASE } } });
   await system.apply(namespaceYaml("edge"));
   await system.startProxy();

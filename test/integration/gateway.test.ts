@@ -23,9 +23,8 @@ let system: System;
 let api: GatewayApi;
 before(async () => {
   const config = {
-    // The guard does not protect fewer names than these, so a name that stays here stays because its source has it.
-    map: { vanishSeconds: 0, guardNames: 100 },
-    sources: { discoverySeconds: 1 },
+    // Long enough to see a hold, and shorter than each wait for names that leave.
+    map: { vanishSeconds: 0, guardHoldSeconds: 10 },
     policy: { maxNamesPerNamespace: 2_000 },
     targets: [{ name: "edge", upstream: { service: { namespace: "edge", name: "edge" } }, classes: ["edge"] }],
   };

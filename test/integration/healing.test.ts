@@ -15,7 +15,7 @@ before(async () => {
     webhooks: 2,
     values: {
       config: {
-        controller: { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 },
+        controller: { leaseSeconds: 4 },
         certs: { overlapSeconds: 2 },
         // No grace period: a name that any component took for gone would leave at once.
         map: { vanishSeconds: 0 },

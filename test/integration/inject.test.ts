@@ -14,7 +14,7 @@ let count = 0;
 /** The test's own namespace, which did not opt in. */
 let namespace: string;
 before(async () => {
-  system = await startSystem({ values: { config: { map: { vanishSeconds: 0, guardNames: 100 } } } });
+  system = await startSystem({ values: { config: { map: { vanishSeconds: 0, guardHoldSeconds: 0 } } } });
   reader = await system.person();
 });
 beforeEach(async () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { ingress, mapped, namespaceYaml, type Pod, type PodParts, podObject } from "./objects.ts";
-import { NAMESPACE, type System, startSystem, sumOf, until } from "./system.ts";
+import { NAMESPACE, type System, startSystem, until, webhookMetric } from "./system.ts";
 
 let system: System;
 before(async () => {
@@ -20,11 +20,7 @@ async function create(namespaceName: string, name: string, parts: PodParts = {},
   return JSON.parse(stdout) as Pod;
 }
 
-async function calls(): Promise<number> {
-  const [webhook] = system.webhooks;
-  assert.ok(webhook);
-  return sumOf((await webhook.page("/metrics")).text, "switchback_webhook_admissions_total");
-}
+const calls = () => webhookMetric(system, "switchback_webhook_admissions_total");
 
 const BOTH = ["api.example.com", "shop.example.com"];
 
@@ -101,30 +97,6 @@ describe("a pod, created on a real API server", () => {
     assert.deepEqual(pod.spec.hostAliases?.slice(0, 2), own);
     assert.ok(pod.spec.hostAliases?.slice(2).every(({ hostnames }) => !hostnames.includes("shop.example.com")));
     assert.ok(mapped(pod).includes("api.example.com"));
-  });
-
-  it("gets only the names that its annotation chooses", async () => {
-    const pod = await create("labelled", "chosen", {
-      annotations: { "switchback.dev/hosts": "shop.*, api.example.com" },
-    });
-    assert.deepEqual(mapped(pod), ["api.example.com"]);
-  });
-
-  it("gets its forged annotations overwritten, and keeps its own aliases", async () => {
-    const own = [{ ip: "192.0.2.9", hostnames: ["legacy.example.com"] }];
-    const forged = {
-      "switchback.dev/injected": "forged",
-      "switchback.dev/revision": "forged",
-      "switchback.dev/owned": "192.0.2.9 x1 (0123456789ab)",
-    };
-    const pod = await create("labelled", "forged", { hostAliases: own, annotations: forged });
-    const honest = await create("labelled", "honest", { hostAliases: own });
-    assert.deepEqual(
-      pod.spec,
-      honest.spec === undefined ? undefined : { ...pod.spec, hostAliases: honest.spec.hostAliases },
-    );
-    for (const key of Object.keys(forged))
-      assert.equal(pod.metadata.annotations?.[key], honest.metadata.annotations?.[key], key);
   });
 
   it("is injected on hostNetwork too, and in a dry run", async () => {

@@ -1,21 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import {
-  applyWith,
-  bundles,
-  cluster,
-  frontService,
-  helm,
-  IN_NAMESPACE,
-  kubectl,
-  NAMESPACE,
-  TOP,
-  tokens,
-  useControlPlane,
-  writeBundle,
-} from "./install-rig.ts";
-import { until } from "./system.ts";
+import { bundles, helm, kubectl, NAMESPACE, TOP, tokens, useControlPlane, writeBundle } from "./install-rig.ts";
 
 // The chart on a real API server: installed, upgraded and removed as a user would.
 
@@ -76,24 +62,6 @@ describe("the chart", () => {
     await helm("upgrade", ...release, ...values.flatMap((value) => ["--set", value]));
     const policies = await kubectl("get", "networkpolicies", "--namespace", NAMESPACE, "-o", "name");
     assert.equal(policies.trim().split("\n").length, 3);
-  });
-
-  it("gives rights and a policy to the account of the values, and no rights to the usual one", async () => {
-    await helm("upgrade", ...release, "--set", "controller.serviceAccount.name=lead");
-    const lead = await cluster.tokenFor(`${NAMESPACE}/lead`);
-    const mislabelled = { ...frontService("switchback-odd"), metadata: frontService("switchback-other").metadata };
-    mislabelled.metadata.name = "switchback-odd";
-    // A try before the policy is in force must not write: the next try would then change nothing, and might pass.
-    await until("the policy to be in force for the account", async () => {
-      const { status, body } = await applyWith(lead, `${IN_NAMESPACE}/services/switchback-odd`, mislabelled, true);
-      return status === 403 && /a front Service has the name of its target/.test(JSON.stringify(body));
-    });
-    const front = await applyWith(lead, `${IN_NAMESPACE}/services/switchback-odd`, frontService("switchback-odd"));
-    assert.ok(front.status < 300, JSON.stringify(front.body));
-    await kubectl("delete", "service", "switchback-odd", "--namespace", NAMESPACE);
-    const usual = `--as=system:serviceaccount:${NAMESPACE}:switchback-controller`;
-    const { stdout } = await cluster.kubectl("auth", "can-i", "patch", "services", "-n", NAMESPACE, usual);
-    assert.equal(stdout.trim(), "no");
   });
 
   it("leaves none of its objects after an uninstall", async () => {

@@ -47,7 +47,7 @@ export async function applyAs(component: string, path: string, body: object): Pr
   return (await applyWith(await tokenOf(component), path, body)).status;
 }
 
-export async function applyWith(token: string, path: string, body: object, dryRun = false) {
+async function applyWith(token: string, path: string, body: object, dryRun = false) {
   return await cluster.call({
     method: "PATCH",
     path: `${path}?fieldManager=switchback-test&force=true${dryRun ? "&dryRun=All" : ""}`,

@@ -10,7 +10,7 @@ import { type System, startSystem } from "./system.ts";
 const LATE = "late";
 const values = {
   config: {
-    restart: { namespaces: [LATE], debounceSeconds: 1, minIntervalSeconds: 1 },
+    restart: { namespaces: [LATE], minIntervalSeconds: 1 },
     policy: { verifyDns: "off" },
   },
 };

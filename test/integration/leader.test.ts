@@ -18,7 +18,7 @@ before(async () => {
     audit: true,
     values: {
       config: {
-        controller: { leaseSeconds: LEASE_MS / 1000, renewDeadlineSeconds: 3, retrySeconds: 0.5 },
+        controller: { leaseSeconds: LEASE_MS / 1000 },
         map: { vanishSeconds: VANISH_MS / 1000 },
       },
     },

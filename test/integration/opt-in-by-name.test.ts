@@ -3,7 +3,7 @@ import { after, before, it } from "node:test";
 import { Following } from "./following.ts";
 import { Kubelet } from "./kubelet.ts";
 import { ingress, namespaceYaml, workload } from "./objects.ts";
-import { NAMESPACE, type System, startSystem, sumOf, until } from "./system.ts";
+import { NAMESPACE, type System, startSystem, until, webhookMetric } from "./system.ts";
 
 // One command: `helm install ... --set 'config.optIn.namespaces={cert-manager}'` in a cluster whose cert-manager runs.
 // Nobody sets a label, and nothing else is configured.
@@ -14,7 +14,7 @@ const INJECT = "switchback.dev/inject";
 const values = {
   config: {
     optIn: { namespaces: ["cert-manager", CLOSED] },
-    restart: { debounceSeconds: 1, minIntervalSeconds: 1 },
+    restart: { minIntervalSeconds: 1 },
   },
 };
 
@@ -80,11 +80,7 @@ it("a namespace follows at once when its label is removed; with the label `enabl
   assert.equal(await calls(), before + 1);
 });
 
-async function calls(): Promise<number> {
-  const [webhook] = system.webhooks;
-  assert.ok(webhook);
-  return sumOf((await webhook.page("/metrics")).text, "switchback_webhook_admissions_total");
-}
+const calls = () => webhookMetric(system, "switchback_webhook_admissions_total");
 
 it("the doctor lists namespaces that opted in by name and by label", async () => {
   const { stdout } = await system.cli(["doctor", "-o", "json"]);

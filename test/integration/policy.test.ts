@@ -34,7 +34,7 @@ let dns: DnsServer;
 const records = new Map<string, string>();
 before(async () => {
   dns = await startDnsServer(ipv4Answers(records));
-  const map = { vanishSeconds: 0, guardNames: 100_000, bytesPerSecond: 10_000_000 };
+  const map = { vanishSeconds: 0, guardHoldSeconds: 0 };
   const policy = { ...POLICY, dnsServers: [dns.address] };
   system = await startSystem({ values: { config: { targets: TARGETS, policy, map, clusterDomain: "cozy.example" } } });
   await system.apply(["platform", "tenant", "other", "greedy"].map((name) => namespaceYaml(name)).join(""));
@@ -182,7 +182,7 @@ describe("the cluster's DNS", () => {
       config: {
         targets: TARGETS,
         policy,
-        map: { vanishSeconds: 0, guardNames: 100_000 },
+        map: { vanishSeconds: 0, guardHoldSeconds: 0 },
         clusterDomain: "cozy.example",
       },
     });

@@ -19,8 +19,8 @@ before(async () => {
     controllers: 2,
     values: {
       config: {
-        controller: { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 },
-        restart: { namespaces: [NS], debounceSeconds: 1, minIntervalSeconds: 1 },
+        controller: { leaseSeconds: 4 },
+        restart: { namespaces: [NS], minIntervalSeconds: 1 },
         map: { vanishSeconds: 1 },
       },
     },

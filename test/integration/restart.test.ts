@@ -20,7 +20,7 @@ before(async () => {
     before: namespaceYaml(NS, "enabled") + namespaceYaml("elsewhere", "enabled"),
     values: {
       config: {
-        restart: { namespaces: [NS], debounceSeconds: 0.5, minIntervalSeconds: 1 },
+        restart: { namespaces: [NS], minIntervalSeconds: 1 },
         map: { vanishSeconds: 1 },
       },
     },

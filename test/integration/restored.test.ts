@@ -6,7 +6,7 @@ import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 // An etcd that is restored from a backup while everything runs. The Lease, the map, the fronts and all sources are
 // then older than what the controllers and webhooks hold, and etcd gives versions a second time.
 
-const LEASE = { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 };
+const LEASE = { leaseSeconds: 4 };
 const KEPT = ["a.example.com", "b.example.com", "c.example.com"];
 const LATER = "later.example.com";
 /** Much less than the half hour after which everything is read again in any case. */

@@ -27,12 +27,11 @@ before(async () => {
     before: namespaceYaml(RESTARTED, "enabled"),
     values: {
       config: {
-        restart: { namespaces: [RESTARTED], debounceSeconds: 0.5 },
-        controller: { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 },
+        restart: { namespaces: [RESTARTED] },
+        controller: { leaseSeconds: 4 },
         policy: { maxNamesPerNamespace: 2 * MANY.length },
-        map: { vanishSeconds: 0, guardHoldSeconds: 15, bytesPerSecond: 10_000_000 },
+        map: { vanishSeconds: 0, guardHoldSeconds: 15 },
         certs: { overlapSeconds: 1 },
-        sources: { discoverySeconds: 1 },
         discovery: { keepSeconds: 1 },
         targets: [
           { name: "relayed", upstream: { service: { namespace: "edge", name: "nginx" } }, classes: ["nginx"] },
@@ -97,7 +96,9 @@ async function restart(): Promise<void> {
     await system.apply(ingress("restarting", ["restarting.example.com"]));
     await until("every workload to be restarted", async () => {
       const used = new Set((await system.audit.entries()).flatMap(rightsOf));
-      if (kinds.every((kind) => used.has(`switchback-controller: patch apps/${kind.toLowerCase()}s `))) return true;
+      const patch = (kind: string) =>
+        rightOf("switchback-controller", "patch", `apps/${kind.toLowerCase()}s`, "", RESTARTED);
+      if (kinds.every((kind) => used.has(patch(kind)))) return true;
       // If the wait fails, the error shows the state of the restarts.
       throw new Error(JSON.stringify((await (await system.leader()).status()).running));
     });
@@ -219,15 +220,24 @@ function roleOf({ user }: AuditEntry): string {
   return ACCOUNT.exec(user.username)?.[1] ?? user.username.replace("someone-", "");
 }
 
+/**
+ * A right. It says whether it is for Switchback's namespace, so that a ClusterRole has none that a Role there could
+ * have. The ClusterRole for people is bound both there and in the whole cluster.
+ */
+function rightOf(role: string, verb: string, what: string, name: string, namespace: string | undefined): string {
+  const place = role === READER ? "" : namespace === NAMESPACE ? " here" : " elsewhere";
+  return `${role}: ${verb} ${what} ${name}${place}`;
+}
+
 /** The rights that a request needs. A creation by server-side apply needs two. */
 function rightsOf(entry: AuditEntry): string[] {
   const { verb, objectRef, responseStatus } = entry;
   const { apiGroup = "", resource = "", subresource } = objectRef ?? {};
-  const name = objectRef?.name ?? "";
+  const { name = "", namespace } = objectRef ?? {};
   const what = `${apiGroup}/${resource}${subresource === undefined ? "" : `/${subresource}`}`;
   const verbs = verb === "patch" && responseStatus?.code === 201 ? ["patch", "create"] : [verb];
   const role = roleOf(entry);
-  return verbs.flatMap((each) => [`${role}: ${each} ${what} ${name}`, `${role}: ${each} ${what} `]);
+  return verbs.flatMap((each) => [name, ""].map((either) => rightOf(role, each, what, either, namespace)));
 }
 
 /** The kinds that the API server has, as `GROUP/RESOURCE`. */
@@ -247,7 +257,11 @@ interface Rule {
 async function grantedRights(): Promise<string[]> {
   const args = ["get", "roles,clusterroles", "-l", "app.kubernetes.io/name=switchback"];
   const list = (namespace: string) =>
-    system.json<{ items: { metadata: { name: string }; rules: Rule[] }[] }>("-n", namespace, ...args);
+    system.json<{ items: { metadata: { name: string; namespace?: string }; rules: Rule[] }[] }>(
+      "-n",
+      namespace,
+      ...args,
+    );
   const [ours, theirs] = [(await list(NAMESPACE)).items, (await list(RESTARTED)).items];
   const restarting = theirs.filter(({ metadata }) => metadata.name === "switchback-restart");
   assert.equal(restarting.length, 1);
@@ -257,7 +271,9 @@ async function grantedRights(): Promise<string[]> {
     rules.flatMap(({ apiGroups, resources, resourceNames = [""], verbs }) => {
       const whats = apiGroups.flatMap((group) => resources.map((resource) => `${group}/${resource}`));
       return verbs.flatMap((verb) =>
-        whats.flatMap((what) => resourceNames.map((name) => `${metadata.name}: ${verb} ${what} ${name}`)),
+        whats.flatMap((what) =>
+          resourceNames.map((name) => rightOf(metadata.name, verb, what, name, metadata.namespace)),
+        ),
       );
     }),
   );

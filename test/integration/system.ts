@@ -73,7 +73,7 @@ export class System extends Installation {
   /** Starts one more replica of a component. */
   async start(component: "controller" | "webhook"): Promise<Replica> {
     const ports = component === "controller" ? ["controller.port=0"] : ["webhook.port=0", "webhook.healthPort=0"];
-    const { name, child, token } = await this.#run(component, [...ports, `${component}.address=127.0.0.1`]);
+    const { name, child, token } = await this.#run(component, [...ports, "address=127.0.0.1"]);
     const said = await listening(child, join(this.folder, `${name}.log`), component);
     const replica = this.#replica(name, child, said, token);
     (component === "controller" ? this.controllers : this.webhooks).push(replica);
@@ -85,8 +85,7 @@ export class System extends Installation {
   async startAll(address = OWN_LOOPBACK): Promise<Record<"controller" | "webhook" | "proxy", Replica>> {
     const [status = 0, admissions = 0, relay = 0] = await freePorts(3);
     const { name, child, token } = await this.#run("all", [
-      ...["controller.address=127.0.0.1", `controller.port=${status}`],
-      ...["webhook.address=127.0.0.1", "webhook.port=0", `webhook.healthPort=${admissions}`],
+      ...["address=127.0.0.1", `controller.port=${status}`, "webhook.port=0", `webhook.healthPort=${admissions}`],
       ...[`proxy.address=${address}`, `proxy.healthPort=${relay}`],
     ]);
     const said = await listening(child, join(this.folder, `${name}.log`), "webhook");
@@ -108,7 +107,7 @@ export class System extends Installation {
 
   /** Starts the agent of the only node, for hosts files below `kubeletRoot`. */
   async startAgent(kubeletRoot: string): Promise<Replica> {
-    return await this.#startReady("agent", "agent", this.agents, [`kubeletRoot=${kubeletRoot}`, `node=${NODE}`]);
+    return await this.#startReady("agent", "agent", this.agents, [`kubeletRoot=${kubeletRoot}`]);
   }
 
   /** Starts the sidecar of a resolver, which writes its files into `directory`. */
@@ -125,8 +124,9 @@ export class System extends Installation {
     address = "127.0.0.1",
   ): Promise<Replica> {
     const [port = 0] = await freePorts(1);
-    const own = [`address=${address}`, `healthPort=${port}`, ...settings].map((setting) => `${section}.${setting}`);
-    const { name, child, token } = await this.#run(component, own);
+    const own = [`healthPort=${port}`, ...settings].map((setting) => `${section}.${setting}`);
+    const bound = component === "proxy" ? "proxy.address" : "address";
+    const { name, child, token } = await this.#run(component, [`${bound}=${address}`, ...own]);
     const replica = this.#replica(name, child, { port, healthPort: port }, token, address);
     replicas.push(replica);
     await until(`${name} to be ready`, async () => (await replica.page("/readyz")).status === 200);
@@ -163,7 +163,8 @@ export class System extends Installation {
     const node = component === "agent" ? NODE : undefined;
     const token = await this.cluster.tokenFor(`${namespace}/switchback-${component}`, node);
     const kubeconfig = await this.cluster.kubeconfigFor({ token });
-    const env = { ...this.cluster.podNetwork, KUBECONFIG: kubeconfig, POD_NAME: name };
+    const nodeEnv = node === undefined ? {} : { SWITCHBACK_AGENT_NODE: node };
+    const env = { ...this.cluster.podNetwork, KUBECONFIG: kubeconfig, POD_NAME: name, ...nodeEnv };
     const sets = settings.flatMap((set) => ["--set", set]);
     const program = [join(TOP, "cli/main.ts"), component, "--config", config, ...sets];
     const confined = await this.#confine(component, name, program);
@@ -337,6 +338,19 @@ export function sumOf(metrics: string, name: string, labels: readonly string[] =
     .filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `))
     .filter((line) => labels.every((label) => line.includes(label)))
     .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" ") + 1)), 0);
+}
+
+/**
+ * A metric of the first webhook, as it is now. The page rests after it was rendered: this waits for the next rendering,
+ * which counts CPU time.
+ */
+export async function webhookMetric({ webhooks: [webhook] }: System, name: string): Promise<number> {
+  const read = async () => ((await webhook?.page("/metrics")) ?? assert.fail("no webhook")).text;
+  const cpu = (text: string) => sumOf(text, "process_cpu_seconds_total");
+  const old = await read();
+  let text = await read();
+  while (cpu(text) === cpu(old)) text = await read();
+  return sumOf(text, name);
 }
 
 /** Waits until a condition is true. An error that it throws counts as "not yet". */

@@ -4,11 +4,13 @@ import { after, before, it } from "node:test";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
 // An uninstall whose hook cannot start, because no node runs here. The test runs the commands that the notes and
-// docs/uninstalling.md give for this case.
+// docs/uninstalling.md give for this case: to stay, and to uninstall without the hook.
 
 const PAGE = readFileSync(new URL("../../docs/uninstalling.md", import.meta.url), "utf8");
 const KINDS =
   "deployments,services,configmaps,secrets,leases,serviceaccounts,roles,rolebindings,jobs,pods,clusterroles,clusterrolebindings";
+
+const WEBHOOK = "mutatingwebhookconfigurations/switchback-webhook";
 
 let system: System;
 before(async () => {
@@ -31,6 +33,11 @@ it("an uninstall whose hook cannot start continues with the commands of the note
   const failed = await helm("uninstall", "switchback", "--namespace", NAMESPACE, "--timeout", "5s");
   assert.equal(failed.code, 1, failed.stdout);
   assert.ok((await left()).includes("deployment.apps/switchback-proxy"), "nothing was deleted");
+  await system.kubectl("delete", WEBHOOK);
+  const [stay = []] = commands(PAGE, "helm").filter(([word]) => word === "rollback");
+  const stayed = await helm(...stay.map((arg) => (arg === "REVISION" ? "1" : arg)));
+  assert.equal(stayed.code, 0, stayed.stderr);
+  assert.match(await system.kubectl("get", WEBHOOK, "-o", "name"), /switchback-webhook/);
   const ours = commands(notes, "switchback").filter(([word, flag]) => word === "uninstall" && flag !== "--check");
   const [helms] = commands(notes, "helm");
   assert.deepEqual([ours.length, helms?.at(-1)], [1, "--no-hooks"]);

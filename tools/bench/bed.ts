@@ -1,6 +1,7 @@
 import { mkdir, mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { bundleProduct } from "#manifests/bundle.ts";
 import { type ControlPlane, startControlPlane } from "#test/cluster/controlplane.ts";
 import { Processes } from "#test/cluster/processes.ts";
 import { type DnsServer, NO_NAME, startDnsServer } from "#test/fakes/dns-server.ts";
@@ -63,6 +64,7 @@ export class Bed implements Place {
     });
     const folder = await mkdtemp(join(tmpdir(), "switchback-bench-"));
     await mkdir(join(folder, "logs"));
+    await bundleProduct(folder);
     const dns = await startDnsServer(() => NO_NAME);
     const bed = new Bed(cluster, folder, new Processes(folder, join(folder, "logs")), dns);
     for (const name of [NAMESPACE, TARGET.namespace]) await bed.createNamespace(name);

@@ -44,7 +44,6 @@ export async function run(args: string[], report: Reporter): Promise<void> {
   try {
     progress("bundling");
     await bundleProduct(folder);
-    const program = join(folder, "cli", "main.js");
     await measureBareNode(report);
     await measureCommands(folder, report);
     for (const names of values.names.split(",").map(Number)) {
@@ -52,8 +51,8 @@ export async function run(args: string[], report: Reporter): Promise<void> {
       try {
         report.section({ names });
         await new Ingresses(bed).seed(names);
-        await measurePods(bed, program, names, report);
-        await measureStarts(bed, program, Number(values.starts), report);
+        await measurePods(bed, names, report);
+        await measureStarts(bed, Number(values.starts), report);
       } finally {
         await bed.close();
       }
@@ -63,12 +62,12 @@ export async function run(args: string[], report: Reporter): Promise<void> {
   }
 }
 
-async function measurePods(bed: Bed, program: string, names: number, report: Reporter): Promise<void> {
-  const pods = await startPods(bed, program, names);
+async function measurePods(bed: Bed, names: number, report: Reporter): Promise<void> {
+  const pods = await startPods(bed, names);
   const memory = await memoryAfter(SETTLE_MS, pods);
   for (const [name, each] of Object.entries(memory)) reportMemory(report, name, each);
   for (const { served } of pods.toReversed()) await served.stop();
-  const small = await bed.serve("all", { program });
+  const small = await bed.serve("all");
   const ready = await small.ready();
   await small.rest(SETTLE_MS);
   reportMemory(report, "small", memoryOf(small.pid));
@@ -83,14 +82,14 @@ interface Pod {
 }
 
 /** Starts all pods of the default installation, two a component. Waits until all are ready and the map has `names`. */
-export async function startPods(bed: Bed, program: string, names: number): Promise<Pod[]> {
+export async function startPods(bed: Bed, names: number): Promise<Pod[]> {
   const map = new MapFollower();
   await map.start(bed.cluster);
   const pods: Pod[] = [];
   for (const component of COMPONENTS) {
     for (const replica of [0, 1]) {
       progress(`starting ${component} ${replica}`);
-      const served = await bed.serve(component, { program, replica });
+      const served = await bed.serve(component, { replica });
       pods.push({ component, served });
       await served.ready();
       if (component === "controller") await within(map.size(names), "a map of all names", served);
@@ -118,13 +117,13 @@ export async function memoryAfter(ms: number, pods: readonly Pod[]): Promise<Rec
 }
 
 /** Starts each component several times, one after the other. The controller stays the leader meanwhile. */
-async function measureStarts(bed: Bed, program: string, starts: number, report: Reporter): Promise<void> {
+async function measureStarts(bed: Bed, starts: number, report: Reporter): Promise<void> {
   const seen: Record<ComponentName, { ready: number; cpu: number }[]> = { controller: [], webhook: [], proxy: [] };
   for (let start = 1; start <= starts; start += 1) {
     progress(`start ${start} of ${starts}`);
     const running: Served[] = [];
     for (const component of COMPONENTS) {
-      const served = await bed.serve(component, { program });
+      const served = await bed.serve(component);
       running.push(served);
       const ready = await served.ready();
       seen[component].push({ ready, cpu: cpuOf(served.pid) });

@@ -14,7 +14,6 @@ export const NAMESPACE = "switchback-system";
 /** Set by the chart's _helpers.tpl for every component. */
 export const MALLOC_ENV = { MALLOC_ARENA_MAX: "1", MALLOC_TRIM_THRESHOLD_: "524288" };
 
-const PROGRAM = join(ROOT, "cli", "main.ts");
 const READY_MS = 120_000;
 /** Short, because it limits the precision of measured times to readiness. */
 const POLL_MS = 5;
@@ -32,8 +31,6 @@ type Settings = Readonly<Record<string, unknown>>;
 export interface ServeOptions {
   /** The configuration, by section. Ports and addresses are added to it. */
   readonly config: Settings;
-  /** Default: this tree's TypeScript program. */
-  readonly program?: string | undefined;
   /** Number of the replica from 0: each has its own name, and its own loopback address where it listens. */
   readonly replica?: number;
   /** Node flags in addition to those of the chart. */
@@ -81,7 +78,7 @@ export class Served {
   }
 }
 
-/** Where components run. `folder` has their files. */
+/** Where components run. `folder` has their files, and the program as the image has it (manifests/bundle.ts). */
 export interface Place {
   readonly cluster: ControlPlane;
   readonly folder: string;
@@ -90,7 +87,7 @@ export interface Place {
 
 /** Starts `switchback <component>` against the control plane. */
 export async function serve(place: Place, component: ComponentName, options: ServeOptions): Promise<Served> {
-  const { program = PROGRAM, replica = 0, nodeFlags = [], slicesFile = "" } = options;
+  const { replica = 0, nodeFlags = [], slicesFile = "" } = options;
   const { cluster, folder, processes } = place;
   const address = `127.0.0.${replica + 1}`;
   const [port = 0] = await freePorts(1);
@@ -102,27 +99,32 @@ export async function serve(place: Place, component: ComponentName, options: Ser
   // As JavaScript: to load TypeScript, a process needs memory that no pod uses.
   writeFileSync(mount, stripTypeScriptTypes(readFileSync(join(import.meta.dirname, "mount.ts"), "utf8")));
   const flags = [...chartFlags(component), ...nodeFlags, "--import", mount];
-  const running = processes.start(name, process.execPath, [...flags, program, component, "--config", file], {
-    POD_NAME: `${component}-${replica}`,
-    KUBERNETES_SERVICE_HOST: hostname,
-    KUBERNETES_SERVICE_PORT: apiPort,
-    BENCH_SERVICE_ACCOUNT: serviceAccount(place),
-    BENCH_SLICES: slicesFile,
-    ...MALLOC_ENV,
-  });
+  const running = processes.start(
+    name,
+    process.execPath,
+    [...flags, join(folder, "cli", "main.js"), component, "--config", file],
+    {
+      POD_NAME: `${component}-${replica}`,
+      KUBERNETES_SERVICE_HOST: hostname,
+      KUBERNETES_SERVICE_PORT: apiPort,
+      BENCH_SERVICE_ACCOUNT: serviceAccount(place),
+      BENCH_SLICES: slicesFile,
+      ...MALLOC_ENV,
+    },
+  );
   return new Served(running, `http://${component === "controller" ? "127.0.0.1" : address}:${port}`);
 }
 
 /** The configuration, with a free port for health and this replica's address. The controller has only a port. */
 function configOf(component: ComponentName, config: Settings, at: { address: string; port: number }): Settings {
-  const health = { address: at.address, healthPort: at.port };
   const sections: Readonly<Record<ComponentName, Settings>> = {
     controller: { controller: { port: at.port } },
-    webhook: { webhook: { ...health, port: 0 } },
-    proxy: { proxy: health },
+    webhook: { address: at.address, webhook: { healthPort: at.port, port: 0 } },
+    proxy: { proxy: { address: at.address, healthPort: at.port } },
     all: {
       controller: { port: at.port },
-      webhook: { address: at.address, port: 0, healthPort: 0 },
+      address: at.address,
+      webhook: { port: 0, healthPort: 0 },
       proxy: { address: at.address, healthPort: 0 },
     },
   };

@@ -15,8 +15,8 @@ lib/config/schema.ts and what the extras add: change those, not this page.
     helm uninstall switchback --namespace switchback-system
 
 A cluster can have one release. Values are validated: an unknown key is an error that names its
-place. Only \`global\` may have other keys, because parent charts pass theirs. values.yaml has each
-value with its default and what it is for.
+place and the known keys. Only \`global\` may have other keys, because parent charts pass theirs.
+values.yaml has each value with its default and what it is for.
 `;
 
 const COLUMNS = 100;

@@ -6,9 +6,10 @@ import { promisify } from "node:util";
 import { build } from "esbuild";
 import { RESERVED_TARGET_NAMES } from "#lib/config/defaults.ts";
 import { frontName } from "#lib/documents/listeners.ts";
+import { componentSchema } from "#manifests/pod-values.ts";
 import { binary } from "#test/cluster/binaries.ts";
 import { chartReadme } from "./chart-readme.ts";
-import { codeParts, codesPage } from "./codes-page.ts";
+import { codesPage } from "./codes-page.ts";
 import { configurationPage } from "./configuration-page.ts";
 import type { Generator } from "./generator.ts";
 import { jsonSchemaOf } from "./json-schema.ts";
@@ -77,9 +78,18 @@ const installManifest: Generator = {
     const helm = await binary("helm");
     const args = ["template", "switchback", CHART, "--namespace", NAMESPACE, "--no-hooks"];
     const { stdout } = await promisify(execFile)(helm, args, { maxBuffer: 16 * 1024 * 1024 });
-    return MANIFEST_HEAD + stdout.replace(HELM_LABEL, "").replace(/\n{2,}---/g, "\n---");
+    return MANIFEST_HEAD + policiesFirst(stdout.replace(HELM_LABEL, "").replace(/\n{2,}---/g, "\n---"));
   },
 };
+
+/** Moves admission policies before the rights that they limit. Helm puts kinds that it does not know at the end. */
+function policiesFirst(manifest: string): string {
+  const objects = manifest.split(/^(?=---\n)/m);
+  const isPolicy = (object: string) => /^kind: ValidatingAdmissionPolicy/m.test(object);
+  const rights = objects.findIndex((object) => /^kind: ClusterRole$/m.test(object));
+  const [before, after] = [objects.slice(0, rights), objects.slice(rights)];
+  return [...before, ...after.filter(isPolicy), ...after.filter((object) => !isPolicy(object))].join("");
+}
 
 /** Matches a metric's row: name, type, meaning, and what to do. */
 const METRIC_ROW = /^\| `((?:switchback|process)_[a-z_]+)` \|[^|]*\|[^|]*\| ?(.*)\|$/gm;
@@ -108,7 +118,10 @@ const VALUES_SCHEMA = "manifests/chart/values.schema.json";
 const valuesSchemaFile: Generator = {
   name: "values-schema",
   file: VALUES_SCHEMA,
-  render: async () => formatJson(jsonSchemaOf(valuesSchema), VALUES_SCHEMA),
+  render: async () => {
+    const shared = { component: componentSchema, ...componentSchema.entries };
+    return formatJson(jsonSchemaOf(valuesSchema, shared), VALUES_SCHEMA);
+  },
 };
 
 /** JSON text as the repository's formatter writes it, so that a generated file passes the linter. */
@@ -121,22 +134,6 @@ function formatJson(value: unknown, file: string): string {
   if (result.status !== 0) throw new Error(`biome format ended with ${result.status}: ${result.stderr}`);
   return result.stdout;
 }
-
-/** cli/dump/known-codes.ts: the codes that a redacted dump keeps. */
-const knownCodes: Generator = {
-  name: "known-codes",
-  file: "cli/dump/known-codes.ts",
-  render: async () => {
-    const rows = [...codeParts().values()].flatMap((part) => part.rows);
-    const codes = new Set(rows.flatMap((row) => row.codes));
-    return `// Made by \`npm run gen\` from the files codes.md beside the code: do not edit.
-
-/** All reason codes. */
-export const KNOWN_CODES =
-  "${[...codes].sort().join(",")}";
-`;
-  },
-};
 
 /** The Services other than front Services, for the admission policy of the controller's account. */
 const serviceNames: Generator = {
@@ -167,7 +164,6 @@ const GENERATORS: readonly Generator[] = [
   chartReadme,
   metricsPage,
   codesPage,
-  knownCodes,
   chartLicense,
   probeProgram,
 ];

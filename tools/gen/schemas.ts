@@ -1,4 +1,7 @@
-import { chartValues, configSections } from "#cli/extras.ts";
+import { configSections } from "#cli/extras.ts";
+import { AGENT_VALUES } from "#extras/agent/chart/values.ts";
+import { POD_DNS_VALUES } from "#extras/pod-dns/chart/values.ts";
+import { PUBLISHERS_VALUES } from "#extras/publishers/chart/values.ts";
 import { configSchemaWith } from "#lib/config/schema.ts";
 import { valuesSchemaWith } from "#manifests/values.ts";
 
@@ -6,4 +9,7 @@ import { valuesSchemaWith } from "#manifests/values.ts";
 
 export const sections = await configSections();
 export const configSchema = configSchemaWith(sections);
-export const valuesSchema = valuesSchemaWith({ config: sections, values: await chartValues() });
+export const valuesSchema = valuesSchemaWith({
+  config: sections,
+  values: [AGENT_VALUES, POD_DNS_VALUES, PUBLISHERS_VALUES],
+});

@@ -20,6 +20,7 @@ notice. A run that was interrupted goes on where it ended; its results are in ~/
   --seed S       which ones; default: the commit
   --only PART    files whose path contains PART; may be repeated
   --jobs N       mutants at once; default: the number of cores
+  --nearest N    stop after the N nearest test files that run the changed text; default: all
   --all-killers  do not stop at the first test file that notices a mutant: record all
 `;
 
@@ -34,8 +35,7 @@ type Operator = (node: AnyNode, ancestors: readonly AnyNode[], tree: Tree) => It
 const ORDER = { "<": "<= >=", "<=": "< >", ">": ">= <=", ">=": "> <" };
 const EQUALITY = { ...ORDER, "===": "!==", "!==": "===", "==": "!=", "!=": "==" };
 const ARITHMETIC = { "+": "-", "-": "+", "*": "/", "/": "*", "%": "*" };
-const BITS = { "<<=": ">>=", ">>=": "<<=", "&=": "|=", "|=": "&=", "&&=": "||=", "||=": "&&=", "??=": "&&=" };
-const ASSIGNMENT = { "+=": "-=", "-=": "+=", "*=": "/=", "/=": "*=", "%=": "*=", ...BITS };
+const ASSIGNMENT = { "+=": "-=", "-=": "+=", "*=": "/=", "/=": "*=", "&&=": "||=", "||=": "&&=", "??=": "&&=" };
 /** Each method and its opposite. */
 const OPPOSITES = "some every min max startsWith endsWith toLowerCase toUpperCase trimStart trimEnd".split(" ");
 /** Methods that only select or sort: their call is dropped. */
@@ -115,10 +115,6 @@ const OPERATORS: Readonly<Record<string, Operator>> = {
     const { expression } = node;
     const call = expression.type === "AwaitExpression" ? expression.argument : expression;
     if (call.type === "CallExpression" || call.type === "ChainExpression") yield replace(node, ";");
-  },
-  *AwaitRemoval(node, _, tree) {
-    if (node.type !== "ExpressionStatement" || node.expression.type !== "AwaitExpression") return;
-    yield replace(node.expression, textOf(tree, node.expression.argument));
   },
   *ReturnRemoval(node, _, tree) {
     if (node.type !== "ReturnStatement" || !node.argument || textOf(tree, node.argument) === "undefined") return;
@@ -411,6 +407,7 @@ interface Run {
   readonly importers: ReadonlyMap<string, readonly string[]>;
   readonly baselineOf: (test: string) => Promise<Baseline>;
   readonly allKillers: boolean;
+  readonly nearest: number;
 }
 
 /** `by`: the test files that noticed the mutant, and how. `not covered`: no test runs the changed text. */
@@ -421,9 +418,11 @@ async function judge(mutant: Mutant, tree: string, run: Run): Promise<Result> {
   const source = run.sources.get(file) ?? "";
   const by: string[] = [];
   let outcome: Result["outcome"] = "not covered";
+  let left = run.nearest;
   for (const test of testsOf(file, run)) {
     const { ms, ran } = await run.baselineOf(test);
     if (!ran[file]?.some(([from = 0, to = 0]) => from < end && start < to)) continue;
+    left -= 1;
     fs.writeFileSync(join(tree, file), apply(source, mutant));
     const timeout = Math.max(MIN_TIMEOUT_MS, TIMEOUT_FACTOR * Math.ceil(ms));
     const first = await runTest(test, tree, timeout);
@@ -432,7 +431,7 @@ async function judge(mutant: Mutant, tree: string, run: Run): Promise<Result> {
     fs.writeFileSync(join(tree, file), source);
     if (!isGreen) by.push(`${test}: ${detail}`);
     outcome = by.length > 0 ? "killed" : "survived";
-    if (!isGreen && !run.allKillers) break;
+    if ((!isGreen && !run.allKillers) || left === 0) break;
   }
   return { ...mutant, outcome, by };
 }
@@ -458,10 +457,10 @@ async function main(): Promise<void> {
   const flag = { type: "boolean", default: false } as const;
   const texts = { ...text, multiple: true } as const;
   const { values } = parseArgs({
-    options: { sample: text, seed: text, only: texts, jobs: text, "all-killers": flag, help: flag },
+    options: { sample: text, seed: text, only: texts, jobs: text, nearest: text, "all-killers": flag, help: flag },
   });
   if (values.help) return void process.stdout.write(USAGE);
-  const { seed = git("rev-parse", "HEAD"), only = [""], "all-killers": allKillers } = values;
+  const { seed = git("rev-parse", "HEAD"), only = [""], nearest = "Infinity", "all-killers": allKillers } = values;
   const top = fs.mkdtempSync(join(tmpdir(), "mutants-"));
   process.once("exit", () => {
     for (const pid of groups) stopGroup(pid);
@@ -483,7 +482,8 @@ async function main(): Promise<void> {
   const known = new Map(lines.map((line) => [keyOf(JSON.parse(line)), JSON.parse(line) as Result]));
   const waiting = mutants.filter((mutant) => !known.has(keyOf(mutant)));
   process.stderr.write(`${mutants.length} of ${all.length} mutants, ${waiting.length} to judge; results: ${log}\n`);
-  const run = { sources, importers: importersOf(sources), baselineOf: baselinesIn(clean, blobs), allKillers };
+  const [importers, baselineOf] = [importersOf(sources), baselinesIn(clean, blobs)];
+  const run = { sources, importers, baselineOf, allKillers, nearest: Number(nearest) };
   const work = async (_: unknown, number: number): Promise<void> => {
     const tree = clone(join(top, `${number}`));
     for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {

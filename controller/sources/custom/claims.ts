@@ -18,13 +18,12 @@ import {
   withChoice,
 } from "../raw-object.ts";
 import type { RoutingHints, View } from "../types.ts";
-import { namesIn } from "./names.ts";
 
 /** The paths to what a claim needs in the objects of a kind: JSONPaths (RFC 9535) from the root of the object. */
 export interface ClaimPaths
-  extends Pick<CustomSource, "hostnames" | "syntax" | "className" | "addresses" | "admitted"> {
-  /** Paths to the class. The first one that exists is used, else `className`. */
-  readonly classes: readonly string[];
+  extends Pick<CustomSource, "hostnames" | "syntax" | "class" | "className" | "addresses" | "admitted"> {
+  /** Several paths to the class. The first one that exists is used, else `className`. */
+  readonly classes?: readonly string[];
   /** The controller that serves the kind, as an IngressClass names it. */
   readonly controller?: string;
   /** Whether an object needs admission for any name, whatever the policy says. */
@@ -47,44 +46,44 @@ export type CustomReader = (raw: Raw, kind: string) => readonly View[];
 
 /** Returns the reader for the objects of a custom kind. */
 export function customReader(source: ClaimPaths): CustomReader {
+  const { syntax } = source;
   const hostnames = jsonPath(source.hostnames);
   const hintsOf = hintsReader(source);
   return (raw, kind) => {
     const origin = originOf(kind, raw);
     const claims = new ClaimList(origin);
+    const fails = (text: string) => claims.add(UNREADABLE, { code: "path-failed", text: `${source.hostnames}${text}` });
     try {
       const hints = withChoice(hintsOf(raw, origin), origin);
       for (const value of hostnames(raw, MAX_NAMES_PER_OBJECT + 1)) {
-        const names = typeof value === "string" ? namesIn(value, source.syntax) : undefined;
+        const names = typeof value === "string" ? namesIn(value, syntax) : undefined;
         if (names !== undefined) claims.addAll(names, hints);
-        else if (value !== null) claims.add(UNREADABLE, syntaxInvalid(value, source));
+        else if (value !== null)
+          fails(` selects ${show(JSON.stringify(value))}, which does not have the syntax ${syntax}`);
       }
     } catch (error) {
-      claims.add(UNREADABLE, { code: "path-failed", text: `${source.hostnames}: ${show(String(error))}` });
+      fails(`: ${show(String(error))}`);
     }
     return claims.all;
   };
 }
 
-function syntaxInvalid(value: unknown, { hostnames, syntax }: ClaimPaths): Reason {
-  const text = `${hostnames} selects ${show(JSON.stringify(value))}, which does not have the syntax ${syntax}`;
-  return { code: "path-failed", text };
-}
-
 /** The routing hints of an object. If the kind has no path for admission, the object counts as admitted. */
 function hintsReader(source: ClaimPaths): (raw: Raw, origin: ObjectOrigin) => RoutingHints | Reason {
-  const classes = source.classes.map(jsonPath);
-  const addresses = source.addresses === undefined ? undefined : jsonPath(source.addresses);
-  const admitted = source.admitted === undefined ? undefined : jsonPath(source.admitted);
-  return (raw, { ref: { kind }, ignored }) => {
-    if (ignored) return ignoredBy(kind);
-    const isAdmitted = admitted === undefined || admitted(raw, 1).length > 0;
-    const text = `no controller has admitted the ${kind}: ${source.admitted} selects nothing`;
+  const { className, controller } = source;
+  const pathsOf = (path: string | undefined) => (path === undefined ? [] : [jsonPath(path)]);
+  const classes = source.classes?.map(jsonPath) ?? pathsOf(source.class);
+  const addresses = pathsOf(source.addresses);
+  const admitted = pathsOf(source.admitted);
+  return (raw, { ref, ignored }) => {
+    if (ignored) return ignoredBy(ref);
+    const isAdmitted = admitted.every((path) => path(raw, 1).length > 0);
+    const text = `no controller has admitted the ${ref.kind}: ${source.admitted} selects nothing`;
     if (source.mustBeAdmitted && !isAdmitted) return { code: "not-admitted", text };
     return {
-      className: classes.flatMap((path) => textsAt(path, raw))[0] ?? source.className,
-      ...(source.controller !== undefined && { controller: source.controller }),
-      addresses: addresses === undefined ? [] : [...new Set(textsAt(addresses, raw))],
+      className: classes.flatMap((path) => textsAt(path, raw))[0] ?? className,
+      ...(controller !== undefined && { controller }),
+      addresses: [...new Set(addresses.flatMap((path) => textsAt(path, raw)))],
       admitted: isAdmitted,
     };
   };
@@ -107,7 +106,7 @@ export function routeClaims(raw: Raw, kind: string): readonly View[] {
   const spec = mapOf(raw.spec);
   const admitted = listOf(mapOf(raw.status).ingress).map(mapOf).filter(isAdmitted);
   const hintsOf = ({ routerName }: Raw): RoutingHints | Reason => {
-    if (origin.ignored) return ignoredBy(kind);
+    if (origin.ignored) return ignoredBy(origin.ref);
     if (admitted.length === 0) return { code: "not-admitted", text: `no router has admitted the ${kind}` };
     const controller = "openshift.io/router";
     return withChoice({ className: textOf(routerName), controller, addresses: [], admitted: true }, origin);
@@ -143,7 +142,7 @@ export function serviceClaims(raw: Raw, prefixes: readonly string[] = EXTERNAL_D
 }
 
 function hintsOfService(raw: Raw, { ref, ignored }: ObjectOrigin): RoutingHints | Reason {
-  if (ignored) return ignoredBy(ref.kind);
+  if (ignored) return ignoredBy(ref);
   if (mapOf(raw.spec).type !== "LoadBalancer") {
     const text = "the Service is not of type LoadBalancer: pods reach its address directly";
     return { code: "not-short-circuited", text };
@@ -151,4 +150,64 @@ function hintsOfService(raw: Raw, { ref, ignored }: ObjectOrigin): RoutingHints 
   const addresses = loadBalancerOf(raw).flatMap(({ ip, hostname }) => textsOf([ip, hostname]));
   const { namespace, name } = ref;
   return { className: undefined, addresses, admitted: addresses.length > 0, service: { namespace, name } };
+}
+
+/**
+ * The names in a text that a path has selected; undefined: the text has another syntax. A single `*` claims no name.
+ */
+function namesIn(text: string, syntax: ClaimPaths["syntax"]): string[] | undefined {
+  return READERS[syntax](text)?.filter((name) => name !== "" && name !== "*");
+}
+
+const READERS: Readonly<Record<ClaimPaths["syntax"], (text: string) => string[] | undefined>> = {
+  name: (text) => [text],
+  // Like external-dns, which removes blanks and a trailing dot (endpoint/endpoint.go, NewEndpointWithTTL).
+  list: (text) => text.split(",").map((name) => withoutLastDot(name.trim())),
+  // Traefik ignores a trailing dot (pkg/muxer/http/matcher.go, host).
+  "traefik-rule": (text) => (text.length > MAX_RULE ? undefined : hostsOfRule(text)?.map(withoutLastDot)),
+  // Istio's Gateway: `namespace/name`; the namespace limits which services may bind to it.
+  "istio-host": (text) => [text.slice(text.indexOf("/") + 1)],
+};
+
+/** Removes the trailing dot that names have in a zone file. */
+function withoutLastDot(name: string): string {
+  return name.endsWith(".") ? name.slice(0, -1) : name;
+}
+
+/**
+ * Matchers of Traefik whose arguments are hostnames. They are in lower case here, because Traefik accepts any case.
+ * Matchers by regular expression name no host.
+ */
+const HOST_MATCHERS = new Set(["host", "hostheader", "hostsni"]);
+/** Maximum length of a rule that is read. */
+const MAX_RULE = 65_536;
+
+/** A bracket with the name of its matcher, another sign, or a text in backticks or (with escapes) quotation marks. */
+const TOKEN = /\s*(?:([A-Za-z_]\w*)?(\()|(&&|\|\||[!),])|`([^`]*)`|"((?:[^"\\]|\\.)*)")/y;
+
+/**
+ * The hosts in a rule of Traefik, without negated hosts (`!`). An example of a rule is ``Host(`a.example.com`,
+ * `b.example.com`) && PathPrefix(`/x`) || Host(`c.example.com`)``. Undefined: not a rule. Open brackets are in a list,
+ * so that nested ones cannot exhaust the call stack.
+ */
+function hostsOfRule(rule: string): string[] | undefined {
+  const hosts: string[] = [];
+  const open = [{ isHost: false, isNegated: false }];
+  let not = false;
+  TOKEN.lastIndex = 0;
+  const end = rule.trimEnd().length;
+  while (TOKEN.lastIndex < end) {
+    const token = TOKEN.exec(rule);
+    const around = open.at(-1);
+    if (token === null || around === undefined) return undefined;
+    const [, matcher = "", bracket, mark, raw, quoted = ""] = token;
+    if (bracket !== undefined) {
+      open.push({ isHost: HOST_MATCHERS.has(matcher.toLowerCase()), isNegated: around.isNegated !== not });
+      not = false;
+    } else if (mark === ")") open.pop();
+    else if (mark === "!") not = !not;
+    else if (mark === undefined && around.isHost && !around.isNegated)
+      hosts.push(raw ?? quoted.replace(/\\(.)/gs, "$1"));
+  }
+  return open.length === 1 ? hosts : undefined;
 }

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it, test } from "node:test";
-import { gatewayObject, gatewayWorld, HTTP, listenerSetObject } from "#test/fakes/gateway-objects.ts";
-import { fc } from "#test/property.ts";
+import { gatewayObject, HTTP, listenerSetObject } from "#test/fakes/gateway-objects.ts";
+import { matchesSelector } from "../gateway.ts";
 import type { Raw } from "../raw-object.ts";
-import { matchesSelector } from "./route-attachment.ts";
 import { viewGateway, viewListenerSet, viewRoute } from "./view.ts";
 
 // What is kept of the objects of Gateway API.
@@ -13,8 +12,8 @@ const METADATA = { namespace: "infra", name: "gw", annotations: { "switchback.de
 const PARENT = { name: "gw", namespace: "infra", sectionName: "web", port: 443 };
 const accepted = (status: string, more: object = {}) => [{ type: "Other" }, { type: "Accepted", status, ...more }];
 /** A Gateway with these parts of its spec and status. */
-const gateway = (spec: Raw, status: Raw = {}, clusterDomain?: string, annotations: Raw = {}) =>
-  viewGateway({ metadata: { ...METADATA, annotations }, spec, status }, { clusterDomain });
+const gateway = (spec: Raw, status: Raw = {}, annotations: Raw = {}) =>
+  viewGateway({ metadata: { ...METADATA, annotations }, spec, status });
 const route = (spec: Raw, parents: readonly Raw[] = []) =>
   viewRoute(HTTP, { metadata: METADATA, spec, status: { parents } });
 
@@ -71,34 +70,10 @@ test("addresses of a Gateway are unique IP addresses and host names; a Gateway w
   assert.deepEqual(["True", "False"].map(isAdmitted), [true, false]);
 });
 
-describe("a Gateway is not ingress", () => {
-  for (const [addresses, domain, expected] of [
-    [["cnn-egress-gateway-istio.default.svc.cluster.local"], undefined, true],
-    [["gw.infra.svc"], undefined, true],
-    [["GW.Infra.SVC.cluster.local."], undefined, true],
-    [["gw.infra.svc.cozy.local"], "cozy.local", true],
-    [["gw.infra.svc.cozy.local"], undefined, false],
-    [["gw.infra.svc.example.com"], "cluster.local", false],
-    [["lb.example.com"], undefined, false],
-    [["svc"], undefined, false],
-    [["203.0.113.9"], undefined, false],
-    [["gw.infra.svc", "203.0.113.9"], undefined, false],
-    [[], undefined, false],
-  ] as const) {
-    it(`at ${addresses.join(", ") || "no address"} in the domain ${domain}: ${expected}`, () => {
-      const status = { addresses: addresses.map((value) => ({ type: "Hostname", value })) };
-      assert.equal(gateway({}, status, domain).hints.inside?.code, expected ? "gateway-inside-cluster" : undefined);
-    });
-  }
-
-  it("if it asks Istio for a ClusterIP Service", () => {
-    const inside = (type: string) =>
-      gateway({}, {}, undefined, { "networking.istio.io/service-type": type }).hints.inside;
-    assert.deepEqual(
-      ["ClusterIP", "LoadBalancer"].map((type) => inside(type)?.code),
-      ["gateway-inside-cluster", undefined],
-    );
-  });
+test("a Gateway may ask Istio for a ClusterIP Service", () => {
+  const asks = (type: string) =>
+    gateway({}, {}, { "networking.istio.io/service-type": type }).hints.gateway?.asksInside;
+  assert.deepEqual(["ClusterIP", "LoadBalancer"].map(asks), [true, undefined]);
 });
 
 test("a refusal is the controller's reason and message, unless the condition is True", () => {
@@ -232,48 +207,6 @@ for (const [selector, expected] of [
     assert.equal(matchesSelector(selector, LABELS), expected);
   });
 }
-
-test("property: for fields of any type, an object has claims with string hostnames, or none", () => {
-  const part = fc.anything({ maxDepth: 2, values: [fc.string(), fc.integer(), fc.constant(null), fc.boolean()] });
-  const some = (shape: Record<string, fc.Arbitrary<unknown>>) => fc.oneof(part, fc.record(shape, { requiredKeys: [] }));
-  const many = (shape: Record<string, fc.Arbitrary<unknown>>) => fc.oneof(part, fc.array(some(shape)));
-  const type = fc.constantFrom("Accepted", "Conflicted");
-  const conditions = many({ type, status: part, reason: part, message: part });
-  const parentRef = some({ name: part, namespace: part, group: part, kind: part, sectionName: part, port: part });
-  const namespaces = some({ from: part, selector: part });
-  const protocol = fc.constantFrom("HTTP", "TLS", 1);
-  const allowedRoutes = some({ kinds: part, namespaces });
-  const raw = fc.record(
-    {
-      metadata: some({ name: part, namespace: part, annotations: part, creationTimestamp: part }),
-      spec: some({
-        hostnames: part,
-        allowedListeners: some({ namespaces }),
-        parentRef,
-        gatewayClassName: part,
-        parentRefs: fc.oneof(part, fc.array(parentRef)),
-        listeners: many({ name: part, hostname: part, port: part, protocol, allowedRoutes }),
-      }),
-      status: some({
-        addresses: many({ type: part, value: part }),
-        conditions,
-        parents: many({ parentRef, conditions }),
-        listeners: many({ name: part, conditions }),
-      }),
-    },
-    { requiredKeys: [] },
-  );
-  fc.assert(
-    fc.property(raw, raw, (first, second) => {
-      const world = gatewayWorld({ requireAccepted: false });
-      world.labels.set("default", {});
-      const views = [viewGateway(first as Raw), viewListenerSet(second as Raw), viewRoute(HTTP, second as Raw)];
-      const claims = views.map((view) => world.put(view)).flatMap((object) => world.claims(object));
-      for (const { hostname } of claims) assert.equal(typeof hostname, "string");
-    }),
-    { numRuns: 1_000 },
-  );
-});
 
 test("a route with 3,000 parents and statuses is viewed in linear time; equal parents are merged", () => {
   const conditions = [{ type: "Accepted", status: "True" }];

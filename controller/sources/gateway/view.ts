@@ -1,6 +1,5 @@
-import { isIP } from "node:net";
-import { foldCase, show } from "#hostmap/hostnames.ts";
-import type { Reason } from "#hostmap/types.ts";
+import { foldCase } from "#hostmap/hostnames.ts";
+import { type Kind, namesOf } from "../kinds-source.ts";
 import { listOf, mapOf, numberOf, originOf, type Raw, textOf, textsOf, withChoice } from "../raw-object.ts";
 import type { RoutingHints } from "../types.ts";
 
@@ -15,23 +14,24 @@ export const GATEWAY_GROUP = "gateway.networking.k8s.io";
 export const EXPERIMENTAL_GROUP = "gateway.networking.x-k8s.io";
 
 /** The kinds of routes whose requests have a hostname that a client resolves. */
-export const ROUTE_KINDS = ["HTTPRoute", "GRPCRoute", "TLSRoute"] as const;
+const ROUTE_KINDS = ["HTTPRoute", "GRPCRoute", "TLSRoute"] as const;
 export type RouteKind = (typeof ROUTE_KINDS)[number];
-/** The kinds of objects that add listeners to a Gateway (GEP-1713), each with its group. */
-export const SET_GROUPS = { ListenerSet: GATEWAY_GROUP, XListenerSet: EXPERIMENTAL_GROUP } as const;
-export type SetKind = keyof typeof SET_GROUPS;
+/** The kinds of objects that add listeners to a Gateway (GEP-1713). */
+type SetKind = "ListenerSet" | "XListenerSet";
 /** The groups of the kinds of parents with listeners. */
 const PARENT_GROUPS: ReadonlyMap<unknown, string> = new Map([
   ["Gateway", GATEWAY_GROUP],
-  ...Object.entries(SET_GROUPS),
+  ["ListenerSet", GATEWAY_GROUP],
+  ["XListenerSet", EXPERIMENTAL_GROUP],
 ]);
 
-export type ClassView = ReturnType<typeof viewClass>;
+type ClassView = ReturnType<typeof viewClass>;
 export type GatewayView = ReturnType<typeof viewGateway>;
 export type ListenerSetView = ReturnType<typeof viewListenerSet>;
 export type ListenerView = ReturnType<typeof viewListener>[number];
 export type RouteView = ReturnType<typeof viewRoute>;
 export type ParentView = ReturnType<typeof viewParent>;
+export type GatewayObject = ClassView | GatewayView | ListenerSetView | RouteView;
 /** Namespaces from which objects may attach. */
 export type NamespaceChoice = ReturnType<typeof choiceOf>;
 
@@ -57,11 +57,11 @@ export function viewClass(raw: Raw) {
   };
 }
 
-export function viewGateway(raw: Raw, { clusterDomain }: { readonly clusterDomain?: string | undefined } = {}) {
+export function viewGateway(raw: Raw) {
   const spec = mapOf(raw.spec);
   const own = viewListeners(raw);
   const addresses = listOf(mapOf(raw.status).addresses).flatMap(addressOf);
-  const inside = insideCluster(raw, addresses, clusterDomain);
+  const asksInside = mapOf(mapOf(raw.metadata).annotations)[SERVICE_TYPE] === "ClusterIP";
   const origin = originOf("Gateway", raw);
   const hints: RoutingHints = {
     className: textOf(spec.gatewayClassName),
@@ -69,8 +69,7 @@ export function viewGateway(raw: Raw, { clusterDomain }: { readonly clusterDomai
     addresses: [...new Set(addresses)],
     ...portsOf(own.listeners),
     admitted: addresses.length > 0 || own.accepted,
-    gateway: { namespace: origin.ref.namespace, name: origin.ref.name },
-    ...(inside && { inside }),
+    gateway: { namespace: origin.ref.namespace, name: origin.ref.name, ...(asksInside && { asksInside }) },
   };
   return {
     ...origin,
@@ -83,32 +82,9 @@ export function viewGateway(raw: Raw, { clusterDomain }: { readonly clusterDomai
 
 /**
  * Annotation of a Gateway: the type of the Service that Istio makes for it (istio,
- * pilot/pkg/config/kube/gatewaycommon/deploymentcontroller.go).
+ * pilot/pkg/config/kube/gatewaycommon/deploymentcontroller.go). An egress gateway asks for ClusterIP.
  */
 const SERVICE_TYPE = "networking.istio.io/service-type";
-
-/**
- * Why a Gateway is not ingress: it is reachable only inside the cluster. Istio reports the name of the Service as the
- * address if the Service has no external one (pilot/pkg/config/kube/gateway/conversion.go, `reportGatewayStatus`). So
- * an egress gateway, or a mesh's gateway, has such a name. A load balancer may have it briefly, until it gets its
- * address.
- */
-function insideCluster(raw: Raw, addresses: readonly string[], clusterDomain = "cluster.local"): Reason | undefined {
-  if (mapOf(mapOf(raw.metadata).annotations)[SERVICE_TYPE] === "ClusterIP") {
-    return { code: "gateway-inside-cluster", text: `the Gateway asks for a ClusterIP Service by ${SERVICE_TYPE}` };
-  }
-  const [first] = addresses;
-  if (first === undefined || !addresses.every((address) => isServiceName(address, clusterDomain))) return undefined;
-  const text = `the Gateway's only address is ${show(first)}, a name inside the cluster`;
-  return { code: "gateway-inside-cluster", text };
-}
-
-/** Whether an address is the DNS name of a Service: `*.svc`, or `*.svc` with the cluster's domain. */
-function isServiceName(address: string, clusterDomain: string): boolean {
-  if (isIP(address) !== 0) return false;
-  const name = address.toLowerCase().replace(/\.$/, "");
-  return [".svc", `.svc.${clusterDomain.toLowerCase().replace(/\.$/, "")}`].some((end) => name.endsWith(end));
-}
 
 export function viewListenerSet(raw: Raw, kind: SetKind = "ListenerSet") {
   const own = originOf(kind, raw);
@@ -258,4 +234,27 @@ function conditionOf(conditions: unknown, type: string): Raw | undefined {
   return listOf(conditions)
     .map(mapOf)
     .find((condition) => condition.type === type);
+}
+
+/** The kinds, with the versions that are read of each. TLSRoute was the last one to become `v1`. */
+export function gatewayKinds(): Kind<GatewayObject>[] {
+  const parent = { isShared: true, pick: pickListeners } as const;
+  const setOf = (kind: SetKind) => ({ ...parent, project: (raw: Raw) => viewListenerSet(raw, kind) });
+  return [
+    { ...namesOf("GatewayClass", GATEWAY_GROUP), isShared: true, project: viewClass },
+    { ...namesOf("Gateway", GATEWAY_GROUP), ...parent, project: viewGateway },
+    { ...namesOf("ListenerSet", GATEWAY_GROUP), ...setOf("ListenerSet") },
+    { ...namesOf("XListenerSet", EXPERIMENTAL_GROUP, ["v1alpha1"]), ...setOf("XListenerSet") },
+    ...ROUTE_KINDS.map((kind) => ({
+      ...namesOf(kind, GATEWAY_GROUP, kind === "TLSRoute" ? ["v1", "v1alpha3", "v1alpha2"] : ["v1"]),
+      project: (raw: Raw) => viewRoute(kind, raw),
+      pick: (view: RouteView, keeps: Keeps) => ({ ...view, hostnames: view.hostnames.filter(keeps) }),
+    })),
+  ];
+}
+
+type Keeps = (name: string) => boolean;
+
+function pickListeners<V extends GatewayView | ListenerSetView>(view: V, keeps: Keeps): V {
+  return { ...view, listeners: view.listeners.filter(({ hostname }) => keeps(hostname ?? "")) };
 }

@@ -20,7 +20,7 @@ const OF_NODE = "127.0.0.1\tlocalhost\n192.0.2.1\tnode";
 const CHANGES_PROGRAM = new URL("../../../test/e2e/programs/live-changes.ts", import.meta.url).pathname;
 const CHANGES = 30;
 /** Lets the names of these changes go soon, and at once. */
-const QUICK_REMOVAL = { vanishSeconds: 5, guardNames: 1_000 };
+const QUICK_REMOVAL = { vanishSeconds: 5, guardHoldSeconds: 0 };
 const CONTROLLER = ["-l", "app.kubernetes.io/component=controller"];
 
 interface Pod {
@@ -121,7 +121,7 @@ test("names chosen for nodes are added to the node's hosts file, and everything 
   assert.match(text, new RegExp(`^${front}\t${NAME}\t`, "m"));
   await cluster.until("the doctor to find the node current", 30, async () => {
     const { stdout } = await cluster.switchback("doctor", "-o", "json", "--namespace", SYSTEM);
-    return stdout.includes("node-hosts-current") || undefined;
+    return stdout.includes("extra-works") || undefined;
   });
 });
 

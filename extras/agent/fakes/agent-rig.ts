@@ -40,13 +40,13 @@ export async function soon<T>(promise: Promise<T>): Promise<T> {
 }
 
 /** The agent of node-1 with real files, on a cluster in memory; time passes only in `pass`. */
-export async function agentRig(t: TestContext, status: object = {}) {
+export async function agentRig(t: TestContext, status: object = {}, collect = () => {}) {
   const pass = stopTime(t, 50);
   const kubelet = kubeletFiles(t);
   const kube = new MemoryKube();
   const log = new LineLog();
-  const own = { node: "node-1", kubeletRoot: kubelet.root, healthPort: 0, address: "127.0.0.1" };
-  const config = parseConfig({ pods: { onChange: "live" }, agent: own }, AGENT_SECTIONS);
+  const own = { kubeletRoot: kubelet.root, healthPort: 0 };
+  const config = parseConfig({ address: "127.0.0.1", pods: { onChange: "live" }, agent: own }, AGENT_SECTIONS);
   let latest: PublishedMap | Reason | undefined;
   const maps = { found: (_: PublishedMap | Reason) => {}, inactiveMs: 0, started: 0, stopped: 0 };
   const offer = (next: PublishedMap | Reason) => {
@@ -74,6 +74,8 @@ export async function agentRig(t: TestContext, status: object = {}) {
       },
       log,
       identity: "agent-1",
+      node: "node-1",
+      collect,
       now: Date.now,
     }),
   );

@@ -20,7 +20,7 @@ before(async () => {
   system = await startSystem({
     values: {
       agent: { enabled: true },
-      config: { map: { vanishSeconds: 0 }, agent: { sweepSeconds: 2, renewSeconds: 5 } },
+      config: { map: { vanishSeconds: 0 } },
     },
   });
   agent = await system.startAgent(kubelet.root);

@@ -28,10 +28,9 @@ before(async () => {
     values: {
       agent: { enabled: true },
       config: {
-        controller: { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 },
-        restart: { namespaces: [NS], debounceSeconds: 1, minIntervalSeconds: 1 },
-        pods: { agentSilenceSeconds: 20 },
-        agent: { sweepSeconds: 2, renewSeconds: 15 },
+        controller: { leaseSeconds: 4 },
+        restart: { namespaces: [NS], minIntervalSeconds: 1 },
+        pods: { agentSilenceSeconds: 45 },
       },
     },
   }));

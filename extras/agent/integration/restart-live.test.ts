@@ -14,7 +14,7 @@ import { agentLease } from "./agents.ts";
 
 const NS = "lively";
 /** Far more than it takes to replace an agent. */
-const SILENCE_SECONDS = 30;
+const SILENCE_SECONDS = 45;
 const cleanups: Array<() => void> = [];
 const files = kubeletFiles({ after: (done) => cleanups.push(done as () => void) });
 let system: System;
@@ -27,9 +27,8 @@ before(async () => {
     values: {
       agent: { enabled: true },
       config: {
-        restart: { namespaces: [NS], debounceSeconds: 1, minIntervalSeconds: 1 },
+        restart: { namespaces: [NS], minIntervalSeconds: 1 },
         pods: { agentSilenceSeconds: SILENCE_SECONDS },
-        agent: { sweepSeconds: 2, renewSeconds: 2 },
       },
     },
   }));

@@ -12,7 +12,7 @@ import {
   agentLeasePath,
   parseAgentLease,
 } from "../agent-lease-format.ts";
-import type { AgentSettings } from "../config.ts";
+import { RENEW_MS } from "../config.ts";
 
 /**
  * The agent on a pod's node. `alive`: it keeps the pod's hosts file current. `problem`: it is alive, and cannot write
@@ -26,10 +26,10 @@ interface Heard extends AgentLease {
 }
 
 /** Observes, through the agents' Leases, whether the hosts files of running pods are current. */
-export function observeAgents({ namespace, renewSeconds }: AgentSettings, pods: Config["pods"]): ObserveAgents {
+export function observeAgents(namespace: string, pods: Config["pods"]): ObserveAgents {
   const silenceMs = pods.agentSilenceSeconds * 1000;
   // A working agent renews its Lease at least once in this time.
-  const graceMs = renewSeconds * 2_000;
+  const graceMs = 2 * RENEW_MS;
   return (deps) => new AgentLeaseReader({ ...deps, namespace, silenceMs, graceMs });
 }
 

@@ -1,6 +1,13 @@
 import type { Page } from "#lib/http/listen.ts";
-import type { OwnFiles } from "../../extension-points.ts";
 import { PAGE, pageFiles } from "./page-files.ts";
+
+/** The program's own files, by their paths in the repository. */
+export interface OwnFiles {
+  /** The text of a file. Throws if the file does not exist. */
+  ownFile(path: string): string;
+  /** Whether the program has this file or folder. */
+  hasOwnFile(path: string): boolean;
+}
 
 /** The page's files. A released command has them built; a checkout builds them now. */
 export async function dashboardFiles({ ownFile, hasOwnFile }: OwnFiles): Promise<Record<string, Page>> {

@@ -105,10 +105,6 @@ test("the demo serves a page with a running example, without a cluster", async (
     assert.deepEqual(messages[0], { type: "begin", place: "the demo on this machine", canExamine: false });
     const names = messages.flatMap((message) => (message.type === "names" ? (message.set ?? []) : []));
     assert.ok(names.some(([, { name, target }]) => name === "shop.example.com" && target === "ingress-nginx"));
-    const [running] = messages.flatMap((message) =>
-      message.type === "summary" ? (message.summary.running ?? []) : [],
-    );
-    assert.ok((running?.counts.pods ?? 0) > 0 && running?.counts.stale === 0, JSON.stringify(running));
     const measured = (await eventsUntil(address, "traffic")).at(-1);
     assert.ok(measured?.type === "traffic" && measured.measured.known);
     assert.ok(

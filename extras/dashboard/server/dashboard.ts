@@ -1,12 +1,14 @@
 import type { FullStatus } from "#controller/status.ts";
+import type { AddedChecks } from "#doctor/added-checks.ts";
 import { examine } from "#doctor/checks.ts";
 import { gather } from "#doctor/gather.ts";
 import { reportDocument } from "#doctor/report.ts";
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
-import type { CommandLine } from "../../extension-points.ts";
+import type { CliContext } from "#lib/process/context.ts";
 import { readComponents, readMetrics } from "./cluster.ts";
-import { dashboardFiles } from "./dashboard-files.ts";
+import { dashboardFiles, type OwnFiles } from "./dashboard-files.ts";
 import { openInBrowser } from "./open-browser.ts";
 import { startDashboard } from "./server.ts";
 import type { DashboardSource } from "./source.ts";
@@ -16,6 +18,18 @@ interface DashboardFlags extends ConnectFlags {
   readonly port?: number;
   /** False if the command only prints the address. */
   readonly open: boolean;
+}
+
+/** What the command line gives to this command. */
+interface CommandLine {
+  readonly context: CliContext;
+  readonly ownFiles: OwnFiles;
+  /** Reads the whole status of the leading controller, with the workloads that it has observed so far. */
+  leaderStatus(client: KubeClient, namespace: string, signal: AbortSignal): Promise<FullStatus>;
+  /** What the extras add to the diagnosis. */
+  addedChecks(): Promise<AddedChecks>;
+  /** What to do about an error that the API server returned for missing credentials or rights. */
+  cureOfRefusal(error: unknown, invoked: { readonly command: string; readonly namespace: string }): string | undefined;
 }
 
 /**
@@ -53,7 +67,7 @@ export async function serveDashboard(flags: DashboardFlags, line: CommandLine): 
     const stopped = untilInterrupted();
     stdout.line(running.address);
     stderr.line("Anyone with this address can see what you may see. Press Ctrl-C to stop.");
-    const opened = flags.open && stdout.columns !== undefined ? await openInBrowser(running.address, env) : undefined;
+    const opened = flags.open && stdout.isTerminal ? await openInBrowser(running.address, env) : undefined;
     await stopped;
     await opened?.remove();
     await running.stop();

@@ -1,7 +1,6 @@
 import type { FullStatus } from "#controller/status.ts";
 import { known } from "#doctor/fact.ts";
-import type { OwnFiles } from "../../extension-points.ts";
-import { dashboardFiles } from "./dashboard-files.ts";
+import { dashboardFiles, type OwnFiles } from "./dashboard-files.ts";
 import type { Components } from "./messages.ts";
 import { seriesIn } from "./metrics-text.ts";
 import { startDashboard } from "./server.ts";

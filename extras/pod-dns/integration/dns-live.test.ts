@@ -27,7 +27,7 @@ before(async () => {
     audit: true,
     values: {
       podDns: { enabled: true, image: "registry.example.com/coredns:1" },
-      config: { map: { vanishSeconds: 0 }, sources: { discoverySeconds: 1 } },
+      config: { map: { vanishSeconds: 0 } },
     },
   });
   bed = new CoreDnsBed();

@@ -63,7 +63,7 @@ before(async () => {
   upstream = await bed.upstream("upstream", Object.fromEntries(names.map((name) => [name, zone(name)])));
   directory = join(bed.folder, "files");
   mkdirSync(directory);
-  files = new MapFiles({ directory, ttl: 5, revision: "r1", seconds: () => 1 });
+  files = new MapFiles({ directory, revision: "r1", seconds: () => 1 });
   await files.write(dnsMapOf("first", MAPPED));
   resolver = await startResolver(bed, "resolver", {
     directory,
@@ -157,7 +157,7 @@ describe("wildcards", () => {
     const protect = protectNames("k8s.corp.test", ["region.elsewhere.test"]);
     const claimed = ["**.elsewhere.test", "**.region.elsewhere.test", "*.region.elsewhere.test", "**.corp.test"];
     const map = dnsMapOf("r", new Map(claimed.map((name) => [name, [RELAY]])), protect);
-    const leftOut = await new MapFiles({ directory: own, ttl: 5, revision: "r", seconds: () => 1 }).write(map);
+    const leftOut = await new MapFiles({ directory: own, revision: "r", seconds: () => 1 }).write(map);
     assert.deepEqual([leftOut.count, leftOut.reason?.code], [3, "search-domain"]);
     // Without `clusterDomains`, only the files protect these names.
     const options = { directory: own, upstream: `${LOCAL}:${upstream.port}`, clusterDomains: [] };
@@ -193,7 +193,7 @@ describe("while things change and fail", () => {
   it("CoreDNS keeps its names if the files cannot be read or are gone", async () => {
     const other = join(bed.folder, "broken");
     mkdirSync(other);
-    await new MapFiles({ directory: other, ttl: 5, revision: "r1", seconds: () => 1 }).write(dnsMapOf("first", MAPPED));
+    await new MapFiles({ directory: other, revision: "r1", seconds: () => 1 }).write(dnsMapOf("first", MAPPED));
     const one = await startResolver(bed, "broken", { directory: other, upstream: `${LOCAL}:${upstream.port}` });
     const ours = async () => [
       (await query(one, "shop.test", "A")).addresses,

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type DnsServer, ipv4, NO_ERROR, NO_NAME, startDnsServer, TYPE_A } from "#test/fakes/dns-server.ts";
 import { namespaceYaml, type Pod } from "#test/integration/objects.ts";
-import { NAMESPACE, type System, sumOf, until } from "#test/integration/system.ts";
+import { NAMESPACE, type System, until, webhookMetric } from "#test/integration/system.ts";
 import { DNS_HEALTH_NAME } from "../health-name.ts";
 
 // The cluster's DNS and the two resolvers of pod DNS. Pods know only port 53, so each server has a loopback address
@@ -87,12 +87,6 @@ export class PodDnsRig {
 export async function usable(system: System, value: 0 | 1): Promise<void> {
   const isSo = async () => (await webhookMetric(system, "switchback_webhook_pod_dns_usable")) === value;
   await until(`pod DNS to be ${value === 1 ? "used" : "unused"}`, isSo, 120_000);
-}
-
-/** The sum of a metric of the first webhook. */
-export async function webhookMetric(system: System, line: string): Promise<number> {
-  const [webhook] = system.webhooks;
-  return webhook === undefined ? Number.NaN : sumOf((await webhook.page("/metrics")).text, line);
 }
 
 /** YAML of a namespace that opted in, with the label that chooses the delivery. */

@@ -24,7 +24,7 @@ async function podsOf(): Promise<DnsPod[]> {
 describe("a running pod with the resolvers", { skip }, () => {
   before(async () => {
     await rig.start();
-    const restart = { namespaces: [NS], debounceSeconds: 0.5, minIntervalSeconds: 1 };
+    const restart = { namespaces: [NS], minIntervalSeconds: 1 };
     system = await startSystem({ values: rig.values({ restart }), before: viaNamespace(NS, "dns") });
     kubelet = new Kubelet(system, NS);
     follow = new Following(system, NS);

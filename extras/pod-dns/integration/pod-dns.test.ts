@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { ingress, mapped, namespaceYaml, type PodParts, podObject } from "#test/integration/objects.ts";
-import { type System, startSystem, until } from "#test/integration/system.ts";
-import { A, B, type DnsPod, PodDnsRig, usable, viaNamespace, webhookMetric, whyNot } from "./pod-dns-rig.ts";
+import { type System, startSystem, until, webhookMetric } from "#test/integration/system.ts";
+import { A, B, type DnsPod, PodDnsRig, usable, viaNamespace, whyNot } from "./pod-dns-rig.ts";
 
 // New pods that ask for pod DNS, on a real API server.
 

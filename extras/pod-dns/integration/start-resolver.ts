@@ -7,16 +7,11 @@ export async function startResolver(
   name: string,
   options: Pick<CorefileOptions, "directory" | "upstream"> & Partial<CorefileOptions>,
 ): Promise<CoreDns> {
-  const corefileOf = ([port = 0, healthPort = 0, readyPort = 0, metricsPort = 0]: readonly number[]) =>
+  const corefileOf = ([dns = 0, health = 0, ready = 0, metrics = 0]: readonly number[]) =>
     renderCorefile({
       address: LOCAL,
-      port,
-      healthPort,
-      readyPort,
-      metricsPort,
+      ports: { dns, health, ready, metrics },
       clusterDomains: ["cluster.local"],
-      ttl: 5,
-      reloadMs: 50,
       ...options,
     });
   return await bed.start(name, corefileOf, options);

@@ -119,14 +119,14 @@ test("the user's aliases stay", () => {
 });
 
 for (const [code, more] of [
-  ["dns-host-network", { hostNetwork: true }],
-  ["dns-policy-own", { dnsPolicy: "Default" }],
-  ["dns-policy-own", { dnsPolicy: "None", dnsConfig: { nameservers: ["192.0.2.53"] } }],
-  ["dns-policy-own", { dnsPolicy: "ClusterFirstWithHostNet" }],
-  ["dns-config-own", { dnsConfig: { options: [{ name: "ndots", value: "2" }] } }],
-  ["dns-config-own", { dnsConfig: { searches: ["corp.example"] } }],
-  ["dns-names-chosen", { annotations: { "switchback.dev/hosts": "a.example.com" } }],
-  ["dns-no-search", { namespace: "" }],
+  ["dns-not-possible", { hostNetwork: true }],
+  ["dns-not-possible", { dnsPolicy: "Default" }],
+  ["dns-not-possible", { dnsPolicy: "None", dnsConfig: { nameservers: ["192.0.2.53"] } }],
+  ["dns-not-possible", { dnsPolicy: "ClusterFirstWithHostNet" }],
+  ["dns-not-possible", { dnsConfig: { options: [{ name: "ndots", value: "2" }] } }],
+  ["dns-not-possible", { dnsConfig: { searches: ["corp.example"] } }],
+  ["dns-not-possible", { annotations: { "switchback.dev/hosts": "a.example.com" } }],
+  ["dns-not-possible", { namespace: "" }],
 ] as const) {
   test(`a pod with ${JSON.stringify(more)} keeps what it has: ${code}`, () => {
     const pod = { ...PLAIN, ...more };

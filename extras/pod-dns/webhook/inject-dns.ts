@@ -20,7 +20,8 @@ export interface DnsInjection extends Injection {
   readonly dns: DnsChange;
 }
 
-interface Check extends Reason {
+interface Check {
+  readonly text: string;
   readonly applies: (pod: PodResolution) => boolean;
 }
 
@@ -30,22 +31,18 @@ interface Check extends Reason {
  */
 const CHECKS: readonly Check[] = [
   {
-    code: "dns-host-network",
     text: "the pod uses the host's network",
     applies: ({ hostNetwork }) => hostNetwork,
   },
   {
-    code: "dns-policy-own",
     text: "its dnsPolicy is not ClusterFirst",
     applies: (pod) => !holdsResolvers(pod) && (pod.dnsPolicy ?? "ClusterFirst") !== "ClusterFirst",
   },
   {
-    code: "dns-config-own",
     text: "it has a dnsConfig of its own",
     applies: (pod) => !holdsResolvers(pod) && !isEmpty(pod.dnsConfig),
   },
   {
-    code: "dns-names-chosen",
     text: `it chooses names by ${HOSTS_KEY}`,
     applies: ({ annotations }) => (annotations[HOSTS_KEY] ?? "*").trim() !== "*",
   },
@@ -58,10 +55,11 @@ const CHECKS: readonly Check[] = [
 export function planDnsInjection(pod: PodResolution, setup: PodDnsSetup | Reason): DnsInjection | Reason {
   if ("code" in setup) return instead(setup);
   const check = CHECKS.find(({ applies }) => applies(pod));
-  if (check !== undefined) return instead(check);
   const config = buildDnsConfig(setup, pod.namespace);
-  if (config === undefined)
-    return instead({ code: "dns-no-search", text: "its namespace does not form a valid search domain" });
+  if (check !== undefined || config === undefined) {
+    const text = check?.text ?? "its namespace does not form a valid search domain";
+    return instead({ code: "dns-not-possible", text });
+  }
   const resolvers = describeResolvers(config.nameservers ?? []);
   return {
     userAliases: withoutManaged(pod.hostAliases, pod.annotations[OWNED_KEY]),

@@ -3,7 +3,7 @@ import type { Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { pause, steadyNow } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import type { PodDnsSettings } from "../config.ts";
+import { type PodDnsSettings, RESOLVERS } from "../config.ts";
 import { type ClusterDns, nodeSearchesNotice, type PodDnsSetup, readClusterDns } from "./dns-config.ts";
 import { ResolverHealth } from "./resolver-health.ts";
 import { resolverQueries } from "./resolver-queries.ts";
@@ -36,7 +36,7 @@ export function watchResolvers(settings: PodDnsSettings, namespace: string, log:
     const { domain, servers } = cluster;
     const notice = nodeSearchesNotice(cluster, settings.searches);
     if (notice !== undefined) log.warn({ ...notice }, "pod DNS: search domains");
-    const services = settings.resolvers.map((name) => `${name}.${namespace}.svc.${domain}`);
+    const services = RESOLVERS.map((name) => `${name}.${namespace}.svc.${domain}`);
     health = new ResolverHealth({ services, queries: resolverQueries(servers), now: steadyNow, log });
     while (!stopping.signal.aborted) {
       await Promise.all([health.check(), pause(PERIOD_MS, stopping.signal)]);

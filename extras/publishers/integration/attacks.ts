@@ -26,7 +26,7 @@ const PUBLISHER = `${NAMESPACE}/switchback-publisher-coredns`;
 const SILENT: Readers = { tagOf: (revision) => revision, ask: async () => new Set([NO_ANSWER]) };
 
 /** The configuration that these attacks need. */
-export const CONFIG = { publishers: { checkSeconds: 1, minIntervalSeconds: 0, coredns: { enabled: true } } };
+export const CONFIG = { publishers: { coredns: { enabled: true } } };
 
 export const ATTACKS: readonly Attack[] = [
   {

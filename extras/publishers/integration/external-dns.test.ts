@@ -42,7 +42,7 @@ before(async () => {
 /** Values with the publisher, which writes objects of this kind. */
 function valuesOf(kind: string) {
   const externalDns = { enabled: true, kind, removeWaitSeconds: 0, labels: { zone: "private" } };
-  return { config: { map: { vanishSeconds: 0 }, publishers: { checkSeconds: 1, externalDns } } };
+  return { config: { map: { vanishSeconds: 0 }, publishers: { externalDns } } };
 }
 
 after(async () => {

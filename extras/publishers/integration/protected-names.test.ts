@@ -41,7 +41,7 @@ async function serverWith(name: string, protect: NameProtection): Promise<CoreDn
     assert.ok(typeof parsed !== "string");
     const { listen, taken } = serverZones(parsed);
     assert.ok(listen !== undefined);
-    const options = { publisher: "coredns", first: true, ttl: 5, maxBytes: 900_000, listen, taken };
+    const options = { publisher: "coredns", first: true, maxBytes: 900_000, listen, taken };
     return renderServerBlocks(map, options).text + rest;
   });
 }

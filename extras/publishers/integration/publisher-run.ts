@@ -46,10 +46,12 @@ export async function startPublisher(
   const settings = settingsOf(parseConfig(parse(text), await configSections()), PUBLISHERS_SECTION);
   const publisher = make(settings, client);
   const store = new PublisherStateStore(client, NAMESPACE, name);
-  const local = { ...settings, address: "127.0.0.1", healthPort: 0 };
   let steps = 0;
-  const running = await runPublisher(local, {
+  const running = await runPublisher({
     publisher,
+    address: "127.0.0.1",
+    healthPort: 0,
+    times: { checkMs: 1_000, minIntervalMs: 0, answerMs: 300_000 },
     maps: readAs(kubeMapReader({ client, namespace: NAMESPACE, log: silentLogger }), (map) =>
       toPublisherMap(map, protectNames("cluster.local")),
     ),

@@ -130,7 +130,7 @@ function zonesOf(text: string): ServerZones {
 
 function blocksOf(publisher: string, { listen, taken }: ServerZones, map: PublisherMap = MAP) {
   assert.ok(listen !== undefined);
-  const options = { publisher, first: publisher === "coredns", ttl: 5, maxBytes: 900_000, listen, taken };
+  const options = { publisher, first: publisher === "coredns", maxBytes: 900_000, listen, taken };
   const { text, ...counts } = renderServerBlocks(map, options);
   return { ...counts, text: markedBlock(text, publisher, "for a test") };
 }

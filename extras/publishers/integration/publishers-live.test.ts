@@ -27,7 +27,7 @@ const ZONE = `$ORIGIN example.com.
 * 60 IN A ${PUBLIC}
 proxy 60 IN A ${OTHER_PROXY}
 `;
-const publishers = { checkSeconds: 1, minIntervalSeconds: 0, coredns: { enabled: true } };
+const publishers = { coredns: { enabled: true } };
 
 let system: System;
 let bed: CoreDnsBed;

@@ -98,7 +98,7 @@ before(async () => {
       const corefile = form(folder, port, core(port, ready, upstream));
       const zones = importedZones({ corefilePlace: "c", filesPlace: "f", corefile, files: {}, own: OWN });
       assert.ok(!("code" in zones) && zones.isInside, JSON.stringify(zones));
-      const options = { publisher: "coredns-import", taken: zones.taken, ttl: 5, maxBytes: 900_000 };
+      const options = { publisher: "coredns-import", taken: zones.taken, maxBytes: 900_000 };
       const { text, names, elsewhere } = renderRootTemplates(MAP, options);
       assert.deepEqual([names, elsewhere], [MAP.entries.length - 1, 1]);
       if (isOurs) writeFileSync(join(folder, OWN), markedBlock(text, "coredns-import", "for a test"));

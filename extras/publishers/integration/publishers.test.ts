@@ -187,7 +187,7 @@ describe("coredns", () => {
     ["publisher-corefile-unreadable", ".:53 {\n reload\n"],
     ["publisher-corefile-unreadable", ".:53\nreload\n"],
     ["publisher-no-reload", ".:53 {\n errors\n}\n"],
-    ["publisher-no-root", "cluster.local:53 {\n reload\n}\n"],
+    ["publisher-corefile-unreadable", "cluster.local:53 {\n reload\n}\n"],
   ] as const) {
     it(`does not change a Corefile that it cannot use: ${code}`, async () => {
       await edit(corefile, "kubectl-edit");

@@ -1,3 +1,18 @@
+{{/* For the reader of the rendered objects. It precedes those of the controller, which each install has. */}}
+{{- define "switchback.header" -}}
+# Switchback adds the cluster's own public names to the hosts files of pods that opted in. They lead to its proxies, which
+# connect to the ingress controller. Its accounts:
+# - {{ include "switchback.account" (dict "root" . "component" "controller") }} (controller): reads Ingresses, routes, Services, pods and namespaces of the cluster.
+#   Writes Events, its own objects in this namespace, and caBundle of its webhook configuration. Restarts workloads where
+#   it has the Role `switchback-restart` (get, patch): in the namespaces of config.optIn and config.restart (here {{ include "switchback.restartNamespaces" . | fromJsonArray | len }}).
+# - {{ include "switchback.account" (dict "root" . "component" "webhook") }} (webhook): reads the map and its certificate. Changes new pods that opted in.
+# - {{ include "switchback.account" (dict "root" . "component" "proxy") }} (proxies): reads what to relay to. Pods connect to the proxies.
+# - switchback-uninstall: a hook creates this account for `helm uninstall`, and deletes it afterwards. Without Helm (in
+#   install.yaml) it never exists. It lists all pods, deletes the webhook configuration and what the controller created,
+#   restarts workloads where the controller may, and may scale the controller. It creates nothing.
+# What a stolen token of each can do: docs/threat-model.md.
+{{- end }}
+
 {{/*
 Controller, webhook, proxy, or all three in one (`all`): ServiceAccount, Deployment, PodDisruptionBudget.
 Arguments: root, component, port (health, readiness and metrics), ports (additional ones, by name), token (whether it
@@ -5,14 +20,14 @@ calls the API server), preStop (whether it serves for a while during termination
 may be ""), targets (whether to mount the proxy's targets ConfigMap).
 */}}
 {{- define "switchback.component" -}}
-{{- $values := index .root.Values .component -}}
-{{- $name := printf "switchback-%s" .component -}}
-{{- $here := merge (dict "name" $name) . -}}
 {{- include "switchback.serviceAccount" . }}
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  {{- include "switchback.metadata" $here | nindent 2 }}
+{{ include "switchback.deployment" (merge (dict "name" (printf "switchback-%s" .component) "podSpec" "switchback.podSpec") .) }}
+{{- end }}
+
+{{/* Deployment and PodDisruptionBudget. Arguments: root, component, resolver, name, podSpec (the template of the pods). */}}
+{{- define "switchback.deployment" -}}
+{{- $values := index .root.Values .component -}}
+{{ include "switchback.object" (merge (dict "api" "apps/v1" "kind" "Deployment") .) }}
 spec:
   replicas: {{ $values.replicas }}
   {{- with $values.strategy }}
@@ -34,13 +49,12 @@ spec:
       annotations:
         {{- include "switchback.podAnnotations" . | nindent 8 }}
     spec:
-      {{- include "switchback.podSpec" $here | nindent 6 }}
-{{- if include "switchback.hasBudget" . }}
+      {{- include .podSpec . | nindent 6 }}
+{{- /* The controller needs none: pods need it for no request, and a new pod takes over within seconds. */}}
+{{- $budget := (include "switchback.podSettings" . | fromJson).podDisruptionBudget }}
+{{- if and (gt (int $values.replicas) 1) (ne .component "controller") (ne (toString $budget) "false") }}
 ---
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata:
-  {{- include "switchback.metadata" $here | nindent 2 }}
+{{ include "switchback.object" (merge (dict "api" "policy/v1" "kind" "PodDisruptionBudget") .) }}
 spec:
   minAvailable: 1
   selector:
@@ -54,14 +68,9 @@ spec:
 {{- $settings := include "switchback.podSettings" . | fromJson -}}
 {{- /* How long the endpoints of Services need to lose a pod that ends. */}}
 {{- $sleep := ternary 5 0 .preStop -}}
-serviceAccountName: {{ include "switchback.account" . }}
-automountServiceAccountToken: {{ .token }}
-# The preStop sleep, the process's drain, and a margin.
-terminationGracePeriodSeconds: {{ add $sleep (ceil .drainSeconds | int) 10 }}
-{{- include "switchback.pullSecrets" .root }}
-securityContext:
-  {{- include "switchback.securityContext" (dict "root" .root "given" $settings.securityContext) | nindent 2 }}
-{{- include "switchback.placement" . }}
+{{- $drain := ceil .drainSeconds | int }}
+{{- $ends := printf "%s%d s for open requests and connections, 10 s margin." (ternary "5 s until Services lose the pod (preStop), " "" .preStop) $drain }}
+{{- include "switchback.podHead" (merge (dict "seconds" (add $sleep $drain 10) "ends" $ends) .) }}
 containers:
   - name: {{ .component }}
     image: {{ include "switchback.image" .root | quote }}
@@ -87,9 +96,10 @@ containers:
         sleep:
           seconds: {{ $sleep }}
     {{- end }}
+    # Requests: at rest. Limit: the heap (--max-old-space-size) and the buffers of all connections (docs/sizing.md).
     {{- include "switchback.resources" $values.resources | nindent 4 }}
     securityContext:
-      {{- include "switchback.securityContext" (dict "root" .root "given" $settings.containerSecurityContext "container" true) | nindent 6 }}
+      {{- include "switchback.securityContext" (dict "given" $settings.containerSecurityContext "container" true) | nindent 6 }}
     volumeMounts:
       - name: config
         mountPath: /etc/switchback/config.yaml

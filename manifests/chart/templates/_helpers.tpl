@@ -13,11 +13,15 @@ root, component (may be "").
 
 {{/*
 Selector labels of a component. The controller's front Services select the proxy pods by the same two labels. A
-Deployment's selector is immutable, so no label here may differ between releases.
+Deployment's selector is immutable, so no label here may differ between releases. Arguments: component, resolver (of
+pod DNS, or none).
 */}}
 {{- define "switchback.selector" -}}
 app.kubernetes.io/name: switchback
 app.kubernetes.io/component: {{ .component }}
+{{- with .resolver }}
+switchback.dev/resolver: {{ . }}
+{{- end }}
 {{- end }}
 
 {{/*
@@ -38,39 +42,30 @@ all
 {{- end }}
 
 {{/*
-Name, namespace, labels and annotations of a namespaced object. Arguments: root, component, name, namespace (default: the
-release's), labels and annotations (further ones), and of a hook: hook, weight, job (whether it is the Job or pod).
+The start of an object, up to its metadata. `commonAnnotations` replace none of ours. Arguments: root, api, kind,
+component, name, namespace (default: the release's), labels and annotations (further ones), and of a hook: hook, weight,
+job (whether it is the Job or pod).
 */}}
-{{- define "switchback.metadata" -}}
-name: {{ .name }}
-namespace: {{ .namespace | default .root.Release.Namespace }}
-{{ include "switchback.marks" . }}
+{{- define "switchback.object" -}}
+apiVersion: {{ .api }}
+kind: {{ .kind }}
+metadata:
+  name: {{ .name }}
+  {{- if not (regexMatch "^(Cluster|Namespace$|(Mutating|Validating)[A-Z])" .kind) }}
+  namespace: {{ .namespace | default .root.Release.Namespace }}
+  {{- end }}
+  labels:
+    {{- merge (include "switchback.labels" . | fromYaml) (.labels | default dict) | toYaml | nindent 4 }}
+  {{- with merge (include "switchback.hook" . | fromYaml) (.annotations | default dict) (.root.Values.commonAnnotations | default dict) }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 {{- end }}
 
-{{/* The same of an object without a namespace. */}}
-{{- define "switchback.clusterMetadata" -}}
-name: {{ .name }}
-{{ include "switchback.marks" . }}
-{{- end }}
-
-{{/* Its labels and annotations. `commonAnnotations` replace none of ours. */}}
-{{- define "switchback.marks" -}}
-labels:
-  {{- merge (include "switchback.labels" . | fromYaml) (.labels | default dict) | toYaml | nindent 2 }}
-{{- $ours := include "switchback.hook" . | fromYaml }}
-{{- with merge $ours (.annotations | default dict) (.root.Values.commonAnnotations | default dict) }}
-annotations:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- end }}
-
-{{/* The start of a Service, up to its selector. Arguments: as of metadata. */}}
+{{/* The start of a Service, up to its selector. Arguments: as of object. */}}
 {{- define "switchback.service" -}}
 {{- $service := .root.Values.service | default dict -}}
-apiVersion: v1
-kind: Service
-metadata:
-  {{- include "switchback.metadata" (merge (dict "annotations" ($service.annotations | default dict)) .) | nindent 2 }}
+{{ include "switchback.object" (merge (dict "api" "v1" "kind" "Service" "annotations" ($service.annotations | default dict)) .) }}
 spec:
   {{- with $service.ipFamilyPolicy }}
   ipFamilyPolicy: {{ . }}
@@ -113,8 +108,7 @@ imagePullSecrets:
 {{- end }}
 
 {{/*
-Fails if two components have the same account: RBAC and the admission policies tell them apart by it. Rendered once,
-with the ConfigMap.
+Fails if two components have the same account: RBAC and the admission policies distinguish components by it.
 */}}
 {{- define "switchback.checkAccounts" -}}
 {{- $accounts := list -}}
@@ -162,10 +156,7 @@ worker.
 {{/* The ConfigMap of the configuration. Arguments: root, namespace. */}}
 {{- define "switchback.configMap" -}}
 {{- $config := dict "root" .root "namespace" .namespace "component" "config" "name" "switchback-config" -}}
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  {{- include "switchback.metadata" $config | nindent 2 }}
+{{ include "switchback.object" (merge (dict "api" "v1" "kind" "ConfigMap") $config) }}
 data:
   config.yaml: |
     {{- include "switchback.config" .root | nindent 4 }}
@@ -193,13 +184,8 @@ data:
 {{- concat .Values.config.restart.namespaces (include "switchback.listedNamespaces" . | fromJsonArray) | uniq | toJson -}}
 {{- end }}
 
-{{/* Namespaces of the release's own pods, as JSON. */}}
-{{- define "switchback.namespaces" -}}
-{{- concat (list .Release.Namespace) (ternary (list .Values.config.agent.namespace) list .Values.agent.enabled) | toJson -}}
-{{- end }}
-
 {{/*
-Those that exist, as JSON. Only these get Roles: one object without its namespace fails the whole release. `helm template` asks no cluster, and gets all namespaces. Namespaces that the release creates are not
+Those of them that exist, as JSON. Only these get Roles: one object without its namespace fails the whole release. `helm template` asks no cluster, and gets all namespaces. Namespaces that the release creates are not
 looked up.
 */}}
 {{- define "switchback.restartNamespaces" -}}
@@ -207,7 +193,7 @@ looked up.
 {{- $existing := $restartable -}}
 {{- if lookup "v1" "Namespace" "" "kube-system" -}}
 {{- $existing = list -}}
-{{- $made := include "switchback.namespaces" . | fromJsonArray -}}
+{{- $made := concat (list .Release.Namespace) (ternary (list .Values.config.agent.namespace) list .Values.agent.enabled) -}}
 {{- range $restartable -}}
 {{- $phase := dig "status" "phase" "" (lookup "v1" "Namespace" "" .) -}}
 {{- if or (has . $made) (eq $phase "Active") }}{{ $existing = append $existing . }}{{ end -}}
@@ -216,20 +202,16 @@ looked up.
 {{- toJson $existing -}}
 {{- end }}
 
-{{/* Whether a target is relayed by the proxy (lib/documents/listeners.ts, isRelayed). "true" or "". */}}
-{{- define "switchback.relayed" -}}
-{{- $relayed := not .ports -}}
-{{- range .ports -}}
-{{- if ne (.protocol | default "auto") "none" }}{{ $relayed = true }}{{ end -}}
-{{- end -}}
-{{- if $relayed }}true{{ end -}}
-{{- end }}
-
-{{/* Names of the front Services that the controller manages: a JSON array. */}}
+{{/*
+Names of the front Services that the controller manages: of the targets that the proxy relays (lib/documents/listeners.ts,
+isRelayed). A JSON array.
+*/}}
 {{- define "switchback.fronts" -}}
 {{- $names := list -}}
 {{- range .Values.config.targets -}}
-{{- if and (not .clusterIPs) (include "switchback.relayed" .) }}{{ $names = append $names (printf "switchback-%s" .name) }}{{ end -}}
+{{- $relayed := not .ports -}}
+{{- range .ports }}{{ $relayed = or $relayed (ne .protocol "none") }}{{ end -}}
+{{- if and (not .clusterIPs) $relayed }}{{ $names = append $names (printf "switchback-%s" .name) }}{{ end -}}
 {{- end -}}
 {{- toJson $names -}}
 {{- end }}

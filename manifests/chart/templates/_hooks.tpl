@@ -18,13 +18,9 @@ restartPolicy: Never
 serviceAccountName: {{ .account | default .name }}
 automountServiceAccountToken: true
 {{- include "switchback.pullSecrets" .root }}
-{{- range $field := list "priorityClassName" "nodeSelector" "tolerations" "affinity" "dnsPolicy" "dnsConfig" }}
-{{- with index $pods $field }}
-{{ $field }}: {{ toJson . }}
-{{- end }}
-{{- end }}
+{{- include "switchback.placement" . }}
 securityContext:
-  {{- include "switchback.securityContext" (dict "root" .root "given" $pods.securityContext) | nindent 2 }}
+  {{- include "switchback.securityContext" (dict "given" $pods.securityContext) | nindent 2 }}
 containers:
   - name: {{ .component }}
     image: {{ include "switchback.image" .root | quote }}
@@ -34,18 +30,5 @@ containers:
       requests: { cpu: 50m, memory: 96Mi }
       limits: { memory: 256Mi }
     securityContext:
-      {{- include "switchback.securityContext" (dict "root" .root "given" $pods.containerSecurityContext "container" true) | nindent 6 }}
-{{- end }}
-
-{{/* Labels of a hook's pod, and the annotations of all pods. Arguments: root, component. */}}
-{{- define "switchback.hookPodMetadata" -}}
-{{- $labels := include "switchback.labels" . | fromYaml -}}
-{{- $_ := unset $labels "helm.sh/chart" -}}
-{{- $_ := set $labels "app.kubernetes.io/version" .root.Chart.AppVersion -}}
-labels:
-  {{- merge $labels (.root.Values.pods.labels | default dict) | toYaml | nindent 2 }}
-{{- with merge (dict) (.root.Values.pods.annotations | default dict) }}
-annotations:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+      {{- include "switchback.securityContext" (dict "given" $pods.containerSecurityContext "container" true) | nindent 6 }}
 {{- end }}

@@ -1,6 +1,9 @@
-{{/* The pod settings of a component, as JSON. The settings of all pods are the defaults. Arguments: root, component. */}}
+{{/*
+The pod settings of a component, as JSON. The settings of all pods are the defaults, and those of a hook's pod. Arguments:
+root, component.
+*/}}
 {{- define "switchback.podSettings" -}}
-{{- $values := index .root.Values .component -}}
+{{- $values := index .root.Values .component | default dict -}}
 {{- $settings := dict -}}
 {{- range $field := list "priorityClassName" "securityContext" "containerSecurityContext" "podDisruptionBudget" "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" "dnsPolicy" "dnsConfig" "extraEnv" "extraVolumes" "extraVolumeMounts" -}}
 {{- $value := index $values $field -}}
@@ -16,20 +19,18 @@
 {{- define "switchback.serviceAccount" -}}
 {{- $account := (index .root.Values .component).serviceAccount | default dict -}}
 {{- if ne (toString $account.create) "false" -}}
-apiVersion: v1
-kind: ServiceAccount
-metadata:
-  {{- include "switchback.metadata" (merge (dict "name" (include "switchback.account" .)) .) | nindent 2 }}
+{{ include "switchback.object" (merge (dict "api" "v1" "kind" "ServiceAccount" "name" (include "switchback.account" .)) .) }}
 automountServiceAccountToken: false
 ---
 {{- end }}
 {{- end }}
 
-{{/* Labels of a component's pods. Arguments: root, component. */}}
+{{/* Labels of a component's pods. Arguments: root, component, resolver. */}}
 {{- define "switchback.podLabels" -}}
 {{- $labels := include "switchback.labels" . | fromYaml -}}
 {{- $_ := unset $labels "helm.sh/chart" -}}
 {{- $_ := set $labels "app.kubernetes.io/version" .root.Chart.AppVersion -}}
+{{- with .resolver }}{{ $_ := set $labels "switchback.dev/resolver" . }}{{ end -}}
 {{- merge $labels (include "switchback.podSettings" . | fromJson).labels | toYaml -}}
 {{- end }}
 
@@ -42,7 +43,7 @@ automountServiceAccountToken: false
 {{/* Where a component's pods run and how they resolve names. Arguments: root, component. */}}
 {{- define "switchback.placement" -}}
 {{- $settings := include "switchback.podSettings" . | fromJson -}}
-{{- $isInHostNetwork := (index .root.Values .component).hostNetwork | default false -}}
+{{- $isInHostNetwork := (index .root.Values .component | default dict).hostNetwork | default false -}}
 {{- if $isInHostNetwork }}
 hostNetwork: true
 {{- end }}
@@ -64,6 +65,22 @@ priorityClassName: {{ . }}
 {{- end }}
 {{- end }}
 
+{{/*
+The start of a pod: its account, time to end, credentials, security and placement. Arguments: root, component, token
+(whether it calls the API server), seconds (to end), ends (what for), context (of the security context; default: as of all pods).
+*/}}
+{{- define "switchback.podHead" -}}
+{{- $context := dict "given" (include "switchback.podSettings" . | fromJson).securityContext -}}
+serviceAccountName: {{ include "switchback.account" . }}
+automountServiceAccountToken: {{ .token }}
+# {{ .ends }}
+terminationGracePeriodSeconds: {{ .seconds }}
+{{- include "switchback.pullSecrets" .root }}
+securityContext:
+  {{- include "switchback.securityContext" (.context | default $context) | nindent 2 }}
+{{- include "switchback.placement" . }}
+{{- end }}
+
 {{/* The probes. Arguments: seconds (the period of the readiness probe). */}}
 {{- define "switchback.probes" -}}
 livenessProbe:
@@ -77,7 +94,7 @@ readinessProbe:
 
 {{/*
 The security context of a pod, or with `container` of one of our containers: that of the level restricted, with the keys
-that the values replace. Arguments: root, given (from the values), container, more (further keys of ours).
+that the values replace. Arguments: given (from the values), container, more (further keys of ours).
 */}}
 {{- define "switchback.securityContext" -}}
 {{- $context := dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault") -}}
@@ -100,16 +117,6 @@ resources:
   {{- range $key, $value := . }}
   {{ $key }}: {{ toJson $value }}
   {{- end }}
-{{- end }}
-
-{{/*
-Whether a component has a PodDisruptionBudget: "true" or "". The controller has none: pods need it for no request, and
-a new pod takes over within seconds. Arguments: root, component.
-*/}}
-{{- define "switchback.hasBudget" -}}
-{{- $wanted := (include "switchback.podSettings" . | fromJson).podDisruptionBudget -}}
-{{- $needed := and (gt (int (index .root.Values .component).replicas) 1) (ne .component "controller") -}}
-{{- if and $needed (ne (toString $wanted) "false") }}true{{ end -}}
 {{- end }}
 
 {{/* The command of a component. Arguments: root, component, words (of the command; default: the component). */}}

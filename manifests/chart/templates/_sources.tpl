@@ -36,7 +36,7 @@
 {{- end }}
 {{- end }}
 
-{{/* The kinds of `sources.presets` (controller/sources/custom/presets.ts, istio.ts). YAML. */}}
+{{/* The kinds of `sources.presets` (controller/sources/custom.ts, istio.ts). YAML. */}}
 {{- define "switchback.presetKinds" -}}
 traefik-ingressroute: { group: traefik.io, kind: IngressRoute, resource: ingressroutes }
 traefik-ingressroutetcp: { group: traefik.io, kind: IngressRouteTCP, resource: ingressroutetcps }

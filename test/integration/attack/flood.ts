@@ -1,6 +1,8 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
+import { Duplex } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
+import { connect as connectTls } from "node:tls";
 
 /** Address and port of a listener. */
 export interface Place {
@@ -10,6 +12,13 @@ export interface Place {
 
 /** Duration of a flood, in milliseconds. */
 export const FLOOD_MS = 5_000;
+
+/** The first bytes that a TLS client sends. */
+export function clientHello(): Promise<Buffer> {
+  return new Promise((resolve) => {
+    connectTls({ socket: new Duplex({ read() {}, write: resolve }) }).on("error", () => {});
+  });
+}
 
 /**
  * Opens `count` connections from an address and keeps them for 5 s, or while `meanwhile` runs. Opens a new one for

@@ -17,8 +17,6 @@ import { type RelayedServer, startRelayedServer } from "./relayed-server.ts";
 
 /** The chart's liveness probes fail after three attempts, 10 s apart. */
 const HEALTH_MS = 30_000;
-/** More names than any test has, so that the guard holds nothing: the attacks add and remove thousands of names. */
-const NO_GUARD = 1_000_000;
 export const HOSTILE = "hostile";
 export const NEIGHBOUR = "neighbour";
 export const NEIGHBOUR_NAME = "shop.neighbour.example.com";
@@ -104,7 +102,8 @@ export async function startStage({ rate, profile = "default", config = {} }: Sta
   const relayed = await startRelayedServer();
   const ports = [80, 443].map((port) => ({ port, upstreamPort: relayed.port, protocol: "v1" }));
   const targets = [{ name: "ingress-nginx", upstream: { host: "127.0.0.1" }, ports }];
-  const map = { vanishSeconds: 0, guardNames: NO_GUARD };
+  // The attacks add and remove thousands of names.
+  const map = { vanishSeconds: 0, guardHoldSeconds: 0 };
   const podDns = { enabled: true, image: "registry.example.com/coredns:1" };
   const system = await startSystem({
     confined: true,

@@ -26,7 +26,7 @@ const LOCAL = "127.0.0.1";
 
 /** The webhook as `switchback webhook` starts it. Only map and certificate come from here, not from an API server. */
 async function startWebhook(names: readonly string[], ip: string, pair: PemPair): Promise<number> {
-  const config = parseConfig({ webhook: { address: LOCAL, port: 0, healthPort: 0 } });
+  const config = parseConfig({ address: LOCAL, webhook: { port: 0, healthPort: 0 } });
   const map = publishedMapOf("bench", new Map(names.map((name) => [name, [ip]])));
   const log = createLogger({ level: "error" }, "webhook");
   const registry = new MetricsRegistry();

@@ -69,11 +69,11 @@ describe("the npm package", () => {
     {
       args: ["inject", "-f", "pod.yaml", "--hosts", "hosts"],
       stdout: /hostAliases: \[ \{ ip: "203\.0\.113\.5", hostnames: \[ "shop\.example\.com" \] \} \]/,
-      stderr: /^Pod web: injected: 1 names\n$/,
+      stderr: /^Pod web: injected: 1 name\n$/,
     },
     { args: ["demo"], stdout: /\nThrough the relay each name answers/ },
-    // The command starts itself to read the configuration. It ends where it would need a cluster.
-    { args: ["agent"], code: 2, stdout: /^$/, stderr: /^switchback: no cluster configured: [^\n]*\n$/ },
+    // The command starts itself to read the configuration. It ends where it would need a node.
+    { args: ["agent"], code: 2, stdout: /^$/, stderr: /^switchback: SWITCHBACK_AGENT_NODE is missing: [^\n]*\n$/ },
   ]) {
     test(`runs \`${args.join(" ")}\` and leaves no file behind`, async () => {
       const home = mkdtempSync(join(folder, "home-"));

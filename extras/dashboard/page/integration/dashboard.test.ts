@@ -199,7 +199,7 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
 
   test("the page's figures equal those of switchback status -o json", async () => {
     await go("now");
-    const { document } = statusReport(BROKEN, {});
+    const { document } = statusReport({ full: BROKEN, now: 0 }, {});
     const { names, running } = document as FullStatus;
     const figure = (title: string) => page.locator(".tiles li", { hasText: title }).locator("b").innerText();
     assert.equal(await figure("Names"), String(names.length));

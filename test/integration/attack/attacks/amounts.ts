@@ -15,7 +15,7 @@ const HOSTS = 1_000;
 const MOST_MIB = 200;
 /** The target of a tenant's own Service. It has an address, so its names are looked up. */
 const OWN = { name: "wide", ip: "192.0.2.130" };
-const WIDE_MS = 240_000;
+const WIDE_MS = 480_000;
 /** The chart's `config.policy.maxNamesPerNamespace`. */
 const QUOTA = 250;
 /** Look-ups that may begin before the names of a namespace are counted. */

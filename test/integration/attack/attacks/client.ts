@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import type { Socket } from "node:net";
+import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import { STATUS_KEY_HEADER, STATUS_PATH } from "#lib/documents/status-page.ts";
 import type { Replica } from "../../system-options.ts";
 import type { Attack } from "../attack.ts";
-import { flood, type Place } from "../flood.ts";
+import { clientHello, flood, type Place } from "../flood.ts";
 import type { Stage } from "../stage.ts";
 
 /** A client elsewhere, and one that shares the API server's address (source NAT). */
@@ -39,6 +39,20 @@ const WEBHOOK_FLOODS: readonly Attack[] = Object.entries(SOURCES).flatMap(([wher
   },
 ]);
 
+/** Connects again and again from the API server's address until a request is answered, at most 20 times. */
+async function connectAnew({ address, port }: Place): Promise<void> {
+  for (let tries = 0; tries < 20; tries += 1) {
+    const socket = secured(connectTcp({ host: address, port, localAddress: SOURCES["the API server's own address"] }));
+    socket.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+    const isAnswered = await new Promise((resolve) => {
+      socket.once("data", () => resolve(true)).once("close", () => resolve(false));
+    });
+    socket.destroy();
+    if (isAnswered) return;
+  }
+  assert.fail("no answer on a new connection of the API server");
+}
+
 const HEALTH_FLOODS: readonly Attack[] = (["controller", "webhook", "proxy", "agent"] as const).map((component) => ({
   name: `silent connections to the ${component}'s health port`,
   by: "client",
@@ -52,6 +66,23 @@ const HEALTH_FLOODS: readonly Attack[] = (["controller", "webhook", "proxy", "ag
 export const CLIENT_ATTACKS: readonly Attack[] = [
   ...WEBHOOK_FLOODS,
   ...HEALTH_FLOODS,
+  {
+    name: "handshakes without an end from another address",
+    by: "client",
+    run: async (stage) => {
+      const [webhook, hello] = [webhookOf(stage), await clientHello()];
+      let begun = 0;
+      const begin = (socket: Socket) => {
+        socket.once("data", () => {
+          begun += 1;
+        });
+        socket.write(hello);
+      };
+      await flood(4_000, SOURCES["another address"], webhook, begin, () => connectAnew(webhook));
+      assert.ok(begun < 1_000, `the webhook began ${begun} handshakes before that of the API server`);
+      return { tried: "4,000 handshakes at once", outcome: "a new connection of the API server was served" };
+    },
+  },
   {
     name: "slow readers of pages",
     by: "client",

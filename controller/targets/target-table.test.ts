@@ -5,7 +5,8 @@ import { silentLogger } from "#lib/telemetry/log.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { isSettled, stopTime } from "#test/fakes/stopped-time.ts";
 import { nameOf, service, targetsOf } from "#test/fakes/target-table.ts";
-import { TargetDiscovery } from "./discovery.ts";
+import { findTarget } from "./find-target.ts";
+import { TargetTable } from "./target-table.ts";
 
 const SERVICES = "/api/v1/services";
 /** The delay that combines changes of several Services. */
@@ -15,7 +16,7 @@ const EDGE = nameOf("edge/lb");
 function rig(t: TestContext) {
   const pass = stopTime(t);
   const api = new MemoryKube();
-  const discovery = new TargetDiscovery({
+  const discovery = new TargetTable({
     client: api.client,
     config: parseConfig({ targets: [] }),
     log: silentLogger,
@@ -30,7 +31,11 @@ function rig(t: TestContext) {
   discovery.followDeleted(count("deleted"));
   const set = (key: string, ip: string) => api.set(SERVICES, service(key, { ips: [ip] }) as never);
   const at = (ip: string) => {
-    const { target } = discovery.find({ className: "any", addresses: [ip], admitted: true }, { held: undefined });
+    const { target } = findTarget(
+      { className: "any", addresses: [ip], admitted: true },
+      { held: undefined },
+      discovery,
+    );
     return typeof target === "string" ? target : target.code;
   };
   return { pass, api, discovery, calls, set, at };
@@ -102,15 +107,15 @@ for (const [what, valid, invalid, expected] of [
     const seen = () => `${table.found(EDGE)?.ports[0]?.protocol} ${table.viewOf(EDGE)?.map}`;
     set(parts(invalid));
     assert.deepEqual(
-      [seen(), table.problems().map(({ place, code }) => [place, code])],
+      [seen(), table.state()[0]?.problems.map(({ place, code }) => [place, code])],
       [expected, [["Service edge/lb", "annotation-invalid"]]],
     );
     set(parts({}));
-    assert.deepEqual([seen(), table.problems()], ["v1 auto", []]);
+    assert.deepEqual([seen(), table.state()[0]?.problems], ["v1 auto", []]);
     remove("edge/lb");
     set(parts(invalid));
-    assert.deepEqual([table.found(EDGE), table.problems().length], [undefined, 1], "it was never valid");
+    assert.deepEqual([table.found(EDGE), table.state()[0]?.problems.length], [undefined, 1], "it was never valid");
     remove("edge/lb");
-    assert.deepEqual(table.problems(), []);
+    assert.deepEqual(table.state()[0]?.problems, []);
   });
 }

@@ -1,15 +1,10 @@
-import {
-  INGRESS_NGINX_CLASS,
-  INGRESS_NGINX_CONTROLLER,
-  INGRESS_NGINX_OWN_CONTROLLERS,
-  isController,
-} from "../sources/ingress-nginx-names.ts";
+import type { RoutingHints } from "../sources/types.ts";
 
-/** An ingress controller that the labels of its Service identify, and its settings for PROXY headers. */
+/** An ingress controller or Gateway API implementation: how it is recognized, and its settings for PROXY headers. */
 export interface IngressSoftware {
   readonly title: string;
-  /** How to make it trust headers from the proxies' addresses. */
-  readonly trust: string;
+  /** How to make it trust headers from the proxies' addresses. Default: it believes every sender. */
+  readonly trust?: string;
   /** How to make it accept headers. */
   readonly accept: string;
   /** The versions of the PROXY protocol that it accepts; default: versions 1 and 2. */
@@ -18,10 +13,7 @@ export interface IngressSoftware {
   readonly optional?: string;
   /** Where these settings are documented. */
   readonly source: string;
-}
-
-interface KnownSoftware extends IngressSoftware {
-  /** The controllers of its classes, from its own manifests, in the form of `isController`. */
+  /** The controllers of its classes, from its own manifests. A `*` at the end is the word of an installation. */
   readonly controllers?: readonly string[];
   /**
    * Controllers that distinguish one of several installations. The labels of a Service do not say which installation
@@ -43,7 +35,7 @@ const CLASS = "gateway.networking.k8s.io/gateway-class-name";
 const ANY = /^/;
 
 /** Ingress controllers and Gateway API implementations. The first match wins. */
-export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
+export const KNOWN_SOFTWARE: readonly IngressSoftware[] = [
   {
     title: "IBM Cloud's ALB",
     names: /^(public|private)-cr[a-z0-9]+-alb\d+$/,
@@ -64,9 +56,17 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "ingress-nginx",
-    controllers: [INGRESS_NGINX_CONTROLLER],
-    ownControllers: INGRESS_NGINX_OWN_CONTROLLERS,
-    className: INGRESS_NGINX_CLASS,
+    controllers: ["k8s.io/ingress-nginx"],
+    // The one of its documentation (docs/user-guide/multiple-ingress.md), those with its name as their beginning, which
+    // users and Cozystack choose (packages/extra/ingress), and those of AKS (Azure/aks-app-routing-operator,
+    // pkg/controller/nginxingress/nginx_ingress_controller.go, `ToNginxIngressConfig`).
+    ownControllers: [
+      "k8s.io/ingress-nginx-*",
+      "k8s.io/internal-ingress-nginx",
+      "webapprouting.kubernetes.azure.com/nginx",
+      "approuting.kubernetes.azure.com/*",
+    ],
+    className: "nginx",
     names: /^(ingress-nginx|rke2-ingress-nginx|nginx-ingress-controller)$/,
     trust: "add the proxy pods' addresses to `proxy-real-ip-cidr` in the controller's ConfigMap",
     accept: 'set `use-proxy-protocol: "true"` in the controller\'s ConfigMap',
@@ -114,7 +114,6 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
     controllers: ["haproxy-ingress.github.io/controller", "haproxy-ingress.github.io/controller/*"],
     className: "haproxy",
     names: /^haproxy-ingress(-controller)?$/,
-    trust: "it accepts a header from any address once `use-proxy-protocol` is set",
     accept: 'set `use-proxy-protocol: "true"` in the controller\'s ConfigMap',
     source: "https://haproxy-ingress.github.io/docs/configuration/keys/#proxy-protocol",
   },
@@ -126,7 +125,6 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
     className: "contour",
     names: /^contour$/,
     labels: { app: /^envoy$/, "projectcontour.io/owning-gateway-name": ANY },
-    trust: "Contour accepts a header from any address once `--use-proxy-protocol` is set",
     accept: "start Contour with `--use-proxy-protocol`",
     source: "https://projectcontour.io/docs/main/configuration/",
   },
@@ -136,7 +134,6 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
     // envoyproxy/gateway, api/v1alpha1, `GatewayControllerName`.
     controllers: ["gateway.envoyproxy.io/gatewayclass-controller"],
     labels: { [MANAGED_BY]: /^envoy-gateway$/, "gateway.envoyproxy.io/owning-gateway-name": ANY },
-    trust: "Envoy accepts a header from any address once a ClientTrafficPolicy sets `proxyProtocol`",
     accept: "set `proxyProtocol: {}` in a ClientTrafficPolicy of the Gateway (`enableProxyProtocol: true` before 1.5)",
     optional: "set `proxyProtocol: { optional: true }` in the ClientTrafficPolicy (1.5 and newer)",
     source: "https://gateway.envoyproxy.io/docs/api/extension_types/#clienttrafficpolicyspec",
@@ -149,7 +146,6 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
     className: "istio",
     names: /^istio-(ingressgateway|ingress)$/,
     labels: { "gateway.istio.io/managed": /^istio\.io-gateway-controller$/, [CLASS]: /^istio$/ },
-    trust: "Envoy accepts a header from any address once the gateway's `proxyProtocol` is set",
     accept: "set `gatewayTopology: { proxyProtocol: {} }` in the gateway's proxy.istio.io/config annotation",
     source: "https://istio.io/latest/docs/ops/configuration/traffic-management/network-topologies/#proxy-protocol",
   },
@@ -160,7 +156,6 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
     // of kgateway 2.1: kgateway-dev/kgateway, pkg/kgateway/wellknown/controller.go, `LegacyAgwControllerName`.
     controllers: ["agentgateway.dev/agentgateway", "kgateway.dev/agentgateway"],
     labels: { [MANAGED_BY]: /^agentgateway$/, [CLASS]: /^agentgateway$/ },
-    trust: "it accepts a header from any address once its policy sets `proxyProtocol`",
     accept: "set `proxyProtocol` in a policy of the Gateway",
     versions: "version 2 unless its policy names another",
     optional: "set `proxyProtocol` to mode Optional in the policy",
@@ -172,7 +167,6 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
     // kgateway-dev/kgateway, pkg/wellknown, `DefaultGatewayControllerName`.
     controllers: ["kgateway.dev/kgateway"],
     labels: { [MANAGED_BY]: /^kgateway$/, [CLASS]: /^kgateway$/ },
-    trust: "Envoy accepts a header from any address once a ListenerPolicy sets `proxyProtocol`",
     accept: "set `spec.default.proxyProtocol: {}` in a ListenerPolicy of the Gateway",
     source: "https://kgateway.dev/docs/envoy/latest/traffic-management/proxy-protocol/",
   },
@@ -184,7 +178,6 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
     className: "cilium",
     names: /^cilium-ingress$/,
     labels: { "io.cilium.gateway/owning-gateway": ANY, "cilium.io/ingress": /^true$/ },
-    trust: "it accepts a header from any address, and requires one, once `enableProxyProtocol` is set",
     accept: "set `gatewayAPI.enableProxyProtocol` or `ingressController.enableProxyProtocol` in Cilium's Helm values",
     source: "https://docs.cilium.io/en/stable/helm-reference/",
   },
@@ -203,7 +196,6 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
     controllers: ["getambassador.io/ingress-controller"],
     className: "ambassador",
     names: /^(emissary-ingress|edge-stack|ambassador)$/,
-    trust: "it accepts a header from any address on a Listener whose `protocolStack` begins with PROXY",
     accept: "begin the Listener's `protocolStack` with PROXY",
     source: "https://emissary-ingress.dev/docs/3.10/topics/running/listener/",
   },
@@ -212,7 +204,6 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
     controllers: ["apisix.apache.org/apisix-ingress-controller"],
     className: "apisix",
     names: /^apisix(-gateway)?$/,
-    trust: "it accepts a header from any address on its ports for the PROXY protocol",
     accept:
       "set `apisix.proxy_protocol.listen_http_port` and `listen_https_port` (9181, 9182) " +
       "in its configuration, and let its Service lead there",
@@ -223,7 +214,6 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
     controllers: ["pomerium.io/ingress-controller"],
     className: "pomerium",
     names: /^pomerium(-proxy)?$/,
-    trust: "Envoy accepts a header from any address once `useProxyProtocol` is set",
     accept: "set `useProxyProtocol: true` in the Pomerium resource",
     source: "https://www.pomerium.com/docs/reference/use-proxy-protocol",
   },
@@ -252,11 +242,6 @@ const OUTSIDE = {
   classes: new Set(["alb", "azure/application-gateway", "gce", "gce-internal", "gce-multi-cluster", "tailscale"]),
 };
 
-/** Titles of the software that makes one Service per Gateway. */
-export const PER_GATEWAY: ReadonlySet<string> = new Set(
-  KNOWN_SOFTWARE.flatMap(({ title, servicePerGateway }) => (servicePerGateway ? [title] : [])),
-);
-
 /** Labels that charts and operators set to the name of the software behind a Service. */
 const LABELS: readonly string[] = ["app.kubernetes.io/name", "app", "k8s-app", "istio"];
 
@@ -281,8 +266,8 @@ export function softwareOf({ labels, selector, name }: NamedService): IngressSof
 
 /** All patterns of names and values. */
 const NAME_OR_VALUE = new RegExp(
-  KNOWN_SOFTWARE.flatMap(({ names, labels = {} }) => [names, ...Object.values(labels)])
-    .flatMap((pattern) => (pattern === undefined || pattern === ANY ? [] : pattern.source))
+  KNOWN_SOFTWARE.flatMap(({ names = ANY, labels = {} }) => [names, ...Object.values(labels)])
+    .flatMap((pattern) => (pattern === ANY ? [] : pattern.source))
     .join("|"),
 );
 
@@ -304,13 +289,7 @@ export const SOFTWARE_WORDS: readonly string[] = [
   ...LABELS,
 ];
 
-/** What an object says about the controller that serves it. */
-export interface NamedController {
-  readonly className: string | undefined;
-  readonly isGatewayClass?: true;
-  /** The controller of its IngressClass or GatewayClass, or the controller of its kind. */
-  readonly controller?: string;
-}
+type NamedController = Pick<RoutingHints, "className" | "isGatewayClass" | "controller">;
 
 /**
  * Titles of the known software that an object names; two projects may serve one class. `outside`: the object leads to
@@ -322,8 +301,8 @@ export function softwareNamed({
   controller,
 }: NamedController): ReadonlySet<string> | "outside" | undefined {
   if (controller !== undefined)
-    return OUTSIDE.controllers.has(controller) ? "outside" : titlesOf(({ controllers }) => controllers, controller);
-  if (isGatewayClass || className === "") return undefined;
+    return OUTSIDE.controllers.has(controller) ? "outside" : titlesOf((known) => known.controllers, controller);
+  if (isGatewayClass) return undefined;
   return OUTSIDE.classes.has(className) ? "outside" : titlesOf((known) => [known.className ?? []].flat(), className);
 }
 
@@ -332,10 +311,23 @@ export function softwareOfInstallation({ controller = "" }: NamedController): Re
   return titlesOf(({ ownControllers }) => ownControllers, controller);
 }
 
+/** Whether an object names this software, by a controller of any installation, or by its class. */
+export function isOf(title: string, hints: NamedController): boolean {
+  const named = softwareNamed(hints);
+  return (named !== "outside" && named?.has(title)) || softwareOfInstallation(hints)?.has(title) === true;
+}
+
 function titlesOf(
-  namesOf: (known: KnownSoftware) => readonly string[] | undefined,
+  namesOf: (known: IngressSoftware) => readonly string[] | undefined,
   name: string,
 ): ReadonlySet<string> | undefined {
   const named = KNOWN_SOFTWARE.filter((known) => namesOf(known)?.some((one) => isController(one, name)) === true);
   return named.length === 0 ? undefined : new Set(named.map(({ title }) => title));
+}
+
+/** Whether a controller has a known name. A `*` at its end means one or more characters, but no slash. */
+function isController(known: string, controller: string): boolean {
+  const [beginning = "", end] = known.split("*");
+  if (end === undefined) return controller === known;
+  return controller.startsWith(beginning) && /^[^/]+$/.test(controller.slice(beginning.length));
 }

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isIngressNginx } from "../sources/ingress-nginx-names.ts";
-import { KNOWN_SOFTWARE, softwareNamed, softwareOfInstallation } from "./known-software.ts";
+import { isOf, KNOWN_SOFTWARE, softwareNamed, softwareOfInstallation } from "./known-software.ts";
 
 function named(controller: string): string {
   const found = softwareNamed({ className: "any", controller });
@@ -48,7 +47,11 @@ test("ingress-nginx has names of its own for several installations, and its anno
   ] as const) {
     const titles = [...(softwareOfInstallation({ className: "any", controller }) ?? [])];
     assert.deepEqual(titles, isOwn ? ["ingress-nginx"] : [], controller);
-    assert.equal(isIngressNginx("any", controller), isOwn || controller === "k8s.io/ingress-nginx", controller);
+    assert.equal(
+      isOf("ingress-nginx", { className: "any", controller }),
+      isOwn || controller === "k8s.io/ingress-nginx",
+      controller,
+    );
   }
 });
 

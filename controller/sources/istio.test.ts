@@ -1,9 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fc } from "#test/property.ts";
-import type { View } from "../types.ts";
-import { commonNames, type IstioObject, istioClaims, serverHosts, virtualHosts } from "./claims.ts";
-import { gatewayKey, serverHost, viewGateway, viewVirtualService } from "./view.ts";
+import {
+  commonNames,
+  gatewayKey,
+  type IstioObject,
+  istioClaims,
+  serverHost,
+  serverHosts,
+  viewGateway,
+  viewVirtualService,
+} from "./istio.ts";
+import type { View } from "./types.ts";
 
 const SELECTOR = { istio: "ingressgateway" };
 const IGNORE = { "switchback.dev/ignore": "true" };
@@ -145,23 +153,6 @@ test("the current and former forms of a Gateway's name are read", () => {
   );
 });
 
-test("property: any object is read without an exception", () => {
-  const field = fc.jsonValue();
-  const spec = fc.record({ selector: field, servers: fc.array(field), hosts: field, gateways: field });
-  const property = fc.property(field, spec, (metadata, any) => {
-    const raw = { metadata, spec: any };
-    const named = { metadata, spec: { ...any, gateways: ["a/b"] } };
-    const objects = new Map<string, IstioObject>([
-      ["Gateway a/b", viewGateway(raw)],
-      ["VirtualService a/b", viewVirtualService(named)],
-      ["VirtualService a/c", viewVirtualService(raw)],
-    ]);
-    const claimsOf = istioClaims(objects, { gateways: true });
-    for (const [object, view] of objects) claimsOf(view, object);
-  });
-  fc.assert(property);
-});
-
 test("hostile: ten thousand hosts, a thousand Gateways or deep wildcards take bounded time", () => {
   const { gateway, service, of, whole } = rig();
   const deep = "a.".repeat(30);
@@ -187,32 +178,8 @@ test("hostile: ten thousand hosts, a thousand Gateways or deep wildcards take bo
 /** The names that hosts of a Gateway in `infra` and of a VirtualService in `shop` have in common. */
 function common(gateway: readonly string[], hosts: readonly string[], namespace = "shop"): string[] {
   const servers = serverHosts(gateway.map((text) => serverHost(text, "infra")));
-  return [...new Set([...commonNames(servers, virtualHosts(hosts), namespace)].map(([, name]) => name))].sort();
+  return [...new Set([...commonNames(servers, new Set(hosts), namespace)].map(([, name]) => name))].sort();
 }
-
-// Source: istio/istio, pkg/config/host/names_test.go, TestNamesIntersection.
-const INTERSECTIONS: ReadonlyArray<readonly [a: string[], b: string[], names: string[]]> = [
-  [["foo,com"], ["bar.com"], []],
-  [["foo.com", "bar.com"], ["bar.com"], ["bar.com"]],
-  [["foo.com", "bar.com"], ["*.com"], ["bar.com", "foo.com"]],
-  [["*.com"], ["foo.com", "bar.com"], ["bar.com", "foo.com"]],
-  [
-    ["foo.com", "*.net"],
-    ["*.com", "bar.net"],
-    ["bar.net", "foo.com"],
-  ],
-  [["foo.com", "*.net"], ["*.bar.net"], ["*.bar.net"]],
-  [["foo.com", "bar.net"], ["*"], ["bar.net", "foo.com"]],
-  [["foo.com"], [], []],
-  [[], ["bar.com"], []],
-  [["*", "foo.com"], ["foo.com"], ["foo.com"]],
-  [["*"], ["foo.com"], ["foo.com"]],
-  [["foo.com"], ["Foo.com"], []],
-];
-
-test("the common names are those of Istio's intersection", () => {
-  for (const [a, b, names] of INTERSECTIONS) assert.deepEqual(common(a, b), names, `${a} ${b}`);
-});
 
 test("the namespace before a slash limits which VirtualServices may use a host", () => {
   const CASES: ReadonlyArray<readonly [server: string, inShop: boolean, inInfra: boolean]> = [
@@ -234,7 +201,7 @@ test("the namespace before a slash limits which VirtualServices may use a host",
   assert.deepEqual(common(["other/a.com", "shop/a.com"], ["a.com"]), ["a.com"]);
 });
 
-/** Copied from istio/istio, pkg/config/host/name.go, SubsetOf. */
+/** Copied from istio/istio, pkg/config/host/name.go, SubsetOf. `Intersection` in names.go compares every pair by it. */
 function isSubset(n: string, o: string): boolean {
   if (n.startsWith("*")) {
     return o.startsWith("*") && n.length >= o.length && n.slice(1).endsWith(o.slice(1));
@@ -243,7 +210,7 @@ function isSubset(n: string, o: string): boolean {
 }
 
 test("property: the result is the same as that of comparing every pair", () => {
-  const label = fc.constantFrom("a", "b", "c");
+  const label = fc.constantFrom("a", "b", "A");
   const name = fc.array(label, { minLength: 1, maxLength: 4 }).map((labels) => labels.join("."));
   const host = fc.oneof(
     name,
