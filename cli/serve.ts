@@ -37,8 +37,10 @@ export async function serve(
   const { log } = context;
   for (const warning of warnings) log.warn({ code: "config-ignored" }, warning);
   const start = await load();
+  // The relay may have connections before the other parts have started.
+  const stopping = untilSignal(log);
   const running = await start(config, context);
-  const failure = await Promise.race([untilSignal(log), running.broken ?? new Promise<never>(() => {})]);
+  const failure = await Promise.race([stopping, running.broken ?? new Promise<never>(() => {})]);
   await running.stop();
   log.info({}, "stopped");
   if (failure !== undefined) throw failure;
