@@ -5,6 +5,7 @@ import { NO_SERVICE, pipelineRig, viewOf } from "#test/fakes/pipeline-rig.ts";
 // The way of names from the views of a source to claims.
 
 const WITHOUT_DNS = { asksDns: false };
+const ON_ONE = { ...WITHOUT_DNS, published: { "shop.example.com": "one" } };
 
 test("nothing is decided before Services are known", async (t) => {
   const { set, sourceSynced, resolverSynced, pass, reported, results, pipeline } = pipelineRig(t, WITHOUT_DNS);
@@ -56,18 +57,22 @@ test("equal hints of a namespace are resolved once in a pass; objects with a new
   assert.deepEqual(reported, []);
 });
 
-test("hints that cannot be resolved, and views that cannot be read, affect only their own objects", async (t) => {
-  const { see, set, sync, pass, answers, results, reported, log, servicesChanged } = pipelineRig(t, WITHOUT_DNS);
+test("an internal error leaves the names of its objects as they are, and is logged once", async (t) => {
+  const { see, set, sync, pass, answers, results, plan, log, servicesChanged } = pipelineRig(t, ON_ONE);
   await sync();
-  set("odd", "odd", ["odd.example.com"]);
+  set("odd", "odd");
+  set("odd too", "odd", ["another.example.com"]);
   answers.get = ((name: string) => {
     if (name === "odd") throw new Error("out of ideas");
   }) as typeof answers.get;
   see("broken", [viewOf("a.example.com", "edge", { hints: null as never })]);
-  set("web");
+  set("web", "edge", ["web.example.com"]);
   await pass(100);
-  assert.deepEqual([results("odd"), results("web")], [[], ["edge"]]);
-  assert.ok(!reported.includes("broken"));
+  assert.deepEqual(
+    [results("odd"), results("broken"), results("web")],
+    [["internal-error?"], ["internal-error?"], ["edge"]],
+  );
+  assert.ok(plan.isUndecided("shop.example.com"), "it stays published");
   servicesChanged();
   await pass(100);
   assert.deepEqual(
@@ -97,19 +102,19 @@ test("a name keeps its target without evidence while it may; a name without a ta
 test("an object without evidence is decided again when its name gets a line, or loses it", async (t) => {
   const reason = { code: "header-not-expected", text: "it refuses headers" };
   const addresses = { targets: { edge: ["203.0.113.9"] }, against: { edge: reason } };
-  const { set, sync, pass, answers, results, plan, pipeline } = pipelineRig(t, { addresses, ...WITHOUT_DNS });
-  const line = { name: "shop.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "edge" };
-  let lines: (typeof line)[] = [];
-  plan.setPublished((name) => lines.find((one) => one.name === name));
+  const published: Record<string, string> = {};
+  const { set, sync, pass, answers, results, pipeline } = pipelineRig(t, { addresses, ...WITHOUT_DNS, published });
   answers.set("nginx", NO_SERVICE);
   for (const object of ["a", "b"]) set(object, "nginx");
   await sync();
-  for (const now of [[line], []]) {
-    lines = now;
-    pipeline.settled([line.name]);
-    await pass(100);
-    assert.deepEqual(results("a"), [now.length > 0 ? "header-not-expected" : "no-service"]);
-  }
+  published["shop.example.com"] = "edge";
+  pipeline.settled(["shop.example.com"]);
+  await pass(100);
+  assert.deepEqual(results("a"), ["header-not-expected"]);
+  delete published["shop.example.com"];
+  pipeline.settled(["shop.example.com"]);
+  await pass(100);
+  assert.deepEqual(results("a"), ["no-service"]);
 });
 
 for (const namespace of ["shop", "tenant"]) {
@@ -131,9 +136,7 @@ for (const namespace of ["shop", "tenant"]) {
 }
 
 test("two objects of a namespace want different targets: that is a conflict, and no instability", async (t) => {
-  const { set, sync, pass, plan, results, servicesChanged } = pipelineRig(t, WITHOUT_DNS);
-  const line = { name: "shop.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "one" };
-  plan.setPublished((name) => (name === line.name ? line : undefined));
+  const { set, sync, pass, results, servicesChanged } = pipelineRig(t, ON_ONE);
   set("a", "one");
   set("b", "two", ["shop.example.com"], { created: "2026-02-01T00:00:00Z" });
   await sync();
@@ -146,9 +149,7 @@ test("two objects of a namespace want different targets: that is a conflict, and
 });
 
 test("an object that wants another target twice within a minute is undecided for a minute", async (t) => {
-  const { see, set, sync, pass, plan, results } = pipelineRig(t, WITHOUT_DNS);
-  const line = { name: "shop.example.com", addresses: ["10.0.0.1"], order: 0, holder: "shop", target: "one" };
-  plan.setPublished((name) => (name === line.name ? line : undefined));
+  const { see, set, sync, pass, plan, results } = pipelineRig(t, ON_ONE);
   set("a", "one");
   await sync();
   set("a", "two");
@@ -156,9 +157,9 @@ test("an object that wants another target twice within a minute is undecided for
   assert.deepEqual(results("a"), ["two"]);
   set("a", "one");
   await pass(59_000, 500);
-  assert.deepEqual([results("a"), plan.planned.get(line.name)?.target], [["target-unstable?"], "two"]);
+  assert.deepEqual([results("a"), plan.planned.get("shop.example.com")?.target], [["target-unstable?"], "two"]);
   await pass(2_000);
-  assert.deepEqual([results("a"), plan.planned.get(line.name)?.target], [["one"], "one"]);
+  assert.deepEqual([results("a"), plan.planned.get("shop.example.com")?.target], [["one"], "one"]);
   see("a", []);
   set("a", "two");
   await pass(100);

@@ -32,7 +32,7 @@ interface PipelineDeps extends Omit<Witnesses, "headers" | "dns" | "locations"> 
   readonly dns?: DnsSweep | undefined;
   readonly budget?: Pick<ClaimBudget, "stop"> | undefined;
   /** The plan that the claims go to. */
-  readonly plan: Pick<Plan, "set" | "heldTarget" | "lineOf" | "isWithinQuota">;
+  readonly plan: Pick<Plan, "set" | "heldTarget" | "lineOf">;
   readonly log: Logger;
 }
 
@@ -40,6 +40,8 @@ interface Seen {
   readonly view: View;
   /** The parsed hostname. Undefined: it is invalid. */
   readonly name: string | undefined;
+  /** The name, the object, and how many earlier views of the object have that name, as with a route of two Gateways. */
+  readonly key: string;
 }
 
 /** What the hints of a view give to its claim. */
@@ -64,6 +66,7 @@ interface Viewed {
 const POLL_MS = 50;
 /** How long the claims of other sources wait for one that neither was read nor has failed, milliseconds. */
 const READ_MS = 60_000;
+const INTERNAL_ERROR: Reason = { code: "internal-error", text: "an internal error; the controller's log has it" };
 
 /**
  * The first stages of a name, from the views of the sources to the claims of the plan:
@@ -106,10 +109,7 @@ export class Pipeline {
     this.#onDue = onDue;
     const { namespaces, resolver, headers, dns } = this.#deps;
     headers?.follow(() => this.#decideAll());
-    dns?.start(
-      (name) => this.#decideObjects(this.#byName.get(name) ?? []),
-      (name) => this.#namespaceOf(name),
-    );
+    dns?.start((name) => this.settled([name]));
     const isKnown = (part: object) => () => {
       this.#missing.delete(part);
       onDue();
@@ -129,7 +129,7 @@ export class Pipeline {
     this.#areRead ||= this.#areSourcesRead();
     // An object of a source that is not read yet may be older, or have the name.
     if (!this.#areRead) return POLL_MS;
-    for (const key of this.#steady.takeDue(steadyNow())) this.#due.add(key.slice(key.indexOf(" ") + 1));
+    for (const key of this.#steady.takeDue(steadyNow())) this.#due.add(key.split(" ")[1] ?? "");
     await this.#decideDue();
     if (this.#due.size === 0 && !this.#isAllDue) this.#isRead = true;
     const next = this.#steady.nextDeadline();
@@ -197,34 +197,43 @@ export class Pipeline {
     }
   }
 
-  /** An object that cannot be decided affects only itself: its earlier claims stay. */
+  /** An object that cannot be decided affects only itself: its names stay as they are. */
   #decideSafely(object: string, memo: Memo): void {
-    try {
-      const viewed = this.#objects.get(object);
-      const claims = (viewed?.seen ?? []).map((seen) => this.#decide(object, seen, memo));
+    const viewed = this.#objects.get(object);
+    const claims = (viewed?.seen ?? []).map((seen) => {
+      const claim = this.#guarded(object, () => this.#decide(seen, memo));
+      return claim ?? { ...seen.view, target: INTERNAL_ERROR, undecided: true as const };
+    });
+    this.#guarded(object, () => {
       if (!isDeepStrictEqual(viewed?.claims, claims)) this.#deps.plan.set(object, claims);
       if (viewed !== undefined) viewed.claims = claims;
+    });
+  }
+
+  /** Each error is logged once, with the first object that it affects. */
+  #guarded<T>(object: string, run: () => T): T | undefined {
+    try {
+      return run();
     } catch (error) {
       const reason = describeError(error);
-      if (this.#failed.pass(object, { reason }) !== undefined)
+      if (this.#failed.pass(reason) !== undefined)
         this.#deps.log.error({ code: "internal-error", object: show(object) }, reason);
+      return undefined;
     }
   }
 
   /** The way of one name. */
-  #decide(object: string, seen: Seen, memo: Memo): Claim {
-    const { name } = seen;
-    const { hints, ...view } = seen.view;
+  #decide({ name, key, view: { hints, ...view } }: Seen, memo: Memo): Claim {
     const { namespace } = view.from;
     // The evidence of one namespace counts for its own names only.
     const held = name === undefined ? undefined : this.#deps.plan.heldTarget(name, namespace);
     const isOfNamespace = (target: string) => this.#targetsIn(memo).has(`${namespace} ${target}`);
-    const key = `${namespace} ${held} ${textOfHints(hints)}`;
-    const found = getOrAdd(memo.found, key, () => this.#find(hints, { held, isOfNamespace }));
+    const question = `${namespace} ${held} ${textOfHints(hints)}`;
+    const found = getOrAdd(memo.found, question, () => this.#find(hints, { held, isOfNamespace }));
     const claim: Claim = { ...view, ...found };
     if (name === undefined) return claim;
     const isShared = (this.#byName.get(name)?.size ?? 0) > 1;
-    return this.#steadied(witness(claim, { name, object, isShared }, this.#deps), `${name} ${object}`, held);
+    return this.#steadied(witness(claim, { name, key, namespace, isShared }, this.#deps), { name, key, held });
   }
 
   #find(hints: RoutingHints | Reason, holding: Holding): Hinted {
@@ -244,35 +253,35 @@ export class Pipeline {
     return memo.targets;
   }
 
-  /**
-   * DNS may move a published name at any time, other evidence of an object only if it is steady. `key` is the name and
-   * the object.
-   */
-  #steadied(claim: Claim, key: string, held: string | undefined): Claim {
+  /** DNS may move a published name at any time, other evidence of an object only if it is steady. */
+  #steadied(claim: Claim, { name, key, held }: { name: string; key: string; held: string | undefined }): Claim {
     const { target, verified } = claim;
     if (held === undefined || typeof target !== "string" || verified) return claim;
-    if (this.#deps.plan.lineOf(key.slice(0, key.indexOf(" ")))?.target === undefined) return claim;
+    if (this.#deps.plan.lineOf(name)?.target === undefined) return claim;
     const unsteady = this.#steady.check(key, held, target, steadyNow());
     return unsteady === undefined ? claim : { ...claim, target: unsteady, undecided: true, maybe: held };
   }
 
   #see(object: string, views: readonly View[]): void {
-    const before = namesOf(this.#objects.get(object)?.seen ?? []);
-    const seen = views.map((view) => ({ view, name: nameOf(view) }));
-    const after = namesOf(seen);
+    const before = this.#objects.get(object)?.seen ?? [];
+    const seen = seenOf(object, views);
+    const keys = new Set(seen.map(({ key }) => key));
     if (seen.length === 0) this.#objects.delete(object);
     else this.#objects.set(object, { seen, claims: undefined });
-    for (const name of after) getOrAdd(this.#byName, name, () => new Set<string>()).add(object);
-    for (const name of before.difference(after)) this.#release(name, object);
+    const names = new Set(seen.flatMap(({ name }) => name ?? []));
+    for (const name of names) getOrAdd(this.#byName, name, () => new Set<string>()).add(object);
+    for (const one of before) if (!keys.has(one.key)) this.#release(one, object, names);
     this.#decideObjects([object]);
   }
 
-  #release(name: string, object: string): void {
+  /** The object has such a claim no longer. `names` are those that it has claims of. */
+  #release({ name, key }: Seen, object: string, names: ReadonlySet<string>): void {
+    this.#steady.forget(key);
+    if (name === undefined) return;
     const { dns } = this.#deps;
-    dns?.release(name, object);
-    this.#steady.forget(`${name} ${object}`);
+    dns?.release(name, key);
     const objects = this.#byName.get(name);
-    objects?.delete(object);
+    if (!names.has(name)) objects?.delete(object);
     if (objects?.size !== 0) return;
     this.#byName.delete(name);
     dns?.forget(name);
@@ -288,19 +297,16 @@ export class Pipeline {
     this.#isAllDue = true;
     this.#onDue();
   }
-
-  /** The first namespace that claims the name and whose quota has room for it. */
-  #namespaceOf(name: string): string | undefined {
-    for (const object of this.#byName.get(name) ?? []) {
-      const namespace = this.#objects.get(object)?.seen[0]?.view.from.namespace;
-      if (namespace !== undefined && this.#deps.plan.isWithinQuota(namespace, name)) return namespace;
-    }
-    return undefined;
-  }
 }
 
-function namesOf(seen: readonly Seen[]): Set<string> {
-  return new Set(seen.flatMap(({ name }) => name ?? []));
+function seenOf(object: string, views: readonly View[]): Seen[] {
+  const counts = new Map<string | undefined, number>();
+  return views.map((view) => {
+    const name = nameOf(view);
+    const earlier = counts.get(name) ?? 0;
+    counts.set(name, earlier + 1);
+    return { view, name, key: `${name} ${object} ${earlier}` };
+  });
 }
 
 function nameOf({ hostname }: View): string | undefined {

@@ -14,20 +14,12 @@ import type { RolloutStatus } from "./rollout/report.ts";
 import type { SourceState } from "./sources/types.ts";
 
 /** One claimed name, as `/status` and `switchback status` show it. */
-export interface NameStatus {
-  readonly name: string;
+export interface NameStatus extends Omit<ReportedClaim, "from" | "decision"> {
   readonly from: Pick<ObjectRef, "kind" | "namespace" | "name">;
-  /** creationTimestamp of the object, in RFC 3339 format. */
-  readonly since: string;
   readonly target: string | undefined;
   readonly addresses: readonly string[];
   /** Why the name is not in the map, or why pods do not get it (wildcards). */
   readonly reason: Reason | undefined;
-  /**
-   * A problem of a mapped name: it is now the name of a Service, it resolves to another address, or its target lacks
-   * ports.
-   */
-  readonly warning?: Reason;
   /** The addresses that the cluster's DNS has for the name, if it was asked: at most 16 of each family. */
   readonly resolved?: readonly string[];
 }
@@ -135,11 +127,7 @@ function sizeWarnings(plan: Plan, maxNames: number): Reason[] {
   return [{ code: "many-names", text }];
 }
 
-function targetStatus(
-  name: string,
-  clusterIPs: readonly string[],
-  { headers }: Pick<StatusDeps, "headers">,
-): StatusDocument["targets"][number] {
+function targetStatus(name: string, clusterIPs: readonly string[], { headers }: StatusDeps) {
   const target = headers.targetOf(name);
   if (target === undefined) return { name, relayed: false, clusterIPs, upstream: "", ports: [] };
   const { upstream } = target;

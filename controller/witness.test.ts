@@ -45,7 +45,7 @@ function hear(claim: Claim, decision: DnsDecision, setting: Setting = {}) {
   let asked: ExpectedClaim | undefined;
   let released = false;
   const dns = {
-    askAbout(_name: string, _object: string, expected: ExpectedClaim) {
+    askAbout(_subject: object, expected: ExpectedClaim) {
       asked = expected;
       return { decision, isWaiting, isSettled };
     },
@@ -55,7 +55,7 @@ function hear(claim: Claim, decision: DnsDecision, setting: Setting = {}) {
   };
   const headers = { against: (target: string) => against[target] };
   const locations = { mapsAlways: () => always, warningOf: () => undefined };
-  const subject = { name: "shop.example.com", object: "0/web", isShared: false };
+  const subject = { name: "shop.example.com", key: "shop.example.com 0/web 0", namespace: "shop", isShared: false };
   const heard = witness(claim, subject, { headers, locations, dns: asksDns ? dns : undefined, mode });
   assert.ok(!(released && asked), "either asked or released");
   return { heard, asked, released };

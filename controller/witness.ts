@@ -1,6 +1,6 @@
 import type { Claim, Reason } from "#hostmap/types.ts";
 import type { DnsDecision, ExpectedClaim, VerifyMode } from "./dnscheck/dns-decision.ts";
-import type { DnsSweep, Testimony } from "./dnscheck/sweep.ts";
+import type { DnsSweep, Subject, Testimony } from "./dnscheck/sweep.ts";
 import { HEADER_UNKNOWN } from "./expected-headers/decide-protocols.ts";
 import type { HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import type { TargetLocations } from "./targets/target-table.ts";
@@ -15,13 +15,6 @@ export interface Witnesses {
   readonly mode: VerifyMode;
 }
 
-interface Subject {
-  readonly name: string;
-  readonly object: string;
-  /** Whether other objects claim the name, too. */
-  readonly isShared: boolean;
-}
-
 const WAITING: Reason = {
   code: "dns-not-verified",
   text: "waits for the first answer of the cluster's DNS (policy.verifyDns)",
@@ -31,18 +24,18 @@ const NOT_VERIFIED: Reason = {
   text: "the cluster's DNS has not yet been seen to lead it to its load balancer (policy.verifyDns: enforce)",
 };
 
-/** Hears the witnesses about the claim of an object. `name` is its parsed hostname. */
-export function witness(claim: Claim, { name, object, isShared }: Subject, witnesses: Witnesses): Claim {
+/** Hears the witnesses about a claim. */
+export function witness(claim: Claim, subject: Subject, witnesses: Witnesses): Claim {
   const { headers, dns, mode } = witnesses;
   const aim = typeof claim.target === "string" ? claim.target : claim.undecided && claim.maybe;
   const against = aim === undefined ? undefined : headers?.against(aim);
   const mayGetOne = mode === "auto" && claim.lacking !== undefined;
   if (against !== undefined || (aim === undefined && !mayGetOne)) {
-    dns?.release(name, object);
+    dns?.release(subject.name, subject.key);
     return aim === undefined || against === undefined ? claim : withoutHeader(claim, aim, against);
   }
   if (dns === undefined) return claim;
-  const testimony = dns.askAbout(name, object, expectedOf(claim, aim, mode), isShared);
+  const testimony = dns.askAbout(subject, expectedOf(claim, aim, mode));
   if (mode === "warn") return warned(claim, testimony.decision);
   if (aim === undefined) return withFirst(claim, testimony, witnesses);
   return mode === "auto" ? withAuto(claim, aim, testimony, witnesses) : withEnforce(claim, aim, testimony);
@@ -63,34 +56,31 @@ function expectedOf(claim: Claim, aim: string | undefined, mode: VerifyMode): Ex
 /**
  * Missing evidence of DNS unmaps no name. Only names that DNS leads to an address of no Service here are not mapped.
  */
-function withAuto(
-  claim: Claim,
-  aim: string,
-  { decision, isWaiting, isSettled }: Testimony,
-  witnesses: Witnesses,
-): Claim {
+function withAuto(claim: Claim, aim: string, testimony: Testimony, witnesses: Witnesses): Claim {
+  const { decision, isWaiting, isSettled } = testimony;
   if (isWaiting) return undecided(claim, aim, WAITING);
-  if (decision === "verified") return { ...decided(claim, aim), verified: true };
+  if (decision === "verified") return { ...decided(claim, aim), ...(isSettled && { verified: true }) };
   // As in `firstTarget`: the class and an address that somebody chose are evidence, also once the name has the target.
   if (decision === "external" && claim.lacking?.byClass === aim) return decided(claim, aim);
   if (typeof decision === "string") return claim;
   // The object chose its target, and kube-proxy short-circuits the connection to the Service of that address.
-  if ("target" in decision)
-    return claim.chosen ? claim : moved({ ...claim, verified: true }, decision.target, witnesses);
+  if ("target" in decision && claim.chosen) return claim;
+  if ("target" in decision && isSettled) return moved({ ...claim, verified: true }, decision.target, witnesses);
   if (decision.code === "dns-absent") return claim;
   if (witnesses.locations.mapsAlways(aim)) return warned(claim, decision);
   return isSettled ? refused(claim, decision) : undecided(claim, aim, decision);
 }
 
 /** Gives a claim the target to which DNS leads its name. Without one, the claim keeps its reason. */
-function withFirst(claim: Claim, { decision, isWaiting }: Testimony, witnesses: Witnesses): Claim {
+function withFirst(claim: Claim, { decision, isWaiting, isSettled }: Testimony, witnesses: Witnesses): Claim {
   // The name is published, maybe because DNS gave it its target under an earlier leader.
   const { lacking: _other, ...waiting } = claim;
   if (isWaiting) return { ...waiting, target: WAITING, undecided: true };
   // What does without a mapping still does so when evidence of its target disappears.
   if (decision === "nowhere" && claim.lacking) return { ...claim, lacking: { ...claim.lacking, isElsewhere: true } };
   if (typeof decision === "string" || !("target" in decision)) return claim;
-  return moved(decision.chosen ? claim : { ...claim, verified: true }, decision.target, witnesses);
+  const verified = isSettled && !decision.chosen;
+  return moved({ ...claim, ...(verified && { verified }) }, decision.target, witnesses);
 }
 
 function withEnforce(claim: Claim, aim: string, { decision, isSettled }: Testimony): Claim {

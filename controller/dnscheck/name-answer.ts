@@ -22,6 +22,8 @@ export class NameAnswer {
   tried = false;
   /** Since when the name waits for its first look-up, milliseconds of a monotonic clock. */
   since: number;
+  /** The namespaces that claim the name, or did so before. */
+  readonly namespaces = new Set<string>();
   /** How many sweeps in a row must agree before they change a decision. One is not enough to take a mapping away. */
   readonly #sweeps: number;
   /** By object. */

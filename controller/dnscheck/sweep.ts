@@ -26,7 +26,7 @@ interface SweepDeps {
   readonly ownAddresses: () => ReadonlySet<string>;
   readonly clusterDomain: string | undefined;
   readonly mode: VerifyMode;
-  readonly plan: Pick<Plan, "lineOf" | "isUndecided">;
+  readonly plan: Pick<Plan, "lineOf" | "isUndecided" | "isWithinQuota">;
   /** Answers that are already known, such as those of a stored cluster. If present, no name is looked up. */
   readonly known?: DnsAnswers | undefined;
   /** A monotonic clock, milliseconds. */
@@ -34,8 +34,15 @@ interface SweepDeps {
   readonly log: Logger;
 }
 
-/** A namespace that claims a name and whose quota has room for it. Undefined: the name is not looked up. */
-type NamespaceOf = (name: string) => string | undefined;
+/** A claim about which DNS is asked. */
+export interface Subject {
+  readonly name: string;
+  /** Unique among the claims of the name. */
+  readonly key: string;
+  readonly namespace: string;
+  /** Whether other objects claim the name, too. Then DNS may lead it to the target of one of them. */
+  readonly isShared: boolean;
+}
 
 /** How many sweeps in a row must have an answer before it changes a decision. Without `auto`, each answer counts. */
 const SWEEPS = 3;
@@ -65,7 +72,7 @@ export interface Testimony {
   readonly decision: DnsDecision;
   /** The name has no first answer yet. */
   readonly isWaiting: boolean;
-  /** Whether enough sweeps had the answer to take a mapping away. */
+  /** Whether the answer may change what is published: enough sweeps had it, or it changes nothing. */
   readonly isSettled: boolean;
 }
 
@@ -86,7 +93,6 @@ export class DnsSweep {
   /** The namespaces of the running look-ups. */
   readonly #running: string[] = [];
   #onChange: (name: string) => void = () => {};
-  #namespaceOf: NamespaceOf = () => undefined;
   readonly #sweeps = new Reconciler({ reconcile: () => this.#sweep() });
   readonly #reviews = new Reconciler({ reconcile: () => this.#review() });
   /** Whether the cluster's DNS answers. Undefined: not known yet. */
@@ -100,9 +106,8 @@ export class DnsSweep {
   }
 
   /** `onChange` is called when a decision on a name may have changed. */
-  start(onChange: (name: string) => void, namespaceOf: NamespaceOf): void {
+  start(onChange: (name: string) => void): void {
     this.#onChange = onChange;
-    this.#namespaceOf = namespaceOf;
     if (this.#deps.known !== undefined) return;
     this.#answeredAt = this.#deps.now();
     this.#sweeps.enqueue();
@@ -117,20 +122,22 @@ export class DnsSweep {
     void this.#reviews.stop();
   }
 
-  /**
-   * The evidence about an object's claim of a name. The first call for a name adds it to the sweeps. `isShared`: other
-   * objects claim the name, too, and DNS may lead it to the target of one of them.
-   */
-  askAbout(name: string, object: string, claim: ExpectedClaim, isShared: boolean): Testimony {
+  /** The evidence about a claim. The first call for a name adds it to the sweeps. */
+  askAbout({ name, key, namespace, isShared }: Subject, claim: ExpectedClaim): Testimony {
     const mayDecide =
       isShared || claim.target === undefined || expectedAddresses(claim, this.#deps.locations).length > 0;
     if (!mayDecide && !this.#names.has(name)) return NOTHING;
     const answer = this.#names.get(name) ?? this.#add(name);
-    const mayWait = claim.target !== undefined || this.#deps.plan.lineOf(name) !== undefined;
-    const waits = this.#deps.mode === "auto" && mayWait && mayDecide;
+    const isNew = !answer.tried && !answer.namespaces.has(namespace);
+    answer.namespaces.add(namespace);
+    if (isNew) this.#queueNew(name, answer);
+    const line = this.#deps.plan.lineOf(name);
+    const waits = this.#deps.mode === "auto" && (claim.target !== undefined || line !== undefined) && mayDecide;
+    const { decision, isSettled } = answer.decisionOn(key, claim, this.#deciderOf(name));
     return {
-      ...answer.decisionOn(object, claim, this.#deciderOf(name)),
+      decision,
       isWaiting: waits && answer.answers === undefined && !answer.tried,
+      isSettled: isSettled || line === undefined || leadsTo(line.target, claim, decision),
     };
   }
 
@@ -156,20 +163,28 @@ export class DnsSweep {
     if (known !== undefined) {
       answer.answers = known.get(name)?.map(canonicalIp);
       answer.tried = true;
-      return answer;
     }
-    this.#untried.add(name);
-    this.#queue(name, answer);
-    // A new name does not wait for the next review.
-    queueMicrotask(() => this.#lookUpDue());
     return answer;
   }
 
+  /** A new name waits in the turns of each namespace that claims it, so that slow names of another delay none. */
+  #queueNew(name: string, answer: NameAnswer): void {
+    this.#untried.add(name);
+    this.#queue(name, answer);
+    // It does not wait for the next review.
+    queueMicrotask(() => this.#lookUpDue());
+  }
+
   /** A name beyond the quotas of its namespaces is not looked up. While DNS is down, nothing takes names from here. */
-  #queue(name: string, { tried, asking }: NameAnswer): void {
-    const namespace = this.#namespaceOf(name);
-    if (namespace === undefined || asking || !this.#isUp) return;
-    getOrAdd(tried ? this.#rest : this.#new, namespace, () => new Set<string>()).add(name);
+  #queue(name: string, answer: NameAnswer): void {
+    if (answer.asking || !this.#isUp) return;
+    const namespaces = this.#namespacesOf(name, answer);
+    const [queue, turns] = answer.tried ? [this.#rest, namespaces.slice(0, 1)] : [this.#new, namespaces];
+    for (const namespace of turns) getOrAdd(queue, namespace, () => new Set<string>()).add(name);
+  }
+
+  #namespacesOf(name: string, { namespaces }: NameAnswer): string[] {
+    return [...namespaces].filter((namespace) => this.#deps.plan.isWithinQuota(namespace, name));
   }
 
   /** A name waits for its turn while DNS answers at all, and for room in the quota. */
@@ -190,7 +205,7 @@ export class DnsSweep {
 
   #mayWait(name: string, answer: NameAnswer): boolean {
     const { plan, now } = this.#deps;
-    if (this.#namespaceOf(name) === undefined) answer.since = now();
+    if (this.#namespacesOf(name, answer).length === 0) answer.since = now();
     // While DNS is down, a published name stays as it is: an earlier leader may have had an answer. But if the claims
     // of its holder do not wait, the others must not wait longer than its removal takes.
     const stays = !this.#isUp && plan.lineOf(name) !== undefined && plan.isUndecided(name);
@@ -234,12 +249,14 @@ export class DnsSweep {
     if (!this.#isUp) return;
     const isFree = (namespace: string) => this.#running.filter((each) => each === namespace).length < PER_NAMESPACE;
     while (this.#running.length < CONCURRENCY) {
-      const name = takeTurn(this.#new, isFree) ?? takeTurn(this.#rest, isFree);
-      if (name === undefined) return;
+      const first = takeTurn(this.#new, isFree);
+      const turn = first ?? takeTurn(this.#rest, isFree);
+      if (turn === undefined) return;
+      const { namespace, name } = turn;
       const answer = this.#names.get(name);
-      // The quota may be used up since the name was queued.
-      const namespace = this.#namespaceOf(name);
-      if (answer === undefined || answer.asking || namespace === undefined) continue;
+      // Another namespace may have had a turn for a new name, and the quota may be used up by now.
+      const isDone = answer === undefined || answer.asking || (first !== undefined && answer.tried);
+      if (isDone || !this.#deps.plan.isWithinQuota(namespace, name)) continue;
       this.#running.push(namespace);
       void this.#ask(name, answer, namespace);
     }
@@ -298,14 +315,29 @@ export class DnsSweep {
  * Takes the next name of a namespace for which `isFree` is true. That namespace gets its next turn after all others,
  * so a namespace with many names delays no other.
  */
-function takeTurn(queue: Map<string, Set<string>>, isFree: (namespace: string) => boolean): string | undefined {
+function takeTurn(
+  queue: Map<string, Set<string>>,
+  isFree: (namespace: string) => boolean,
+): { namespace: string; name: string } | undefined {
   for (const [namespace, names] of queue) {
     if (!isFree(namespace)) continue;
     const [name] = names;
-    if (name !== undefined) names.delete(name);
     queue.delete(namespace);
+    if (name === undefined) continue;
+    names.delete(name);
     if (names.size > 0) queue.set(namespace, names);
-    return name;
+    return { namespace, name };
   }
   return undefined;
+}
+
+/** Whether DNS leads the claim to this target. */
+function leadsTo(target: string | undefined, claim: ExpectedClaim, decision: DnsDecision): boolean {
+  const led =
+    decision === "verified"
+      ? claim.target
+      : typeof decision !== "string" && "target" in decision
+        ? decision.target
+        : undefined;
+  return led !== undefined && led === target;
 }

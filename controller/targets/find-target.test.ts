@@ -1,13 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { show } from "#hostmap/hostnames.ts";
-import { parseConfig } from "#lib/config/parse.ts";
-import { LineLog } from "#test/fakes/clock.ts";
-import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { nameOf, service, targetsOf } from "#test/fakes/target-table.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { findTarget } from "./find-target.ts";
-import { TargetTable } from "./target-table.ts";
 
 // What counts as evidence for the Service that serves an object, and which target it gets.
 
@@ -215,29 +210,4 @@ test("a name keeps its target while evidence is only missing, until something sp
   assert.equal(find({ controller: "traefik.io/ingress-controller" }, EDGE), "no-address", "other software");
   remove("edge/lb");
   assert.equal(find({ className: "public" }, EDGE), "no-address", "its Service is gone");
-});
-
-test("an internal error leaves objects with the same hints undecided, is logged once, and affects no others", () => {
-  const log = new LineLog();
-  const table = new TargetTable({ config: parseConfig(ONLY), client: new MemoryKube().client, log });
-  table.set(OF_ONLY, table.view(DEFAULT));
-  table.at = (address) => {
-    if (address === "198.51.100.9") throw new Error("out of ideas");
-    return TargetTable.prototype.at.call(table, address);
-  };
-  const find = (address: string, held?: string) =>
-    findTarget({ className: "nginx", addresses: [address], admitted: true }, { held }, table);
-  const reason = { code: "internal-error", text: "an internal error; the controller's log has it" };
-  for (const held of [undefined, "only", "only"])
-    assert.deepEqual(find("198.51.100.9", held), { target: reason, undecided: true, ...(held && { maybe: held }) });
-  assert.equal(find("203.0.113.1").target, "only");
-  assert.deepEqual(
-    log.lines.map(({ fields }) => fields),
-    [
-      {
-        code: "internal-error",
-        hints: show(JSON.stringify({ className: "nginx", addresses: ["198.51.100.9"], admitted: true })),
-      },
-    ],
-  );
 });

@@ -33,23 +33,12 @@ const MAY_BE_MISSING: ReadonlySet<string> = new Set([
   "several-services",
 ]);
 
-/** Like `found`, but an internal error leaves the names of objects with these hints undecided. */
-export function findTarget(hints: RoutingHints, holding: Holding, table: TargetTable): Found {
-  try {
-    return found(hints, holding, table);
-  } catch (error) {
-    table.failed(hints, error);
-    const target = { code: "internal-error", text: "an internal error; the controller's log has it" };
-    return { target, undecided: true, ...(holding.held !== undefined && { maybe: holding.held }) };
-  }
-}
-
 /**
  * Finds the target of an object's names. A name that has one stays undecided if evidence for it is only missing. If
  * several targets are possible, the one that it has counts. DNS may give a name whose evidence is missing its first
  * target.
  */
-function found(hints: RoutingHints, holding: Holding, table: TargetTable): Found {
+export function findTarget(hints: RoutingHints, holding: Holding, table: TargetTable): Found {
   const { held } = holding;
   const warned = (target: string): Pick<Found, "warning"> => {
     const warning = table.warningOf(target, hints.ports);

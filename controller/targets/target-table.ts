@@ -1,15 +1,13 @@
 import { isIP } from "node:net";
-import { foldCase, show } from "#hostmap/hostnames.ts";
+import { foldCase } from "#hostmap/hostnames.ts";
 import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { Config, TargetConfig } from "#lib/config/schema.ts";
-import { describeError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { softwareOf } from "../sources/known-software.ts";
 import { informerState, type SourceProblem, type SourceState } from "../sources/types.ts";
 import {
@@ -67,7 +65,6 @@ export class TargetTable {
   /** The Services, by the key `namespace/name`. */
   readonly services: ReadonlyMap<string, ServiceView> = this.#services;
   readonly #problems = new Map<string, SourceProblem>();
-  readonly #failures = new LogThrottle();
   /** What follows from the Services. Undefined after a change: it is computed when it is needed next. */
   #derived: Derived | undefined;
   readonly #listeners: (() => void)[] = [];
@@ -138,13 +135,6 @@ export class TargetTable {
     if (!this.discovers) return [];
     const services = informerState("services", this.#watch);
     return [{ ...services, problems: [...services.problems, ...this.#problems.values()] }];
-  }
-
-  /** Logs an internal error about objects with these hints once. */
-  failed(hints: object, error: unknown): void {
-    const reason = describeError(error);
-    if (this.#failures.pass(reason) !== undefined)
-      this.#deps.log.error({ code: "internal-error", hints: show(JSON.stringify(hints)) }, reason);
   }
 
   async stop(): Promise<void> {

@@ -38,6 +38,8 @@ interface Setting {
   readonly before?: Readonly<Record<string, readonly string[] | Error>>;
   /** Whether DNS is asked. Default: yes. */
   readonly asksDns?: boolean;
+  /** By name that is published, with the holder `shop`: its target. A test may change it at any time. */
+  readonly published?: Readonly<Record<string, string>>;
 }
 
 const PROBLEM = { place: "objects", code: "forbidden", text: "the API server refuses it" };
@@ -60,6 +62,7 @@ function locationsOf(addresses: Addresses): TargetLocations {
  */
 export function pipelineRig(t: TestContext, setting: Setting = {}) {
   const { mode = "auto", addresses = {}, known, quota = 1_000, clusterDomain, before = {}, asksDns = true } = setting;
+  const { published = {} } = setting;
   t.mock.timers.enable({ apis: ["setInterval", "setTimeout"] });
   const state = { now: 1_000, slow: false, open: 0, most: 0, fails: false, lists: false };
   mockSteadyTime(t, () => state.now);
@@ -86,6 +89,10 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
   const resolved: RoutingHints[] = [];
   const rules = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: quota };
   const plan: Plan = new Plan(createClaimPolicy(rules, undefined), quota);
+  plan.setPublished((name) => {
+    const target = published[name];
+    return target === undefined ? undefined : { name, addresses: ["10.96.0.9"], order: 0, holder: "shop", target };
+  });
   const dns = new DnsSweep({ lookup, locations, ownAddresses, plan, clusterDomain, mode, known, now, log });
   const listed: Parameters<ViewSink>[] = [];
   let see: ViewSink = (...seen) => listed.push(seen);
