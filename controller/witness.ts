@@ -1,6 +1,7 @@
 import type { Claim, Reason } from "#hostmap/types.ts";
 import type { DnsDecision, ExpectedClaim, VerifyMode } from "./dnscheck/dns-decision.ts";
-import type { DnsSweep, Subject, Testimony } from "./dnscheck/sweep.ts";
+import type { Subject } from "./dnscheck/name-answer.ts";
+import type { DnsSweep, Testimony } from "./dnscheck/sweep.ts";
 import { HEADER_UNKNOWN } from "./expected-headers/decide-protocols.ts";
 import type { HeaderDecisions } from "./expected-headers/header-decisions.ts";
 import type { TargetLocations } from "./targets/target-table.ts";

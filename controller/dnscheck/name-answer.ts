@@ -3,8 +3,19 @@ import type { DnsDecision, ExpectedClaim } from "./dns-decision.ts";
 /** Decides on a claim of a name, given the answers of DNS. */
 export type Decide = (claim: ExpectedClaim, answers: readonly string[] | undefined) => DnsDecision;
 
-/** The decision on one object's claim. */
+/** A claim about which DNS is asked. */
+export interface Subject {
+  readonly name: string;
+  /** Unique among the claims of the name. */
+  readonly key: string;
+  readonly namespace: string;
+  /** Whether other objects claim the name, too. Then DNS may lead it to the target of one of them. */
+  readonly isShared: boolean;
+}
+
+/** The decision on one claim. */
 interface Verdict {
+  readonly namespace: string;
   readonly claim: ExpectedClaim;
   decision: DnsDecision;
   /** How many sweeps in a row had this decision. */
@@ -22,11 +33,9 @@ export class NameAnswer {
   tried = false;
   /** Since when the name waits for its first look-up, milliseconds of a monotonic clock. */
   since: number;
-  /** The namespaces that claim the name, or did so before. */
-  readonly namespaces = new Set<string>();
   /** How many sweeps in a row must agree before they change a decision. One is not enough to take a mapping away. */
   readonly #sweeps: number;
-  /** By object. */
+  /** By claim. */
   readonly #verdicts = new Map<string, Verdict>();
 
   constructor(sweeps: number, since: number) {
@@ -38,21 +47,26 @@ export class NameAnswer {
     return [...this.#verdicts.values()].map(({ claim }) => claim);
   }
 
+  /** The namespaces that claim the name. */
+  get namespaces(): ReadonlySet<string> {
+    return new Set(this.#verdicts.values().map(({ namespace }) => namespace));
+  }
+
   /** The decision on a claim. It stays when targets get other addresses, until enough sweeps say otherwise. */
-  decisionOn(object: string, claim: ExpectedClaim, decide: Decide): { decision: DnsDecision; isSettled: boolean } {
-    const last = this.#verdicts.get(object);
+  decisionOn({ key, namespace }: Subject, claim: ExpectedClaim, decide: Decide) {
+    const last = this.#verdicts.get(key);
     let verdict = last !== undefined && isSame(last.claim, claim) ? last : undefined;
     if (verdict === undefined || isOpen(verdict.decision)) {
       const decision = decide(claim, this.answers);
-      verdict = { claim, decision, same: decision === "unknown" ? 0 : 1 };
-      this.#verdicts.set(object, verdict);
+      verdict = { namespace, claim, decision, same: decision === "unknown" ? 0 : 1 };
+      this.#verdicts.set(key, verdict);
     }
     return { decision: verdict.decision, isSettled: verdict.same >= this.#sweeps };
   }
 
-  /** Forgets the claim of an object. */
-  release(object: string): void {
-    this.#verdicts.delete(object);
+  /** Forgets a claim. */
+  release(key: string): void {
+    this.#verdicts.delete(key);
   }
 
   /**

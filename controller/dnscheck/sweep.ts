@@ -14,7 +14,7 @@ import {
   type VerifyMode,
 } from "./dns-decision.ts";
 import { askedFor, type DnsLookup, MAX_ADDRESSES, toolAddresses } from "./lookup.ts";
-import { type Decide, NameAnswer } from "./name-answer.ts";
+import { type Decide, NameAnswer, type Subject } from "./name-answer.ts";
 
 /** By name or wildcard: all addresses that DNS has for the name. */
 export type DnsAnswers = ReadonlyMap<string, readonly string[]>;
@@ -32,16 +32,6 @@ interface SweepDeps {
   /** A monotonic clock, milliseconds. */
   readonly now: () => number;
   readonly log: Logger;
-}
-
-/** A claim about which DNS is asked. */
-export interface Subject {
-  readonly name: string;
-  /** Unique among the claims of the name. */
-  readonly key: string;
-  readonly namespace: string;
-  /** Whether other objects claim the name, too. Then DNS may lead it to the target of one of them. */
-  readonly isShared: boolean;
 }
 
 /** How many sweeps in a row must have an answer before it changes a decision. Without `auto`, each answer counts. */
@@ -123,17 +113,16 @@ export class DnsSweep {
   }
 
   /** The evidence about a claim. The first call for a name adds it to the sweeps. */
-  askAbout({ name, key, namespace, isShared }: Subject, claim: ExpectedClaim): Testimony {
+  askAbout(subject: Subject, claim: ExpectedClaim): Testimony {
+    const { name, isShared } = subject;
     const mayDecide =
       isShared || claim.target === undefined || expectedAddresses(claim, this.#deps.locations).length > 0;
     if (!mayDecide && !this.#names.has(name)) return NOTHING;
     const answer = this.#names.get(name) ?? this.#add(name);
-    const isNew = !answer.tried && !answer.namespaces.has(namespace);
-    answer.namespaces.add(namespace);
-    if (isNew) this.#queueNew(name, answer);
     const line = this.#deps.plan.lineOf(name);
     const waits = this.#deps.mode === "auto" && (claim.target !== undefined || line !== undefined) && mayDecide;
-    const { decision, isSettled } = answer.decisionOn(key, claim, this.#deciderOf(name));
+    const { decision, isSettled } = answer.decisionOn(subject, claim, this.#deciderOf(name));
+    if (!answer.tried) this.#queueNew(subject, answer);
     return {
       decision,
       isWaiting: waits && answer.answers === undefined && !answer.tried,
@@ -141,9 +130,9 @@ export class DnsSweep {
     };
   }
 
-  /** Call this when DNS decides nothing about an object's claim of a name, or when there is no such claim. */
-  release(name: string, object: string): void {
-    this.#names.get(name)?.release(object);
+  /** Call this when DNS decides nothing about a claim, or when there is no such claim. */
+  release(name: string, key: string): void {
+    this.#names.get(name)?.release(key);
   }
 
   /** Call this when nobody claims the name any more. */
@@ -168,23 +157,19 @@ export class DnsSweep {
   }
 
   /** A new name waits in the turns of each namespace that claims it, so that slow names of another delay none. */
-  #queueNew(name: string, answer: NameAnswer): void {
+  #queueNew({ name, namespace }: Subject, answer: NameAnswer): void {
     this.#untried.add(name);
-    this.#queue(name, answer);
+    this.#queue(name, answer, [namespace]);
     // It does not wait for the next review.
     queueMicrotask(() => this.#lookUpDue());
   }
 
   /** A name beyond the quotas of its namespaces is not looked up. While DNS is down, nothing takes names from here. */
-  #queue(name: string, answer: NameAnswer): void {
+  #queue(name: string, answer: NameAnswer, namespaces: Iterable<string> = answer.namespaces): void {
     if (answer.asking || !this.#isUp) return;
-    const namespaces = this.#namespacesOf(name, answer);
-    const [queue, turns] = answer.tried ? [this.#rest, namespaces.slice(0, 1)] : [this.#new, namespaces];
+    const all = [...namespaces].filter((each) => this.#deps.plan.isWithinQuota(each, name));
+    const [queue, turns] = answer.tried ? [this.#rest, all.slice(0, 1)] : [this.#new, all];
     for (const namespace of turns) getOrAdd(queue, namespace, () => new Set<string>()).add(name);
-  }
-
-  #namespacesOf(name: string, { namespaces }: NameAnswer): string[] {
-    return [...namespaces].filter((namespace) => this.#deps.plan.isWithinQuota(namespace, name));
   }
 
   /** A name waits for its turn while DNS answers at all, and for room in the quota. */
@@ -205,7 +190,8 @@ export class DnsSweep {
 
   #mayWait(name: string, answer: NameAnswer): boolean {
     const { plan, now } = this.#deps;
-    if (this.#namespacesOf(name, answer).length === 0) answer.since = now();
+    const isRoom = answer.namespaces.values().some((namespace) => plan.isWithinQuota(namespace, name));
+    if (!isRoom) answer.since = now();
     // While DNS is down, a published name stays as it is: an earlier leader may have had an answer. But if the claims
     // of its holder do not wait, the others must not wait longer than its removal takes.
     const stays = !this.#isUp && plan.lineOf(name) !== undefined && plan.isUndecided(name);
