@@ -145,7 +145,7 @@ export function differenceOf(pods: readonly RawPod[], select: Selector, { lines 
   const compared = pods.map((pod) => {
     const [hostAliases, annotations] = [hostAliasesOf(pod), pod.metadata?.annotations ?? {}];
     const selected = select(annotations[HOSTS_KEY]);
-    const { userAliases, managed } = planInjection({ hostAliases, annotations }, selected);
+    const { userAliases, managed } = planInjection(hostAliases, annotations, selected);
     const [has, should] = [linesOf(hostAliases), linesOf([...userAliases, ...managed.aliases])];
     return { missing: [...should.difference(has)], extra: [...has.difference(should)], names: selected.names };
   });

@@ -83,7 +83,7 @@ export function restartRig(
 
   const podOf = (name: string, of: string, annotations: Readonly<Record<string, string>>, isInjected: boolean) => {
     const selected = createSelector(publishedMapOf("r", world.hosts), 500)(annotations["switchback.dev/hosts"]);
-    const { managed } = planInjection({ hostAliases: [], annotations }, selected);
+    const { managed } = planInjection([], annotations, selected);
     const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: `${of}-1`, uid: "rs", controller: true };
     return {
       metadata: {
