@@ -114,9 +114,9 @@ export function watchPods(deps: PodsDeps): Informer<PodFacts> {
  * One character more than is used of the annotation `switchback.dev/hosts`, so that a longer text is reported as
  * truncated.
  */
-export const MAX_HOSTS_TEXT = 16 * 1024 + 1;
+const MAX_HOSTS_TEXT = 16 * 1024 + 1;
 /** Longer than any valid value of the other annotations. */
-export const MAX_WORD = 128;
+const MAX_WORD = 128;
 
 /** Maximum length of an RFC 1123 subdomain. */
 const MAX_NODE_NAME = 253;
