@@ -77,7 +77,7 @@ function podsOf(objects: readonly ExampleObject[], map: PublishedMap): DemoPod[]
     // The selectors of the MutatingWebhookConfiguration.
     const isInside = enabled.some(({ metadata }) => metadata?.name === namespace) && labelOf(pod) !== "disabled";
     const optIn = labelOf(pod) === "enabled" ? "pod" : isInside ? "namespace" : undefined;
-    const { userAliases, managed } = planInjection({ hostAliases, annotations }, choose(annotations[HOSTS_KEY]));
+    const { userAliases, managed } = planInjection(hostAliases, annotations, choose(annotations[HOSTS_KEY]));
     const injected = [...userAliases, ...managed.aliases];
     return { name: `${namespace}/${name}`, optIn, hostAliases: optIn === undefined ? hostAliases : injected };
   });

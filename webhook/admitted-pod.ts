@@ -1,16 +1,18 @@
-import type { PodHosts } from "#hostmap/inject.ts";
-import { isWindows } from "#hostmap/pack.ts";
+import { isWindows, type Packing, packLines, packWindowsLines } from "#hostmap/pack.ts";
 import type { HostAlias } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { flawAt, listAt, mapAt, textAt } from "#lib/errors/fields.ts";
 
 /** The fields of a pod that the webhook reads. */
-export interface AdmittedPod extends PodHosts {
-  readonly isWindows: boolean;
+export interface AdmittedPod {
+  readonly hostAliases: readonly HostAlias[];
   readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
   /** Whether `metadata.annotations` and `metadata.labels` exist: a JSONPatch cannot add a key to a missing object. */
   readonly hasAnnotations: boolean;
   readonly hasLabels: boolean;
+  /** How its managed aliases are packed. */
+  readonly pack: Packing;
   /** Names the field that has a wrong type. Then every other field is empty. */
   readonly flaw?: string;
 }
@@ -29,7 +31,7 @@ export function readPod(pod: unknown): AdmittedPod {
       hasAnnotations: Boolean(annotations),
       hasLabels: Boolean(labels),
       hostAliases: listAt(hostAliases ?? [], ALIASES).map(readAlias),
-      isWindows: isWindows({ os, nodeSelector }),
+      pack: isWindows({ os, nodeSelector }) ? packWindowsLines : packLines,
     };
   } catch (error) {
     return { ...readPod({ metadata: {}, spec: {} }), flaw: describeError(error) };

@@ -89,26 +89,29 @@ function send(res: ServerResponse, text: string): void {
  * oldest one is closed. An API server sends a body at once, so it is not the oldest.
  */
 function bodyReader(refuse: Refuse): Handler {
-  /** The bytes of each unfinished body, oldest first. */
+  /** The bytes of each unfinished body, oldest first, and of all. A request also closes after its end. */
   const held = new Map<Posted, number>();
-  const isOver = (): boolean => held.values().reduce((sum, bytes) => sum + bytes, 0) > BUDGET_BYTES;
+  let total = 0;
+  const release = (req: Posted): void => {
+    total -= held.get(req) ?? 0;
+    held.delete(req);
+  };
   return (req, res, next) => {
     const refusal = refusalOf(req);
     if (refusal !== undefined) return refuse(res, ...refusal);
     const chunks: Buffer[] = [];
     const append = (chunk: Buffer): void => {
       chunks.push(chunk);
-      // Most bodies arrive whole. They end at once.
-      if (chunk.length === Number(req.headers["content-length"])) return;
-      held.set(req, (held.get(req) ?? 0) + chunk.length + CHUNK_BYTES);
+      const bytes = chunk.length + CHUNK_BYTES;
+      held.set(req, (held.get(req) ?? 0) + bytes);
+      total += bytes;
       for (const oldest of held.keys()) {
-        if (!isOver()) break;
-        held.delete(oldest);
+        if (total <= BUDGET_BYTES) break;
+        release(oldest);
         oldest.destroy();
       }
     };
     const end = (): void => {
-      held.delete(req);
       const [first] = chunks;
       req.body = first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks);
       next();
@@ -116,7 +119,7 @@ function bodyReader(refuse: Refuse): Handler {
     req
       .on("data", append)
       .on("end", end)
-      .on("close", () => held.delete(req));
+      .on("close", () => release(req));
   };
 }
 

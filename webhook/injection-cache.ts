@@ -2,13 +2,7 @@ import { createSelector, type SelectedHosts } from "#hostmap/pod-selection.ts";
 import type { PublishedMap } from "#hostmap/types.ts";
 
 /** A map, and the selections that pods have made from it. Replaced as a whole. */
-export interface InjectionCache {
-  readonly revision: string;
-  /** The number of names in the map. */
-  readonly names: number;
-  /** Returns the names that a `switchback.dev/hosts` annotation selects (undefined: no annotation). */
-  readonly select: (annotation: string | undefined) => SelectedHosts;
-}
+export type InjectionCache = ReturnType<typeof createInjectionCache>;
 
 /**
  * Tenants write the annotations, so the memo has a limit. A selection of 500 names takes 60 KB, and is computed in a
@@ -19,13 +13,15 @@ const MAX_SELECTIONS = 200;
 const MAX_ANNOTATION = 4_096;
 
 /** `maxNames`: maximum number of names that a pod gets. */
-export function createInjectionCache(map: PublishedMap, maxNames: number): InjectionCache {
+export function createInjectionCache(map: PublishedMap, maxNames: number) {
   const selectHosts = createSelector(map, maxNames);
   const memo = new Map<string | undefined, SelectedHosts>();
   return {
     revision: map.revision,
+    /** The number of names in the map. */
     names: map.hosts.length,
-    select(annotation) {
+    /** Returns the names that a `switchback.dev/hosts` annotation selects (undefined: no annotation). */
+    select(annotation: string | undefined): SelectedHosts {
       const known = memo.get(annotation);
       if (known !== undefined) return known;
       const selection = selectHosts(annotation);

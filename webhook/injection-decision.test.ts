@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { packLines } from "#hostmap/pack.ts";
 import type { HostAlias } from "#hostmap/types.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import type { AdmissionRequest } from "./admission-review.ts";
@@ -77,7 +78,7 @@ test("readPod reads null and missing fields as empty", () => {
     hasAnnotations: false,
     hasLabels: false,
     hostAliases: [],
-    isWindows: false,
+    pack: packLines,
   };
   assert.deepEqual(readPod({ metadata: {}, spec: {} }), EMPTY);
   assert.deepEqual(readPod({ metadata: { labels: null, annotations: null }, spec: { hostAliases: null } }), EMPTY);
@@ -93,7 +94,7 @@ test("readPod reads null and missing fields as empty", () => {
       { ip: "c", hostnames: [] },
       { ip: "d", hostnames: [] },
     ],
-    isWindows: false,
+    pack: packLines,
   });
 });
 

@@ -129,7 +129,7 @@ function inject(request: AdmissionRequest, pod: AdmittedPod, map: InjectionCache
     return { code: given.code, warnings: problems, patch: patchOperations(pod, given.injection, changes) };
   if (dns.problem !== undefined) problems.push(dns.problem);
   const selection = map.select(pod.annotations[HOSTS_KEY]);
-  const injection = planInjection(pod, selection);
+  const injection = planInjection(pod.hostAliases, pod.annotations, selection, pod.pack);
   const code: "injected" | "nothing-chosen" = injection.managed.aliases.length > 0 ? "injected" : "nothing-chosen";
   const warnings = [...problems, ...selection.warnings];
   return { code, warnings, patch: patchOperations(pod, injection, changes) };

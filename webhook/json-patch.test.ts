@@ -26,8 +26,7 @@ interface PodObject {
 /** How the pod is injected. */
 function planned(object: PodObject, { select } = loaded) {
   const pod = readPod(object);
-  const selection = select(undefined);
-  return { pod, injection: planInjection(pod, selection) };
+  return { pod, injection: planInjection(pod.hostAliases, pod.annotations, select(undefined), pod.pack) };
 }
 
 function inject(object: PodObject, map = loaded): PodObject {

@@ -40,7 +40,6 @@ export function createWebhookServer(listener: RequestListener, maxConnections = 
     },
     /** Accepts no more connections, lets requests finish for `graceMs`, then closes all connections. */
     async close(graceMs: number): Promise<void> {
-      draining = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       connections.closeUnasked();
       const deadline = setTimeout(() => server.closeAllConnections(), graceMs);

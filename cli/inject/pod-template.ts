@@ -64,13 +64,12 @@ export function injectTemplate(template: Template, { choose, longLine }: InjectO
   const { metadata, spec } = Object(template.value);
   const annotations = textsOf(metadata?.annotations);
   const selected = choose(annotations[HOSTS_KEY]);
-  const forWindows = isWindows(spec);
-  const plan = planBakedInjection({ hostAliases, annotations, isWindows: forWindows }, selected, longLine);
-  if ("code" in plan) {
-    const hint = plan.code === "line-too-long" ? ", or allow the long line with --long-line" : "";
-    throw new Refusal(plan.code, plan.text + hint);
-  }
+  const plan = planBakedInjection(hostAliases, annotations, selected);
+  if ("code" in plan) throw new Refusal(plan.code, plan.text);
   const { aliases } = plan.managed;
+  const tooLong = longLineReason(aliases, isWindows(spec));
+  if (tooLong !== undefined && !longLine)
+    throw new Refusal(tooLong.code, `${tooLong.text}, or allow the long line with --long-line`);
   write(template, ["spec", "hostAliases"], aliasesNode(template, hostAliases, plan));
   for (const [key, text] of Object.entries(plan.managed.annotations))
     write(template, ["metadata", "annotations", key], text);
@@ -79,7 +78,7 @@ export function injectTemplate(template: Template, { choose, longLine }: InjectO
   const viaDns = textsOf(metadata?.labels)[VIA_KEY] === "dns";
   const warnings = [
     ...selected.warnings.map(({ text }) => text),
-    longLineReason(plan.managed.aliases, forWindows)?.text ?? [],
+    tooLong?.text ?? [],
     viaDns ? `${VIA_KEY}: these are hostAliases; the webhook replaces them by pod DNS while its resolvers answer` : [],
   ];
   return [`${names.size} name${names.size === 1 ? "" : "s"}`, ...warnings.flat()].join("; ");
@@ -152,9 +151,9 @@ function resolutionOf(
   annotations: Record<string, string>,
 ): [Path, string | undefined][] {
   if (annotations[RESOLVERS_KEY] === undefined) return [];
-  const nameservers: unknown = Object(spec.dnsConfig).nameservers;
-  const dnsConfig = { nameservers: Array.isArray(nameservers) ? nameservers.map(String) : [] };
-  const isOurs = holdsResolvers({ dnsPolicy: String(spec.dnsPolicy), dnsConfig, annotations });
+  const { nameservers } = Object(spec.dnsConfig);
+  const texts = Array.isArray(nameservers) ? nameservers.map(String) : [];
+  const isOurs = holdsResolvers(String(spec.dnsPolicy), texts, annotations);
   const restored: [Path, string | undefined][] = [
     [["spec", "dnsConfig"], undefined],
     [["spec", "dnsPolicy"], "ClusterFirst"],

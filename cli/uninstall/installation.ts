@@ -141,7 +141,7 @@ function addressesOf(pod: RawPod, ours: Installation["addresses"]): readonly str
   const { metadata, spec } = pod;
   const annotations = metadata?.annotations ?? {};
   const nameservers = spec?.dnsConfig?.nameservers ?? [];
-  const hasOurResolvers = holdsResolvers({ dnsPolicy: spec?.dnsPolicy, dnsConfig: { nameservers }, annotations });
+  const hasOurResolvers = holdsResolvers(spec?.dnsPolicy, nameservers, annotations);
   const aliases = hostAliasesOf(pod).map(({ ip }) => ip);
   const addresses = [
     ...aliases.filter((ip) => ours.has(ip)),

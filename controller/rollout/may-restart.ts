@@ -1,7 +1,7 @@
 import { planInjection } from "#hostmap/inject.ts";
 import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
 import type { createSelector } from "#hostmap/pod-selection.ts";
-import type { HostAlias, PublishedMap } from "#hostmap/types.ts";
+import type { HostAlias } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { notPermitted } from "#lib/workloads/owners.ts";
 import { hostAliasesOf, type RawPod } from "#lib/workloads/pods.ts";
@@ -31,10 +31,12 @@ const MAX_WAITS = 10;
 /** The longest interval between two restarts that a namespace causes. */
 const MAX_INTERVAL_MS = 3_600_000;
 
+const IN_STEP: Decision = { standing: "in-step", code: "in-step", text: "every pod has the current names" };
+
 /** The first reason against a restart that is known without reading the workload. */
 export function checkFacts({ stale, unfollowed, onChange, owner, listed }: Workload): Decision | undefined {
   if (stale.length === 0 && unfollowed) return { standing: "left", ...unfollowed };
-  if (stale.length === 0) return { standing: "in-step", code: "in-step", text: "every pod has the current names" };
+  if (stale.length === 0) return IN_STEP;
   if (onChange.mode === "none")
     return { standing: "left", code: "on-change-none", text: "on-change is none: stale pods are only reported" };
   if (owner.unrestartable) return stuck(owner.unrestartable.code, owner.unrestartable.text);
@@ -67,13 +69,7 @@ export function checkNeed(subject: Case, difference: Difference): string[] | Dec
   const stableFor = (ms: number) => Math.min(workload.since + ms, workload.staleSince + MAX_WAITS * ms);
   const [stableAt, vanishedAt] = [stableFor(DEBOUNCE_MS), stableFor(VANISHED_MS)];
   if (now < stableAt) return waiting("delayed", "its names changed recently", stableAt);
-  if (missing.length === 0 && extra.length === 0)
-    return {
-      standing: "in-step",
-      code: "in-step",
-      text: "the pods have what new pods would get",
-      until: now + SAME_MS,
-    };
+  if (missing.length === 0 && extra.length === 0) return { ...IN_STEP, until: now + SAME_MS };
   if (missing.length === 0 && now < vanishedAt)
     return waiting("delayed", "its names were only removed: the restart is delayed", vanishedAt);
   return allowance(subject, difference, vanishedAt);
@@ -137,15 +133,15 @@ export type Difference = ReturnType<typeof differenceOf>;
 
 /**
  * Compares the hosts lines of pods with those of new ones. A different or missing revision only shows that they may
- * differ: forging or removing the annotation changes no line. A name that is leaving the map still has its holder.
+ * differ: forging or removing the annotation changes no line. `known`: the last holder of each name.
  */
-export function differenceOf(pods: readonly RawPod[], select: Selector, { lines }: PublishedMap) {
-  const holders = (names: readonly string[]) => [...new Set(names.map((name) => lines.get(name)?.holder ?? ""))];
+export function differenceOf(pods: readonly RawPod[], select: Selector, known: ReadonlyMap<string, string>) {
+  const holders = (names: readonly string[]) => [...new Set(names.map((name) => known.get(name) ?? ""))];
   const holdersOf = (changed: readonly string[]) => holders(changed.map((line) => line.slice(line.indexOf(" ") + 1)));
   const compared = pods.map((pod) => {
     const [hostAliases, annotations] = [hostAliasesOf(pod), pod.metadata?.annotations ?? {}];
     const selected = select(annotations[HOSTS_KEY]);
-    const { userAliases, managed } = planInjection({ hostAliases, annotations }, selected);
+    const { userAliases, managed } = planInjection(hostAliases, annotations, selected);
     const [has, should] = [linesOf(hostAliases), linesOf([...userAliases, ...managed.aliases])];
     return { missing: [...should.difference(has)], extra: [...has.difference(should)], names: selected.names };
   });

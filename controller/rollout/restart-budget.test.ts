@@ -35,6 +35,21 @@ describe("the budget", () => {
     assert.ok(last + RIG_START - asked < 60_000);
   });
 
+  test("of a removed name is that of the namespace that held it", async (t) => {
+    const rig = await inStep(t);
+    const neighbour = { "kept.example.com": "neighbour", "old.example.com": "neighbour" };
+    rig.publish({ ...FIRST, ...neighbour, ...holders(4, "tenant") });
+    await rig.pass(25 * HOUR_MS, HOUR_MS / 10);
+    for (const left of [3, 2, 1, 0]) {
+      rig.publish({ ...FIRST, ...neighbour, ...holders(left, "tenant") });
+      await rig.pass(HOUR_MS / 4, 5_000);
+    }
+    assert.deepEqual([rig.codeOf("web"), times(rig)], ["in-step", 5]);
+    rig.publish({ ...FIRST, "kept.example.com": "neighbour" });
+    await rig.pass(HOUR_MS / 4, 5_000);
+    assert.deepEqual([rig.codeOf("web"), times(rig)], ["in-step", 6]);
+  });
+
   test("is not forgotten by a new leader, nor if the owner removes the record", async (t) => {
     const rig = await inStep(t, { dailyBudget: 2 });
     rig.publish(SECOND);

@@ -4,7 +4,7 @@
 // - Somebody restarts or recreates it by hand, or changes its template. We cannot prevent it.
 // - Somebody takes off or puts back both annotations, and another leader follows, or the answer to our patch was lost.
 //   `kubectl rollout undo` of a Deployment does (kubectl, pkg/polymorphichelpers/rollback.go, `getDeploymentPatch`).
-// - The clock of a new leader is ahead by more than the interval.
+// - The clock of a new leader is ahead by more than the interval, or that of the one before was by more than a day.
 // Nothing else can. A patch carries the version of a workload that was read after the last restart: a patch whose
 // answer is lost, and one of a leader that is over, are a conflict, or the next read shows them. The record is on the
 // workload and in the leader's memory: to put the template back does not change it. Stale pods are read before each.
@@ -235,11 +235,11 @@ export class Restarter {
   /** What a restart would change for the stale pods. Undefined: none could be read, or all end. */
   async #compare({ stale }: Workload): Promise<Difference | undefined> {
     const { client, signal } = this.#deps;
-    const { map, select } = this.pods;
+    const { holders, select } = this.pods;
     const pathOf = ({ namespace, name }: Workload["stale"][number]) => corePath("pods", namespace, name);
     const some = stale.slice(0, MAX_COMPARED).map((pod) => ifFound(client.get<RawPod>(pathOf(pod), {}, { signal })));
     const read = (await Promise.all(some)).flatMap((pod) => (pod?.metadata?.deletionTimestamp ? [] : (pod ?? [])));
-    return map && select && read.length > 0 ? differenceOf(read, select, map) : undefined;
+    return select && read.length > 0 ? differenceOf(read, select, holders) : undefined;
   }
 
   /** The state of a workload, or the decision if it does not exist or must not be read. */

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
-import { kubeMapReader } from "#lib/documents/map-reader.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
+import { observedReader } from "#test/fakes/restart-rig.ts";
 import { settled } from "#test/fakes/stopped-time.ts";
 import { Random } from "#test/fuzz/random.ts";
 import { mapObjects, publishedIn } from "#test/published.ts";
@@ -26,10 +26,11 @@ function rig(t: TestContext, kube = new MemoryKube(), isCurrent?: () => boolean)
     inactiveMs: 0,
     stop: async () => {},
   };
+  const reader = observedReader({ client: kube.client, namespace: "switchback-system", log });
   const pods = new StalePods({
     client: kube.client,
     config: parseConfig({ restart: { namespaces: ["shop"] } }),
-    maps: kubeMapReader({ client: kube.client, namespace: "switchback-system", log }),
+    maps: reader.maps,
     observeAgents: agents && (() => agents),
     log,
     now: () => clock.now,
@@ -43,7 +44,7 @@ function rig(t: TestContext, kube = new MemoryKube(), isCurrent?: () => boolean)
   const refreshed = async () => {
     await settled();
     const { revision } = publishedIn(kube.paths(MAPS).map((path) => kube.at(path) ?? {}));
-    while (pods.map?.revision !== revision) await new Promise((resolve) => setTimeout(resolve, 1));
+    while (reader.revision() !== revision) await new Promise((resolve) => setTimeout(resolve, 1));
     await pods.refresh();
   };
   return { kube, log, pods, publish, refreshed, clock };

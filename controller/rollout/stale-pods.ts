@@ -5,7 +5,6 @@ import { effectiveOnChange } from "#hostmap/on-change.ts";
 import type { OptInRules } from "#hostmap/opt-in.ts";
 import { isByDns } from "#hostmap/pod-dns-marks.ts";
 import { createSelector } from "#hostmap/pod-selection.ts";
-import type { PublishedMap } from "#hostmap/types.ts";
 import { optInRules, restartNamespaces } from "#lib/config/opt-in.ts";
 import type { Subscription } from "#lib/documents/map-reader.ts";
 import { isMap } from "#lib/documents/published-map.ts";
@@ -25,6 +24,8 @@ type StalePodsDeps = Pick<RestarterDeps, "client" | "config" | "maps" | "observe
 const READ_MS = 300_000;
 /** With agents, the pods are evaluated at least this often: an agent may have become silent. */
 const SILENCE_MS = 15_000;
+/** Maximum number of names whose last holders are remembered: twice those of the largest map. */
+const MAX_HOLDERS = 100_000;
 
 /**
  * The opted-in pods of the cluster by workload. A pod is stale if its revision is not that of its selection. After a
@@ -35,10 +36,10 @@ export class StalePods {
   readonly workloads = new Map<string, Workload>();
   /** The workload whose restart the others wait for. */
   underWay: string | undefined;
-  /** The published map. Undefined: not known yet. */
-  map: PublishedMap | undefined;
-  /** Returns the names of that map that a selection gets. */
+  /** Returns the names of the published map that a selection gets. Undefined: no map is known yet. */
   select: ReturnType<typeof createSelector> | undefined;
+  /** By name: the namespace that has it, or had it last. A removed name causes a restart when it has left the map. */
+  readonly holders = new Map<string, string>();
   readonly #deps: StalePodsDeps;
   readonly #rules: OptInRules;
   readonly #listed: ReadonlySet<string>;
@@ -62,8 +63,9 @@ export class StalePods {
     this.#namespaces = watchNamespaces(watch);
     this.#maps = deps.maps.start((offer) => {
       if (!isMap(offer)) return;
-      this.map = offer;
       this.select = createSelector(offer, config.inject.maxNames);
+      if (this.holders.size > MAX_HOLDERS) this.holders.clear();
+      for (const [name, { holder = "" }] of offer.lines) this.holders.set(name, holder);
       this.#changed();
     });
   }
@@ -71,7 +73,7 @@ export class StalePods {
   /** Why the state is not known yet: a list that was not received is not an empty list. */
   get unknown(): string | undefined {
     const missing = this.#informers().find(({ state }) => !state.synced)?.state;
-    if (missing === undefined) return this.map === undefined ? "no map is published yet" : undefined;
+    if (missing === undefined) return this.select === undefined ? "no map is published yet" : undefined;
     return `the pods of the cluster are not known yet${missing.problem ? `: ${missing.problem.text}` : ""}`;
   }
 
@@ -86,7 +88,7 @@ export class StalePods {
     const now = this.#deps.now();
     const everyMs = this.agents === undefined ? READ_MS : SILENCE_MS;
     const isDue = this.#hasChanged || now >= this.#passedAt + everyMs;
-    if (this.map === undefined || !isDue) return;
+    if (this.select === undefined || !isDue) return;
     this.#hasChanged = false;
     this.#passedAt = now;
     // Tenants choose the texts of their pods' `hosts`.

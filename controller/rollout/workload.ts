@@ -61,7 +61,7 @@ export function lastRestart({ pods }: Pick<Workload, "pods">): number {
 /** The agents, which edit the hosts files of pods in mode `live`. `extras/agent` reads their Leases. */
 export interface Agents {
   /** Whether the agent on the pod's node keeps its hosts file current, or nobody knows yet. */
-  isCurrent(pod: Pick<PodFacts, "namespace" | "name" | "node">): boolean;
+  isCurrent(pod: PodFacts): boolean;
   /** How many agents read the map. */
   readonly mapReaders: number;
   /** The longest time, in milliseconds, since the watch last received or tried anything. */

@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { type TestContext, test } from "node:test";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
+import { podFacts } from "#lib/workloads/pods.ts";
 import { kubeletFiles, OWNER, uidOf } from "#test/fakes/kubelet-files.ts";
 import { hostsFileLimits } from "./hosts-file-limits.ts";
 import { openHostsFiles } from "./hosts-files.ts";
@@ -41,8 +42,8 @@ const ATTACKS: Readonly<Record<string, (bytes: number) => string>> = {
 };
 
 function podOf(index: number): NodePod {
-  const silent = { owner: undefined, inject: undefined, mirror: false, hosts: undefined, onChange: undefined };
-  return { namespace: "shop", name: `pod-${index}`, uid: uidOf(index), ...silent, managedAliases: [], ended: false };
+  const facts = podFacts({ metadata: { namespace: "shop", name: `pod-${index}`, uid: uidOf(index) } });
+  return { ...facts, managedAliases: [], ended: false };
 }
 
 function start(t: TestContext, decide: (pod: NodePod) => LiveMode) {

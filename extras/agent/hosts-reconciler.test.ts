@@ -5,6 +5,7 @@ import { type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
+import { podFacts } from "#lib/workloads/pods.ts";
 import { kubeletFiles, kubeletText, OWNER, uidOf } from "#test/fakes/kubelet-files.ts";
 import { type DirectoryWatches, watchDirectories } from "./directory-watches.ts";
 import { openHostsFiles } from "./hosts-files.ts";
@@ -18,9 +19,8 @@ function mapOf(revision: string, ...names: string[]) {
 }
 
 function podOf(index: number, more: Partial<NodePod> = {}): NodePod {
-  const silent = { owner: undefined, inject: undefined, mirror: false, hosts: undefined, onChange: undefined };
-  const named = { namespace: "shop", name: `pod-${index}`, uid: uidOf(index) };
-  return { ...named, ...silent, managedAliases: [], ended: false, ...more };
+  const facts = podFacts({ metadata: { namespace: "shop", name: `pod-${index}`, uid: uidOf(index) } });
+  return { ...facts, managedAliases: [], ended: false, ...more };
 }
 
 /** A reconciler of real files. Tests set the mode of a pod in `decided`. */

@@ -3,19 +3,13 @@ import { test } from "node:test";
 import type { OnChange } from "#hostmap/on-change.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
+import { podFacts } from "#lib/workloads/pods.ts";
 import { createLiveMode } from "./live-mode.ts";
 import type { NodePod } from "./node-pod.ts";
 import type { OwnerAnnotation } from "./owner-annotations.ts";
 
 const POD: NodePod = {
-  namespace: "shop",
-  name: "a",
-  uid: "u",
-  owner: undefined,
-  inject: "enabled",
-  mirror: false,
-  hosts: undefined,
-  onChange: undefined,
+  ...podFacts({ metadata: { namespace: "shop", labels: { "switchback.dev/inject": "enabled" } } }),
   managedAliases: [],
   ended: false,
 };
@@ -59,7 +53,7 @@ for (const [what, facts, expected] of [
   ["the pod opted out", { pod: { inject: "disabled" }, namespace: { inject: "enabled" }, install: "live" }, "no"],
   ["the pod's namespace is excluded", { pod: { namespace: "closed", onChange: "live" } }, "no"],
   ["the pod is one of Switchback's own", { pod: { namespace: "own", onChange: "live" } }, "no"],
-  ["the pod resolves through pod DNS", { pod: { byDns: true, onChange: "live" } }, "no"],
+  ["the pod resolves through pod DNS", { pod: { revision: "dns", onChange: "live" } }, "no"],
   ["the pod says live", { pod: { onChange: "live" } }, "live"],
   ["the pod says restart", { pod: { onChange: "restart" }, install: "live" }, "no"],
   [

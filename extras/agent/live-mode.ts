@@ -1,4 +1,5 @@
 import { type EffectiveOnChange, effectiveOnChange } from "#hostmap/on-change.ts";
+import { isByDns } from "#hostmap/pod-dns-marks.ts";
 import { optInRules } from "#lib/config/opt-in.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { isOptedIn, type NamespaceFacts } from "#lib/workloads/namespaces.ts";
@@ -38,7 +39,8 @@ export function createLiveMode({
     if (byWorkload.from === "workload") return liveOrNo(byWorkload);
     return liveOrNo(effectiveOnChange({ ...own, workload: workload.onChange, namespace: namespace.onChange }));
   };
-  return (pod) => (pod.byDns ? "no" : decide(pod));
+  // The resolvers of a pod with pod DNS follow the map.
+  return (pod) => (isByDns(pod.revision) ? "no" : decide(pod));
 }
 
 function liveOrNo({ mode }: EffectiveOnChange): LiveMode {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { describeManaged } from "#hostmap/managed-aliases.ts";
+import { podFacts } from "#lib/workloads/pods.ts";
 import { createProjection } from "./node-pod.ts";
 
 const MANAGED = [{ ip: "198.51.100.9", hostnames: ["a.example.com", "b.example.com"] }];
@@ -28,26 +29,13 @@ function raw(name: string, aliases = MANAGED) {
   };
 }
 
-test("only the facts that the agent needs are kept, and only the aliases that the webhook added", () => {
-  const { owner, ...pod } = createProjection()(raw("db-0"));
-  assert.deepEqual(pod, {
-    namespace: "shop",
-    name: "db-0",
-    uid: "uid of db-0",
-    inject: "enabled",
-    mirror: true,
-    hosts: "*.example.com",
-    onChange: "live",
-    managedAliases: MANAGED,
-    ended: false,
-  });
-  assert.deepEqual([owner?.kind, owner?.name], ["StatefulSet", "db"]);
+test("a pod's facts are kept, and only the aliases that the webhook added", () => {
+  const facts = podFacts(raw("db-0"));
+  assert.deepEqual(createProjection()(raw("db-0")), { ...facts, managedAliases: MANAGED, ended: false });
 });
 
 test("a pod without metadata, spec and status is projected too", () => {
-  const nothing = { namespace: "", name: "", uid: "", owner: undefined, inject: undefined, mirror: false };
-  const rest = { hosts: undefined, onChange: undefined, managedAliases: [], ended: false };
-  assert.deepEqual(createProjection()({}), { ...nothing, ...rest });
+  assert.deepEqual(createProjection()({}), { ...podFacts({}), managedAliases: [], ended: false });
 });
 
 test("a pod has ended in the phases Succeeded and Failed", () => {
@@ -67,13 +55,4 @@ test("pods with equal aliases share one list in memory, and others do not", () =
   assert.equal(fourth, second);
   assert.deepEqual([first, second], [MANAGED, other]);
   assert.equal(project({}).managedAliases, project({}).managedAliases);
-});
-
-test("a pod that resolves through pod DNS is recognized by its revision", () => {
-  const annotated = (revision: string) => {
-    const pod = raw("a");
-    return { ...pod, metadata: { ...pod.metadata, annotations: { "switchback.dev/revision": revision } } };
-  };
-  assert.equal(createProjection()(annotated("dns")).byDns, true);
-  assert.equal(createProjection()(annotated("0123456789ab")).byDns, undefined);
 });

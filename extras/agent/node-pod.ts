@@ -1,22 +1,14 @@
 import { hash } from "node:crypto";
 import { splitAliases } from "#hostmap/managed-aliases.ts";
-import { HOSTS_KEY, INJECT_KEY, ON_CHANGE_KEY, OWNED_KEY, REVISION_KEY } from "#hostmap/metadata-keys.ts";
-import { MIRROR_KEY } from "#hostmap/opt-in.ts";
-import { isByDns } from "#hostmap/pod-dns-marks.ts";
+import { OWNED_KEY } from "#hostmap/metadata-keys.ts";
 import type { HostAlias, Reason } from "#hostmap/types.ts";
-import { controllerOf } from "#lib/workloads/owners.ts";
-import { hasEnded, hostAliasesOf, MAX_HOSTS_TEXT, MAX_WORD, type PodFacts, type RawPod } from "#lib/workloads/pods.ts";
-import { truncate } from "#lib/workloads/truncate.ts";
+import { hasEnded, hostAliasesOf, type PodFacts, podFacts, type RawPod } from "#lib/workloads/pods.ts";
 import { hostsFileLimits } from "./hosts-file-limits.ts";
 
-type AgentFacts = "namespace" | "name" | "uid" | "owner" | "inject" | "mirror" | "hosts" | "onChange";
-
 /** Facts that the agent keeps about a pod of its node. */
-export interface NodePod extends Pick<PodFacts, AgentFacts> {
+export interface NodePod extends PodFacts {
   /** Aliases in the pod's spec that the webhook added. */
   readonly managedAliases: readonly HostAlias[];
-  /** The pod resolves names through pod DNS, so its hosts file is left alone. */
-  readonly byDns?: boolean;
   /** The pod uses the host's network, so the kubelet copied the node's hosts file for it. */
   readonly hostNetwork?: boolean;
   /** Whether every container has ended for good. */
@@ -59,20 +51,10 @@ export function createProjection(maxNames = 500): (raw: RawPod) => NodePod {
     return memoryOf(managedAliases) > maxBytes ? undefined : shared(managedAliases);
   };
   return (raw) => {
-    const { metadata = {} } = raw;
     const managedAliases = managedAliasesOf(raw);
-    const { labels = {}, annotations = {} } = metadata;
     return {
-      namespace: metadata.namespace ?? "",
-      name: metadata.name ?? "",
-      uid: metadata.uid ?? "",
-      owner: controllerOf(metadata),
-      inject: labels[INJECT_KEY],
-      mirror: Object.hasOwn(annotations, MIRROR_KEY),
-      hosts: truncate(annotations[HOSTS_KEY], MAX_HOSTS_TEXT),
-      onChange: truncate(annotations[ON_CHANGE_KEY], MAX_WORD),
+      ...podFacts(raw),
       managedAliases: managedAliases ?? NOTHING,
-      ...(isByDns(annotations[REVISION_KEY]) && { byDns: true }),
       ...(raw.spec?.hostNetwork === true && { hostNetwork: true }),
       ended: hasEnded(raw),
       ...(managedAliases === undefined && { refusal: TOO_MANY_ALIASES }),

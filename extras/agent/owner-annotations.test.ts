@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { SwitchbackError } from "#lib/errors/errors.ts";
-import type { OwnerRef } from "#lib/workloads/owners.ts";
+import { type OwnerRef, podFacts } from "#lib/workloads/pods.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import type { NodePod } from "./node-pod.ts";
 import { createOwnerAnnotations } from "./owner-annotations.ts";
@@ -10,8 +10,8 @@ import { createOwnerAnnotations } from "./owner-annotations.ts";
 const ON_CHANGE = "switchback.dev/on-change";
 
 function podOf(owner: OwnerRef | undefined): NodePod {
-  const silent = { inject: undefined, mirror: false, hosts: undefined, onChange: undefined };
-  return { namespace: "shop", name: "a", uid: "u", owner, ...silent, managedAliases: [], ended: false };
+  const facts = podFacts({ metadata: { namespace: "shop", name: "a", uid: "u" } });
+  return { ...facts, owner, managedAliases: [], ended: false };
 }
 
 const replicaSet = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "app-1" };

@@ -1,17 +1,9 @@
 import { describeManaged, withoutManaged } from "./managed-aliases.ts";
 import { HOSTS_KEY, INJECTED_KEY, OWNED_KEY, REVISION_KEY } from "./metadata-keys.ts";
 import { getOrAdd } from "./multi-map.ts";
-import { longLineReason, type Packing, packLines, packOnePerAddress, packWindowsLines } from "./pack.ts";
+import { type Packing, packLines, packOnePerAddress } from "./pack.ts";
 import type { SelectedHosts } from "./pod-selection.ts";
 import type { HostAlias, Reason } from "./types.ts";
-
-/** The fields of a pod (or of a workload's pod template) that injection reads. */
-export interface PodHosts {
-  readonly hostAliases: readonly HostAlias[];
-  readonly annotations: Readonly<Record<string, string>>;
-  /** Whether the pod runs on Windows, which reads fewer names per line. Default: no. */
-  readonly isWindows?: boolean;
-}
 
 /** The additions of an injection: consecutive aliases after the user's, and annotations by full key. */
 interface ManagedAliases {
@@ -34,16 +26,17 @@ const MAX_GROUP_BYTES = 120;
 const usual = new WeakMap<SelectedHosts, ManagedAliases>();
 
 /**
- * Plans the injection of a pod. Managed aliases of an earlier pass are removed first, so repeated passes give the
- * same result as one pass with the newest map. The user's aliases come first, unchanged and in order. A name that
- * they map is not mapped again.
+ * Plans the injection of a pod, or of a workload's pod template, with these aliases and annotations. Managed aliases of
+ * an earlier pass are removed first, so repeated passes give the same result as one pass with the newest map. The
+ * user's aliases come first, unchanged and in order. A name that they map is not mapped again.
  */
 export function planInjection(
-  pod: PodHosts,
+  hostAliases: readonly HostAlias[],
+  annotations: Readonly<Record<string, string>>,
   selected: SelectedHosts,
-  pack: Packing = pod.isWindows ? packWindowsLines : packLines,
+  pack: Packing = packLines,
 ): Injection {
-  const userAliases = withoutManaged(pod.hostAliases, pod.annotations[OWNED_KEY]);
+  const userAliases = withoutManaged(hostAliases, annotations[OWNED_KEY]);
   const taken = takenNames(userAliases, selected);
   const build = () => buildManagedAliases(selected, taken, pack);
   const isUsual = taken.size === 0 && pack === packLines;
@@ -52,13 +45,15 @@ export function planInjection(
 
 /**
  * Plans the injection of a manifest for `kubectl apply`. It has one alias per IP, because apply merges hostAliases by
- * IP. Returns a reason if this is impossible: a line is too long (unless `longLine`), or the user already has an
- * alias for the IP.
+ * IP, so a line may be too long (`longLineReason`). Returns a reason if the user already has an alias for the IP.
  */
-export function planBakedInjection(pod: PodHosts, selected: SelectedHosts, longLine: boolean): Injection | Reason {
-  const plan = planInjection(pod, selected, packOnePerAddress);
-  const tooLong = longLine ? undefined : longLineReason(plan.managed.aliases, pod.isWindows === true);
-  return tooLong ?? sharedAddressReason(plan) ?? plan;
+export function planBakedInjection(
+  hostAliases: readonly HostAlias[],
+  annotations: Readonly<Record<string, string>>,
+  selected: SelectedHosts,
+): Injection | Reason {
+  const plan = planInjection(hostAliases, annotations, selected, packOnePerAddress);
+  return sharedAddressReason(plan) ?? plan;
 }
 
 /** Builds the managed aliases for the selected names, except those in `taken`. */

@@ -11,16 +11,11 @@ export function isByDns(revision: string | undefined): boolean {
   return revision === DNS_REVISION;
 }
 
-/** The parts of a pod that show whether it has our resolvers. */
-interface PodResolvers {
-  readonly dnsPolicy: string | undefined;
-  readonly dnsConfig: { readonly nameservers?: readonly string[] | null | undefined } | undefined;
-  readonly annotations: Readonly<Record<string, string>>;
-}
-
-/** Whether pod DNS set the pod's `dnsConfig`: the annotation lists exactly its nameservers. */
-export function holdsResolvers(pod: PodResolvers): boolean {
-  const nameservers = pod.dnsConfig?.nameservers ?? [];
-  const recorded = pod.annotations[RESOLVERS_KEY];
-  return pod.dnsPolicy === "None" && nameservers.length > 0 && recorded === nameservers.join(" ");
+/** Whether pod DNS set a pod's `dnsConfig`: the annotation lists exactly its nameservers. */
+export function holdsResolvers(
+  dnsPolicy: string | undefined,
+  nameservers: readonly string[],
+  annotations: Readonly<Record<string, string>>,
+): boolean {
+  return dnsPolicy === "None" && nameservers.length > 0 && annotations[RESOLVERS_KEY] === nameservers.join(" ");
 }

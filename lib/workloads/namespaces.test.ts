@@ -4,6 +4,7 @@ import { LineLog } from "#test/fakes/clock.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled } from "#test/fakes/stopped-time.ts";
 import { isOptedIn, namespaceFacts, watchNamespaces } from "./namespaces.ts";
+import { podFacts } from "./pods.ts";
 
 const INJECT = "switchback.dev/inject";
 const ON_CHANGE = "switchback.dev/on-change";
@@ -89,7 +90,7 @@ test("the deletion of a Namespace is a change if it had the label or the annotat
 });
 
 const RULES = { excluded: new Set(["kube-system"]), listed: new Set(["listed"]) };
-const POD = { namespace: "shop", inject: undefined, mirror: false };
+const POD = podFacts({ metadata: { namespace: "shop" } });
 const ENABLED = { inject: "enabled", onChange: undefined };
 
 for (const [what, pod, namespace, expected] of [

@@ -61,7 +61,7 @@ function isSame(before: NamespaceFacts = SILENT, after: NamespaceFacts = SILENT)
  * together decide in the same way. `namespaceOf` is undefined if the Namespace has no label or is gone.
  */
 export function isOptedIn(
-  { namespace, inject, mirror }: Pick<PodFacts, "namespace" | "inject" | "mirror">,
+  { namespace, inject, mirror }: PodFacts,
   namespaceOf: NamespaceFacts | undefined,
   rules: OptInRules,
 ): boolean {

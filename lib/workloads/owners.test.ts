@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { controllerOf, isReplicaSet, ownerOf, replicaSetOwner } from "./owners.ts";
-import { type PodFacts, podFacts } from "./pods.ts";
+import { isReplicaSet, ownerOf, replicaSetOwner } from "./owners.ts";
+import { controllerOf, type PodFacts, podFacts } from "./pods.ts";
 
 function pod(apiVersion?: string, kind?: string, name?: string, templateHash?: string): PodFacts {
   const owner = { apiVersion: apiVersion ?? "", kind: kind ?? "", name: name ?? "", uid: "u", controller: true };

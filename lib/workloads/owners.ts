@@ -1,6 +1,6 @@
 import type { Reason } from "#hostmap/types.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
-import { truncate } from "./truncate.ts";
+import { controllerOf, type OwnerRef, type PodFacts } from "./pods.ts";
 import { type WorkloadName, workloadKey } from "./workload-keys.ts";
 import { isWorkloadKind } from "./workload-kinds.ts";
 
@@ -10,27 +10,12 @@ import { isWorkloadKind } from "./workload-kinds.ts";
  */
 export const WORKLOAD_NAME = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
-/** An object's controller, as its ownerReferences name it. */
-export interface OwnerRef {
-  readonly apiVersion: string;
-  readonly kind: string;
-  readonly name: string;
-}
-
 /** The object that must change before its controller recreates a pod. */
 export interface Owner extends WorkloadName {
   /** `namespace/Kind/name`. */
   readonly key: string;
   /** Why it cannot be restarted; undefined for a Deployment, StatefulSet or DaemonSet. */
   readonly unrestartable: Reason | undefined;
-}
-
-/** The parts of a pod that identify its owner. */
-interface OwnedPod {
-  readonly namespace: string;
-  readonly name: string;
-  readonly owner: OwnerRef | undefined;
-  readonly templateHash?: string | undefined;
 }
 
 /** A ReplicaSet's owner in the group apps, or "none". */
@@ -40,7 +25,7 @@ export type ReplicaSetOwner = { readonly kind: string; readonly name: string } |
  * Returns the owner of a pod: its Deployment, StatefulSet, DaemonSet or other owner. `parent` is the owner of its
  * ReplicaSet; default: inferred from names.
  */
-export function ownerOf(pod: OwnedPod, parent = inferDeployment(pod)): Owner {
+export function ownerOf(pod: PodFacts, parent = inferDeployment(pod)): Owner {
   const { namespace, name, owner } = pod;
   if (owner === undefined) {
     const reason = notRestartable("a pod without a controller: nothing recreates it once it is deleted");
@@ -56,24 +41,6 @@ export function ownerOf(pod: OwnedPod, parent = inferDeployment(pod)): Owner {
   return parent === "none"
     ? unknownOwner(namespace, owner.kind, owner.name)
     : appsOwner(namespace, parent.kind, parent.name);
-}
-
-/** Longer than any valid kind, name or apiVersion. */
-const MAX_OWNER_TEXT = 512;
-
-/**
- * Returns the owner that manages an object, if any. The result is a copy, so that the rest of the object can be
- * collected. Long texts are truncated.
- */
-export function controllerOf(metadata: ObjectMeta = {}): OwnerRef | undefined {
-  const owner = metadata.ownerReferences?.find(({ controller }) => controller === true);
-  if (owner === undefined) return undefined;
-  const { apiVersion, kind, name } = owner;
-  return {
-    apiVersion: truncate(apiVersion, MAX_OWNER_TEXT),
-    kind: truncate(kind, MAX_OWNER_TEXT),
-    name: truncate(name, MAX_OWNER_TEXT),
-  };
 }
 
 /** A ReplicaSet's owner, from the ReplicaSet's metadata. */
@@ -98,7 +65,7 @@ function isApps({ apiVersion }: OwnerRef): boolean {
  * ReplicaSet `<deployment>-<pod-template-hash>` and labels its pods with the hash. Other owners of ReplicaSets use
  * other labels.
  */
-function inferDeployment({ owner, templateHash }: OwnedPod): ReplicaSetOwner {
+function inferDeployment({ owner, templateHash }: PodFacts): ReplicaSetOwner {
   const suffix = `-${templateHash}`;
   if (owner === undefined || templateHash === undefined || !owner.name.endsWith(suffix)) return "none";
   return { kind: "Deployment", name: owner.name.slice(0, -suffix.length) };

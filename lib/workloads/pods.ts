@@ -5,10 +5,9 @@ import type { HostAlias, Reason } from "#hostmap/types.ts";
 import type { ObjectChange } from "#lib/kube/cache.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
-import type { ApiObject } from "#lib/kube/types.ts";
+import type { ApiObject, ObjectMeta } from "#lib/kube/types.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { controllerOf, type OwnerRef } from "./owners.ts";
 import { truncate } from "./truncate.ts";
 
 /** The parts of a pod from the API server that any process reads. */
@@ -23,9 +22,16 @@ export interface RawPod extends ApiObject {
   readonly status?: { readonly phase?: string };
 }
 
+/** An object's controller, as its ownerReferences name it. */
+export interface OwnerRef {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly name: string;
+}
+
 /**
- * The facts that the controller keeps of a pod. It watches many pods, so it keeps only what shows whether a pod opted
- * in and is current.
+ * The facts that a process keeps of a pod. The controller watches many pods, so these are only what shows whether a pod
+ * opted in and is current.
  */
 export interface PodFacts {
   readonly namespace: string;
@@ -108,9 +114,9 @@ export function watchPods(deps: PodsDeps): Informer<PodFacts> {
  * One character more than is used of the annotation `switchback.dev/hosts`, so that a longer text is reported as
  * truncated.
  */
-export const MAX_HOSTS_TEXT = 16 * 1024 + 1;
+const MAX_HOSTS_TEXT = 16 * 1024 + 1;
 /** Longer than any valid value of the other annotations. */
-export const MAX_WORD = 128;
+const MAX_WORD = 128;
 
 /** Maximum length of an RFC 1123 subdomain. */
 const MAX_NODE_NAME = 253;
@@ -133,5 +139,23 @@ export function podFacts({ metadata = {}, spec }: RawPod): PodFacts {
     restartedAt: truncate(annotations[RESTARTED_KEY], MAX_WORD),
     created: Date.parse(metadata.creationTimestamp ?? ""),
     terminating: metadata.deletionTimestamp !== undefined,
+  };
+}
+
+/** Longer than any valid kind, name or apiVersion. */
+const MAX_OWNER_TEXT = 512;
+
+/**
+ * Returns the owner that manages an object, if any. The result is a copy, so that the rest of the object can be
+ * collected. Long texts are truncated.
+ */
+export function controllerOf(metadata: ObjectMeta = {}): OwnerRef | undefined {
+  const owner = metadata.ownerReferences?.find(({ controller }) => controller === true);
+  if (owner === undefined) return undefined;
+  const { apiVersion, kind, name } = owner;
+  return {
+    apiVersion: truncate(apiVersion, MAX_OWNER_TEXT),
+    kind: truncate(kind, MAX_OWNER_TEXT),
+    name: truncate(name, MAX_OWNER_TEXT),
   };
 }

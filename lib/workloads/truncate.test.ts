@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { controllerOf } from "./owners.ts";
-import { podFacts } from "./pods.ts";
+import { controllerOf, podFacts } from "./pods.ts";
 import { truncate } from "./truncate.ts";
 
 test("a text is unchanged up to the maximum length, and truncated above it", () => {

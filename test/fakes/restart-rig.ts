@@ -7,8 +7,8 @@ import type { RestarterDeps } from "#controller/rollout/workload.ts";
 import { planInjection } from "#hostmap/inject.ts";
 import { createSelector } from "#hostmap/pod-selection.ts";
 import { parseConfig } from "#lib/config/parse.ts";
-import { kubeMapReader } from "#lib/documents/map-reader.ts";
-import { publishedMapOf } from "#lib/documents/published-map.ts";
+import { kubeMapReader, type MapReader } from "#lib/documents/map-reader.ts";
+import { isMap, publishedMapOf } from "#lib/documents/published-map.ts";
 import type { EventRecord } from "#lib/kube/events.ts";
 import { mapObjects, OBJECTS, publishedIn } from "../published.ts";
 import { LineLog } from "./clock.ts";
@@ -83,7 +83,7 @@ export function restartRig(
 
   const podOf = (name: string, of: string, annotations: Readonly<Record<string, string>>, isInjected: boolean) => {
     const selected = createSelector(publishedMapOf("r", world.hosts), 500)(annotations["switchback.dev/hosts"]);
-    const { managed } = planInjection({ hostAliases: [], annotations }, selected);
+    const { managed } = planInjection([], annotations, selected);
     const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: `${of}-1`, uid: "rs", controller: true };
     return {
       metadata: {
@@ -147,11 +147,11 @@ export function restartRig(
     }
   };
 
-  /** The leaders that run, and the revision of the published map. A map is unzipped by another thread. */
-  const leaders = new Set<Restarter>();
+  /** The readers of the leaders that run, and the revision of the published map. Another thread unzips a map. */
+  const readers = new Set<ReturnType<typeof observedReader>>();
   let published = "";
   const turns = async () => {
-    const isReading = () => published !== "" && [...leaders].some(({ pods }) => pods.map?.revision !== published);
+    const isReading = () => published !== "" && [...readers].some(({ revision }) => revision() !== published);
     for (let count = 0; isReading() && count < READING_TURNS; count += 1) await turn();
     for (let count = 0; count < 12; count += 1) await turn();
   };
@@ -189,10 +189,11 @@ export function restartRig(
     lead() {
       const term = new AbortController();
       const begins = performance.now() + Date.now();
+      const reader = observedReader({ client: api.client, namespace: config.namespace, log });
       const running = new Restarter({
         client: api.client,
         config,
-        maps: kubeMapReader({ client: api.client, namespace: config.namespace, log }),
+        maps: reader.maps,
         observeAgents,
         log,
         events: { record: (event) => void events.push(event) },
@@ -201,9 +202,9 @@ export function restartRig(
         wallClock: () => Date.now() + world.skewMs,
         signal: term.signal,
       });
-      leaders.add(running);
+      readers.add(reader);
       const end = async () => {
-        leaders.delete(running);
+        readers.delete(reader);
         term.abort();
         await running.done;
       };
@@ -223,6 +224,19 @@ export function restartRig(
       await turns();
     },
   };
+}
+
+/** A reader of the published map, and the revision that it has offered last. */
+export function observedReader(deps: Parameters<typeof kubeMapReader>[0]) {
+  let revision: string | undefined;
+  const maps: MapReader = {
+    start: (found) =>
+      kubeMapReader(deps).start((offer) => {
+        found(offer);
+        if (isMap(offer)) revision = offer.revision;
+      }),
+  };
+  return { maps, revision: () => revision };
 }
 
 /** A leader, and the Deployment `web`, which is in step with the map FIRST. */

@@ -9,6 +9,7 @@ import { INJECT_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
 import { optInRules } from "#lib/config/opt-in.ts";
 import { frontName } from "#lib/documents/listeners.ts";
 import { isOptedIn } from "#lib/workloads/namespaces.ts";
+import { podFacts } from "#lib/workloads/pods.ts";
 import { OBJECTS } from "../published.ts";
 import { COMPONENTS, configOf, direct, NAMESPACE, named, type Rendered, relayed, render } from "./rendered.ts";
 
@@ -77,7 +78,7 @@ describe("the MutatingWebhookConfiguration", () => {
           ({ namespaceSelector, objectSelector }: Rendered) =>
             selects(namespaceSelector, ofNamespace) && selects(objectSelector, ofPod),
         );
-        const pod = { namespace: name, inject: ofPod[INJECT_KEY], mirror: false };
+        const pod = podFacts({ metadata: { namespace: name, labels: ofPod } });
         const optedIn = isOptedIn(pod, { inject: ofNamespace[INJECT_KEY], onChange: undefined }, rules);
         const entry = pod.inject === "enabled" ? "pod" : "namespace";
         const [, path] = /^\/mutate\/([a-z]+)/.exec(calls[0]?.clientConfig.service.path ?? "") ?? [];

@@ -1,6 +1,7 @@
 import type { TestContext } from "node:test";
 import type { PublishedMap } from "#hostmap/types.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
+import { podFacts } from "#lib/workloads/pods.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import type { HostsFileUpdate } from "../hosts-file.ts";
 import { HostsReconciler, type HostsReconcilerState, type LiveMode } from "../hosts-reconciler.ts";
@@ -17,8 +18,8 @@ export function mapOf(revision: string, ...names: string[]): PublishedMap {
 const NO_ALIASES: NodePod["managedAliases"] = [];
 
 export function podOf(uid: string, more: Partial<NodePod> = {}): NodePod {
-  const silent = { owner: undefined, inject: undefined, mirror: false, hosts: undefined, onChange: undefined };
-  return { namespace: "shop", name: `pod-${uid}`, uid, ...silent, managedAliases: NO_ALIASES, ended: false, ...more };
+  const facts = podFacts({ metadata: { namespace: "shop", name: `pod-${uid}`, uid } });
+  return { ...facts, managedAliases: NO_ALIASES, ended: false, ...more };
 }
 
 /** A reconciler of files whose outcome the test sets. Time passes only through `clock.now` and mocked timers. */

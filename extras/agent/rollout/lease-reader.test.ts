@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { microTime } from "#lib/kube/lease.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
+import { podFacts } from "#lib/workloads/pods.ts";
 import { type FakeCall, fakeApi, json, page, refuse, until } from "#test/fakes/kube-api.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled } from "#test/fakes/stopped-time.ts";
@@ -27,7 +28,7 @@ function lease(renewedAt: number, problem: string, version: number) {
   };
 }
 
-const POD = { namespace: "shop", name: "web", node: NODE };
+const POD = podFacts({ metadata: { namespace: "shop", name: "web" }, spec: { nodeName: NODE } });
 const stateOf = (agents: AgentLeaseReader) => agents.of(POD);
 const isSynced = (agents: AgentLeaseReader) => stateOf(agents) !== "unknown";
 

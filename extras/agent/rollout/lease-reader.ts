@@ -80,12 +80,12 @@ export class AgentLeaseReader implements Agents {
     });
   }
 
-  isCurrent(pod: Pick<PodFacts, "namespace" | "name" | "node">): boolean {
+  isCurrent(pod: PodFacts): boolean {
     return ["alive", "unknown"].includes(this.of(pod));
   }
 
   /** The agent on a pod's node. `unknown`: the Leases or the node are not known yet. */
-  of({ namespace, name, node }: Pick<PodFacts, "namespace" | "name" | "node">): AgentOfPod {
+  of({ namespace, name, node }: PodFacts): AgentOfPod {
     if (!this.#synced || node === undefined) return "unknown";
     const heard = this.#heard.get(`${this.#namespace}/${agentLeaseName(node)}`);
     if (heard === undefined) return "absent";

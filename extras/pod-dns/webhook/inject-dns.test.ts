@@ -6,6 +6,7 @@ import { createSelector, MAX_WARNING } from "#hostmap/pod-selection.ts";
 import type { HostAlias } from "#hostmap/types.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { fc } from "#test/property.ts";
+import { readPod } from "#webhook/admitted-pod.ts";
 import type { PodDnsSetup } from "./dns-config.ts";
 import { type DnsInjection, type PodResolution, planDnsInjection, withoutResolvers } from "./inject-dns.ts";
 
@@ -20,8 +21,7 @@ const SETUP: PodDnsSetup = {
 };
 const MOVED: PodDnsSetup = { ...SETUP, resolvers: ["10.96.0.21", "10.96.0.22"] };
 const PLAIN: PodResolution = {
-  hostAliases: [],
-  annotations: {},
+  ...readPod({ metadata: {}, spec: {} }),
   namespace: "shop",
   hostNetwork: false,
   dnsPolicy: "ClusterFirst",
@@ -38,7 +38,10 @@ const dns = (pod: PodResolution, setup = SETUP): DnsInjection => {
   assert.ok(!("code" in plan), JSON.stringify(plan));
   return plan;
 };
-const hosts = (pod: PodResolution): DnsInjection => ({ ...planInjection(pod, selected), dns: withoutResolvers(pod) });
+const hosts = (pod: PodResolution): DnsInjection => ({
+  ...planInjection(pod.hostAliases, pod.annotations, selected),
+  dns: withoutResolvers(pod),
+});
 
 /** The pod after the injection, as a second pass sees it. */
 function applied(pod: PodResolution, { userAliases, managed, dns: change }: DnsInjection): PodResolution {
@@ -77,7 +80,9 @@ test("a pod gets the resolvers, the matching annotations, and no alias of ours",
   });
   const after = applied(PLAIN, plan);
   assert.deepEqual([after.dnsPolicy, after.dnsConfig?.nameservers], ["None", SETUP.resolvers]);
-  assert.ok(holdsResolvers(after) && isByDns(after.annotations["switchback.dev/revision"]));
+  assert.ok(
+    holdsResolvers("None", SETUP.resolvers, after.annotations) && isByDns(after.annotations["switchback.dev/revision"]),
+  );
 });
 
 test("pod DNS adds less than 1 KB to a pod", () => {
@@ -157,10 +162,9 @@ test("a dnsConfig is ours only if the annotation has its nameservers and the pol
     { dnsPolicy: "None", dnsConfig: undefined },
   ]) {
     const pod = { ...PLAIN, annotations, ...more };
-    assert.equal(holdsResolvers(pod), false);
     assert.equal(withoutResolvers(pod), undefined);
   }
-  assert.equal(holdsResolvers({ ...PLAIN, dnsPolicy: "None", dnsConfig: { nameservers: SETUP.resolvers } }), false);
+  assert.equal(holdsResolvers("None", SETUP.resolvers, {}), false);
 });
 
 test("options that somebody changed after the injection stay", () => {
@@ -171,6 +175,6 @@ test("options that somebody changed after the injection stay", () => {
 
 test("after an injection of hostAliases, a pod no longer counts as always current", () => {
   const pod = applied(PLAIN, dns(PLAIN));
-  const { managed } = planInjection(pod, selected);
+  const { managed } = planInjection(pod.hostAliases, pod.annotations, selected);
   assert.notEqual(managed.annotations["switchback.dev/revision"], DNS_REVISION);
 });

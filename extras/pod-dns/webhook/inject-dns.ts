@@ -1,13 +1,14 @@
-import type { Injection, PodHosts } from "#hostmap/inject.ts";
+import type { Injection } from "#hostmap/inject.ts";
 import { withoutManaged } from "#hostmap/managed-aliases.ts";
 import { HOSTS_KEY, INJECTED_KEY, OWNED_KEY, RESOLVERS_KEY, REVISION_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
 import { DNS_REVISION, holdsResolvers } from "#hostmap/pod-dns-marks.ts";
 import { MAX_WARNING } from "#hostmap/pod-selection.ts";
 import type { Reason } from "#hostmap/types.ts";
+import type { AdmittedPod } from "#webhook/admitted-pod.ts";
 import { buildDnsConfig, type DnsChange, type PodDnsConfig, type PodDnsSetup } from "./dns-config.ts";
 
 /** The fields of a pod that decide how it resolves names. */
-export interface PodResolution extends PodHosts {
+export interface PodResolution extends AdmittedPod {
   readonly namespace: string;
   readonly hostNetwork: boolean;
   /** Undefined means ClusterFirst. */
@@ -36,11 +37,11 @@ const CHECKS: readonly Check[] = [
   },
   {
     text: "its dnsPolicy is not ClusterFirst",
-    applies: (pod) => !holdsResolvers(pod) && (pod.dnsPolicy ?? "ClusterFirst") !== "ClusterFirst",
+    applies: (pod) => !hasOurs(pod) && (pod.dnsPolicy ?? "ClusterFirst") !== "ClusterFirst",
   },
   {
     text: "it has a dnsConfig of its own",
-    applies: (pod) => !holdsResolvers(pod) && !isEmpty(pod.dnsConfig),
+    applies: (pod) => !hasOurs(pod) && !isEmpty(pod.dnsConfig),
   },
   {
     text: `it chooses names by ${HOSTS_KEY}`,
@@ -78,18 +79,22 @@ export function planDnsInjection(pod: PodResolution, setup: PodDnsSetup | Reason
 
 /** Returns the change of DNS settings for a pod that gets hostAliases: a `dnsConfig` of ours is removed. */
 export function withoutResolvers(pod: PodResolution): DnsChange {
-  return holdsResolvers(pod) ? "restore" : undefined;
+  return hasOurs(pod) ? "restore" : undefined;
 }
 
 function instead({ code, text }: Reason): Reason {
   return { code, text: `${VIA_KEY}: hostAliases instead: ${text}`.slice(0, MAX_WARNING) };
 }
 
+function hasOurs({ dnsPolicy, dnsConfig, annotations }: PodResolution): boolean {
+  return holdsResolvers(dnsPolicy, dnsConfig?.nameservers ?? [], annotations);
+}
+
 /** Does not compare options: somebody may have changed them after us, and the change stays. */
 function isCurrent(pod: PodResolution, { nameservers, searches }: PodDnsConfig): boolean {
   const isSame = (left: readonly string[] = [], right: readonly string[] = []) => left.join(" ") === right.join(" ");
   return (
-    holdsResolvers(pod) &&
+    hasOurs(pod) &&
     isSame(pod.dnsConfig?.nameservers ?? [], nameservers ?? []) &&
     isSame(pod.dnsConfig?.searches ?? [], searches ?? [])
   );

@@ -8,7 +8,7 @@ function read(spec: object) {
   return readResolution(object, readPod(object), "shop");
 }
 
-const NOTHING = { hostAliases: [], annotations: { a: "b" }, namespace: "shop" };
+const NOTHING = { ...readPod({ metadata: { annotations: { a: "b" } }, spec: {} }), namespace: "shop" };
 
 test("missing and null fields of a pod are read as the defaults", () => {
   const defaults = { ...NOTHING, hostNetwork: false, dnsPolicy: undefined, dnsConfig: undefined };

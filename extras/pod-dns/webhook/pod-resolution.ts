@@ -20,10 +20,8 @@ export function readResolution(admitted: unknown, pod: AdmittedPod, namespace: s
   const { flaw } = attempt(specSchema, spec);
   if (flaw !== undefined)
     return { code: "pod-malformed", text: `the pod cannot be read: spec.${flaw.path[0]}: is not valid` };
-  const { hostAliases, annotations } = pod;
   return {
-    hostAliases,
-    annotations,
+    ...pod,
     namespace,
     hostNetwork: spec.hostNetwork === true,
     dnsPolicy: spec.dnsPolicy ?? undefined,
