@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { loadConfig } from "#lib/config/load.ts";
 import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
-import { clusterDomainFrom } from "#lib/process/cluster-domain.ts";
+import { clusterDomainFrom } from "#lib/process/resolv-conf.ts";
 import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
 import type { ProcessContext, Starter } from "#lib/process/running.ts";
 import { createLogger, type Logger } from "#lib/telemetry/log.ts";

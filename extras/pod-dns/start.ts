@@ -3,7 +3,7 @@ import type { Config } from "#lib/config/schema.ts";
 import { settingsOf } from "#lib/config/sections.ts";
 import { kubeMapReader, readAs } from "#lib/documents/map-reader.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
-import { searchesOfPods } from "#lib/process/search-domains.ts";
+import { searchesOfPods } from "#lib/process/resolv-conf.ts";
 import { POD_DNS_SECTION, resolverOf } from "./config.ts";
 import { toDnsMap } from "./dns-map.ts";
 import { runDns } from "./run.ts";

@@ -6,7 +6,7 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { type ConnectFlags, connect as connectByHand, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
-import { searchesOfPods } from "#lib/process/search-domains.ts";
+import { searchesOfPods } from "#lib/process/resolv-conf.ts";
 import { PUBLISHERS_SECTION } from "./config.ts";
 import { createPublisher } from "./create.ts";
 import type { PublisherName } from "./names.ts";
