@@ -5,7 +5,7 @@ import { describeError } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
-import { startPromptTimer, steadyNow } from "#lib/kube/time.ts";
+import { steadyNow } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import { issueAuthority, issueLeaf, type MakeKey } from "./issue.ts";
@@ -115,7 +115,6 @@ export class CertManager {
         hold: true,
       },
       pauseMs: () => this.#pauseMs,
-      startTimer: startPromptTimer,
     });
     this.#objects.watch(() => reconciler.enqueue(), log);
     reconciler.enqueue();

@@ -85,7 +85,7 @@ test("a follower writes nothing, and knows the addresses without asking the prox
 test("the front of an unused discovered target is removed after a day", async (t) => {
   const rig = await frontsRig(t, { found: [target("a"), target("b")] });
   await lead(rig, "a", "b");
-  const since = new Date(Date.now() + 10).toISOString();
+  const since = new Date().toISOString();
   rig.fronts.use(new Set(["a"]));
   await rig.pass(100);
   assert.deepEqual(

@@ -224,7 +224,7 @@ export class FrontReconciler {
       clusterIPs.length > 0 && upstreamIPs?.length !== 0;
     this.#listening?.expect(targets.filter(isExpected).map(byName));
     for (const error of [...stuck.values(), ...failed.values()]) throw error;
-    if (this.#failures.end("") !== undefined) this.#deps.log.info({ code: "targets-not-written" }, "it works again");
+    if (this.#failures.end("")) this.#deps.log.info({ code: "targets-not-written" }, "it works again");
     return { requeueAfter: nextDropMs && Math.max(SETTLE_MS, nextDropMs) };
   }
 

@@ -237,7 +237,7 @@ export class Loop {
         log.info({ mapRevision: revision, bytes, lagMs }, "map published");
       }
       this.#offerOnce(rendered);
-      if (this.#said.end("map") !== undefined) log.info({ code: "publish-failed" }, "it works again");
+      if (this.#said.end("map")) log.info({ code: "publish-failed" }, "it works again");
       return true;
     } catch (error) {
       this.#changedAt = since ?? this.#changedAt;

@@ -8,7 +8,7 @@ import { createEventRecorder, eventReason } from "#lib/kube/events.ts";
 import { leaderClient } from "#lib/kube/leader-client.ts";
 import { type Election, runElection } from "#lib/kube/lease.ts";
 import { steadyNow } from "#lib/kube/time.ts";
-import { createCompactor } from "#lib/process/heap-compactor.ts";
+import { collectGarbage } from "#lib/process/collect-garbage.ts";
 import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import type { Loop } from "./loop.ts";
 import { addStatusGauges, publicationMetrics } from "./metrics.ts";
@@ -38,7 +38,7 @@ interface RunningController {
 }
 
 const LEASE_NAME = "switchback-controller";
-const COMPACT_AFTER_MS = 3_000;
+const COLLECT_AFTER_MS = 5_000;
 const WEBHOOK_SERVICE = "switchback-webhook";
 /** In the serving certificate, if the domain is not known. The API server calls `<service>.<namespace>.svc`. */
 const DEFAULT_DOMAIN = "cluster.local";
@@ -91,7 +91,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     pages: { [STATUS_PATH]: statusPage(statusKey, status, () => term) },
   });
   log.info({ port: health.port, namespace }, "listening");
-  const compacting = compactOnceSynced(() => term?.loop);
+  const collecting = collectOnceSynced(() => term?.loop);
   // The commands read the key before they ask for the page.
   void statusKey.refresh();
   election = runElection({
@@ -107,7 +107,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     },
   });
   const stop = async (): Promise<void> => {
-    clearInterval(compacting);
+    clearInterval(collecting);
     // Waits for the leader's work to end.
     await election?.stop();
     await health.close();
@@ -142,12 +142,13 @@ function probesOf(term: () => Term | undefined): Probes {
   };
 }
 
-/** The first lists leave much garbage. Collects it once they are read and the first map is published. */
-function compactOnceSynced(loop: () => Loop | undefined): NodeJS.Timeout {
-  const compactor = createCompactor();
-  compactor.recordActivity();
+/** The first lists leave much garbage. Collects it once they are read, in each term. */
+function collectOnceSynced(loop: () => Loop | undefined): NodeJS.Timeout {
+  let collected: Loop | undefined;
   return setInterval(() => {
-    if (!loop()?.synced) compactor.recordActivity();
-    compactor.collectIfIdle();
-  }, COMPACT_AFTER_MS).unref();
+    const current = loop();
+    if (!current?.synced || current === collected) return;
+    collected = current;
+    collectGarbage();
+  }, COLLECT_AFTER_MS).unref();
 }

@@ -1,5 +1,4 @@
 import type { Logger } from "#lib/telemetry/log.ts";
-import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import type { Clock } from "./clock.ts";
 import type { RefusalCause } from "./close-causes.ts";
 
@@ -18,30 +17,24 @@ const TEXTS: Record<Exclude<RefusalCause, "upstream">, string> = {
 export class RefusalLog {
   readonly #log: Logger;
   readonly #clock: Clock;
-  readonly #throttle: LogThrottle;
+  /** Each current series: its number of refusals, and what stops the timer of its end. */
+  readonly #series = new Map<RefusalCause, readonly [refused: number, keepOpen: () => void]>();
 
   constructor(log: Logger, clock: Clock) {
     this.#log = log;
     this.#clock = clock;
-    this.#throttle = new LogThrottle(Number.POSITIVE_INFINITY, () => clock.now());
   }
 
   /** Records refusals. `fields` describe the first refused client, and `clients` is the number of refused clients. */
   record(cause: Exclude<RefusalCause, "upstream">, fields: object, clients = 1): void {
-    if (this.#throttle.pass(cause, { events: clients }) === undefined) return;
-    this.#log.warn({ cause, ...fields }, TEXTS[cause]);
-    this.#scheduleEnd(cause, QUIET_MS);
-  }
-
-  #scheduleEnd(cause: RefusalCause, ms: number): void {
-    this.#clock.after(ms, () => {
-      const remaining = QUIET_MS - this.#throttle.quietMs(cause);
-      if (remaining > 0) {
-        this.#scheduleEnd(cause, remaining);
-        return;
-      }
-      const refused = this.#throttle.end(cause);
+    const [before, keepOpen] = this.#series.get(cause) ?? [0, undefined];
+    if (keepOpen === undefined) this.#log.warn({ cause, ...fields }, TEXTS[cause]);
+    keepOpen?.();
+    const refused = before + clients;
+    const end = () => {
+      this.#series.delete(cause);
       this.#log.info({ cause, refused }, "refusals with this cause have ended");
-    });
+    };
+    this.#series.set(cause, [refused, this.#clock.after(QUIET_MS, end)]);
   }
 }

@@ -3,7 +3,7 @@ import { runController } from "#controller/run.ts";
 import { agentSettings } from "#extras/agent/config.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { Probes } from "#lib/http/listen.ts";
-import { clusterDomainDiffers } from "#lib/process/cluster-domain.ts";
+import { clusterDomainDiffers } from "#lib/process/resolv-conf.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
 
 /**

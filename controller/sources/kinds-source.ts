@@ -6,7 +6,7 @@ import { describeError, ifFound, SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
-import { startPromptTimer, timeSlices } from "#lib/kube/time.ts";
+import { timeSlices } from "#lib/kube/time.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
@@ -115,12 +115,8 @@ export class KindsSource<V extends Kept> implements Source {
       const kind: Followed<V> = { wanted, informer: undefined, problem: undefined, isKnown: false, relist };
       return kind;
     });
-    this.#discovery = new Reconciler({ reconcile: () => this.#discover(), startTimer: startPromptTimer });
-    this.#evaluation = new Reconciler({
-      reconcile: () => this.#evaluateAll(),
-      pauseMs: () => PAUSE_MS,
-      startTimer: startPromptTimer,
-    });
+    this.#discovery = new Reconciler({ reconcile: () => this.#discover() });
+    this.#evaluation = new Reconciler({ reconcile: () => this.#evaluateAll(), pauseMs: () => PAUSE_MS });
   }
 
   start(sink: ViewSink, onSynced: () => void): void {

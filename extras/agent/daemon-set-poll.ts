@@ -3,7 +3,7 @@ import { METADATA_WATCH } from "#lib/kube/accept.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
-import { pause, startPromptTimer } from "#lib/kube/time.ts";
+import { pause } from "#lib/kube/time.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { workloadPath } from "#lib/workloads/workload-kinds.ts";
@@ -132,7 +132,6 @@ export function pollDaemonSet(deps: {
         first.resolve();
       },
     },
-    startTimer: startPromptTimer,
   });
   poller.enqueue();
   return {

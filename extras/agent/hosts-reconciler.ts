@@ -2,7 +2,7 @@ import { createSelector, type SelectedHosts } from "#hostmap/pod-selection.ts";
 import type { HostAlias, PublishedMap, Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
-import { startPromptTimer, steadyNow } from "#lib/kube/time.ts";
+import { steadyNow } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { DirectoryWatches } from "./directory-watches.ts";
 import type { HostsFileUpdate } from "./hosts-file.ts";
@@ -108,7 +108,7 @@ export class HostsReconciler {
    * Starts a round in the same iteration of the event loop. Events that arrive together share a round, and none waits
    * for a timer.
    */
-  readonly #reconciler = new Reconciler({ reconcile: () => this.#workSlice(), startTimer: startPromptTimer });
+  readonly #reconciler = new Reconciler({ reconcile: () => this.#workSlice() });
   #written = 0;
   #arrived: number | undefined;
   #roundMs = 0;

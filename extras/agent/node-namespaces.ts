@@ -1,7 +1,6 @@
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
-import { startPromptTimer } from "#lib/kube/time.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { type NamespaceFacts, namespaceFacts } from "#lib/workloads/namespaces.ts";
@@ -85,7 +84,7 @@ export function watchNodeNamespaces(deps: {
     synced = true;
     onChange();
   };
-  const reconciler = new Reconciler({ reconcile: replace, pauseMs, startTimer: startPromptTimer });
+  const reconciler = new Reconciler({ reconcile: replace, pauseMs });
   return {
     get synced() {
       return synced;

@@ -5,7 +5,7 @@ import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import { type Health, type HealthServer, livenessOf, startHealthServer } from "#lib/http/listen.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { steadyNow } from "#lib/kube/time.ts";
-import { createCompactor } from "#lib/process/heap-compactor.ts";
+import { collectGarbage } from "#lib/process/collect-garbage.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { type ClusterWatch, watchCluster } from "./cluster-watch.ts";
 import { agentSettings, RENEW_MS } from "./config.ts";
@@ -85,11 +85,9 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
   const nodeHosts = runNodeHosts(config, daemonSet, log, { path: deps.nodeHostsPath });
   const { inherited } = nodeHosts;
   const decide = (pod: NodePod): LiveMode => (daemonSet.uninstalling ? "no" : liveModeOf(pod));
-  const compactor = createCompactor(deps.collect);
-  let written = 0;
+  const { collect = collectGarbage } = deps;
+  let isCollected = false;
   const onRound = (state: HostsReconcilerState): void => {
-    if (state.written !== written) compactor.recordActivity();
-    written = state.written;
     nodeHosts.reconcile();
     if (!cluster.synced) return;
     const needsMap = state.live > 0 || nodeHosts.wanted;
@@ -101,7 +99,7 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
       left = lease.remove().catch((error) => log.warn({ error: describeError(error) }, "lease: not deleted"));
   };
   const follower = new HostsReconciler({ files, watches, decide, inherited, maxNames, log, onRound });
-  const map = createMap(deps, { follower, nodeHosts }, () => compactor.recordActivity());
+  const map = createMap(deps, { follower, nodeHosts });
   const cluster = watchCluster({ client, node, follower, maxNames, daemonSet, random, log });
   const { onChangeOf, namespaceOf } = owners;
   const liveModeOf = createLiveMode({ config, namespaces: cluster.namespaces, onChangeOf, namespaceOf });
@@ -109,7 +107,9 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
     follower.sweep();
     onRound(follower.state);
     owners.tidy();
-    compactor.collectIfIdle();
+    // The first lists leave much garbage.
+    if (cluster.synced && !isCollected) collect();
+    isCollected = cluster.synced;
   }, SWEEP_MS);
   const health = await startHealth(config, { map, cluster, follower, nodeHosts });
   log.info({ node, podsDirectory, healthPort: health.port }, "following the map");
@@ -177,18 +177,14 @@ interface MapUsers {
   readonly nodeHosts: RunningNodeHosts;
 }
 
-function createMap({ maps, log }: AgentDeps, { follower, nodeHosts }: MapUsers, onOffer: () => void): MapOnDemand {
+function createMap({ maps, log }: AgentDeps, { follower, nodeHosts }: MapUsers): MapOnDemand {
   return followOnDemand({
     maps,
     setMap(map) {
-      onOffer();
       nodeHosts?.setMap(map);
       follower.setMap(map);
     },
-    onProblem(problem) {
-      onOffer();
-      log.warn({ ...problem }, "map: the newest version is rejected");
-    },
+    onProblem: (problem) => log.warn({ ...problem }, "map: the newest version is rejected"),
     now: steadyNow,
   });
 }

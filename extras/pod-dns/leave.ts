@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { literalIPs } from "#controller/targets/service-view.ts";
 import type { UninstallPart } from "#extras/uninstall-part.ts";
-import { leniently, section } from "#lib/config/values.ts";
+import { section } from "#lib/config/values.ts";
 import { object } from "#lib/errors/schemas.ts";
 import { parse } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -17,9 +17,9 @@ interface RawService {
   readonly spec?: { readonly clusterIP?: string; readonly clusterIPs?: readonly string[] };
 }
 
-/** Reads only one setting, and leniently, because the install may have another version. */
+/** Reads only one setting, because the install may have another version. */
 const { enabled } = POD_DNS_SECTION.schema.wrapped.entries;
-const schema = section(object({ enabled: leniently(v.boolean(), enabled) }));
+const schema = section(object({ enabled: v.optional(v.boolean(), enabled.default) }));
 
 /**
  * Returns the ClusterIPs of the resolvers. If a Service is gone, the pods' own annotations show that they use its

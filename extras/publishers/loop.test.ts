@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
 import { silentLogger } from "#lib/telemetry/log.ts";
+import { replaceTimers } from "#test/fakes/stopped-time.ts";
 import { PublisherLoop } from "./loop.ts";
 import { NO_ANSWER, NOT_OURS, type Presence, type Publisher, type PublishOutcome } from "./publisher.ts";
 import type { PublisherMap } from "./publisher-map.ts";
@@ -68,6 +70,16 @@ function rig(t: TestContext) {
       });
     },
   };
+  replaceTimers(t, {
+    now: () => now,
+    set: (run, ms) => {
+      next = { at: now + ms, run };
+      return next;
+    },
+    clear(timer) {
+      if (next === timer) next = undefined;
+    },
+  });
   const startLoop = () => {
     const loop = new PublisherLoop({
       publisher,
@@ -75,13 +87,6 @@ function rig(t: TestContext) {
       settings: { checkMs: CHECK_MS, minIntervalMs: 15_000, answerMs: ANSWER_MS },
       log: silentLogger,
       now: () => now,
-      startTimer(run, ms) {
-        const mine = { at: now + ms, run };
-        next = mine;
-        return () => {
-          if (next === mine) next = undefined;
-        };
-      },
     });
     t.after(() => loop.stop());
     return loop;
@@ -94,7 +99,7 @@ function rig(t: TestContext) {
     const waited = Math.max(0, due.at - now);
     now += waited;
     due.run();
-    while (next === undefined) await new Promise((resolve) => setImmediate(resolve));
+    while (next === undefined) await turn();
     return waited;
   };
   const state = () => {

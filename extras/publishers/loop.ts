@@ -2,7 +2,6 @@ import type { Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
-import type { StartTimer } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { Publisher, PublishOutcome } from "./publisher.ts";
 import type { PublisherMap } from "./publisher-map.ts";
@@ -24,7 +23,6 @@ interface LoopDeps {
   /** Milliseconds since 1970. */
   readonly now: () => number;
   readonly onWrite?: (result: "ok" | "failed") => void;
-  readonly startTimer?: StartTimer;
 }
 
 const RETRY_MS = 1_000;
@@ -69,7 +67,6 @@ export class PublisherLoop {
         backoff: createBackoff(RETRY_MS, MAX_RETRY_MS),
         onError: (error) => this.#failed(error),
       },
-      ...(deps.startTimer && { startTimer: deps.startTimer }),
     });
   }
 

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import type { Reason } from "#hostmap/types.ts";
-import { IS_WORD, number, numberFrom, object } from "#lib/errors/schemas.ts";
+import { IS_WORD, integer, number, object } from "#lib/errors/schemas.ts";
 import { attempt } from "#lib/errors/validation.ts";
 
 // A publisher's report about itself: what it has published, since when, and why not more. There is one ConfigMap per
@@ -37,8 +37,8 @@ export const stateSchema = object({
   /** The written map, and when it was written. `names` of its names are written, and `leftOut` others are not. */
   revision: v.optional(textOf(0, 100)),
   publishedAt: v.optional(time),
-  names: numberFrom(0),
-  leftOut: numberFrom(0),
+  names: integer(0),
+  leftOut: integer(0),
   /** The newest map that was seen to reach its readers, and when it was seen. */
   answered: v.optional(object({ revision: textOf(0, 100), at: time })),
   /** Since when the newest map has not reached its readers. */

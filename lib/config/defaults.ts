@@ -1,10 +1,5 @@
-import { BY_HOSTS } from "#hostmap/delivery.ts";
-import type { OnChange } from "#hostmap/on-change.ts";
-
 // Defaults and limits that are needed where the schema is not loaded.
 
-export const DEFAULT_ON_CHANGE: OnChange = "restart";
-export const DEFAULT_DELIVERY = BY_HOSTS;
 export const DEFAULT_AGENT_SILENCE_SECONDS = 600;
 /**
  * Maximum of `restart.dailyBudget`, and of the restarts in the record on a workload. It is one an hour, the longest

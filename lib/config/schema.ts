@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { DEFAULT_MAX_NAMES } from "#hostmap/pod-selection.ts";
 import { integer, strictObject } from "#lib/errors/schemas.ts";
 import { certsSchema, controllerSchema, proxySchema, webhookSchema } from "./components.ts";
-import { DEFAULT_AGENT_SILENCE_SECONDS, DEFAULT_DELIVERY, DEFAULT_ON_CHANGE, MAX_DAILY_BUDGET } from "./defaults.ts";
+import { DEFAULT_AGENT_SILENCE_SECONDS, MAX_DAILY_BUDGET } from "./defaults.ts";
 import { policySchema } from "./policy.ts";
 import { type Section, withSections } from "./sections.ts";
 import { sourcesSchema } from "./sources.ts";
@@ -38,13 +38,13 @@ const injectSchema = strictObject({
 const podsSchema = strictObject({
   via: setting(
     v.picklist(["hosts", "dns"]),
-    DEFAULT_DELIVERY,
+    "hosts",
     "How new pods get the names, unless a label of the pod or namespace overrides it: `hosts` by hostAliases, `dns` " +
       "by the resolvers of pod DNS. Change it if pods need more names than a hosts file should have.",
   ),
   onChange: setting(
     v.picklist(["restart", "live", "none"]),
-    DEFAULT_ON_CHANGE,
+    "restart",
     "How running pods follow the map, unless an annotation of the pod, workload or namespace overrides it. Set " +
       "`none` " +
       "if Switchback must restart nothing, `live` if agents run.",

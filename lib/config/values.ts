@@ -17,17 +17,6 @@ export function optionalSetting<S extends Schema>(schema: S, text: string) {
   return v.pipe(v.optional(schema), v.description(text)) as v.OptionalSchema<S, undefined>;
 }
 
-/**
- * A setting that another version may have written: any value of `schema`. If it is missing, the setting's own default
- * applies.
- */
-export function leniently<S extends Schema, const D extends v.InferInput<S>>(
-  schema: S,
-  known: { readonly default: D },
-) {
-  return v.optional(schema, known.default) as v.OptionalSchema<S, D>;
-}
-
 /** A schema with its description for people. */
 export function described<S extends Schema>(schema: S, text: string): S {
   return v.pipe(schema, v.description(text)) as unknown as S;

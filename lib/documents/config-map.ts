@@ -1,5 +1,6 @@
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
+import { NO_VERSION } from "#lib/kube/leader-client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 import { type Informer, type WatchOptions, watchObjects } from "#lib/kube/watch.ts";
@@ -84,6 +85,12 @@ export class ConfigMapWriter {
   /** The ConfigMap, as last read or written. Undefined: it is missing. */
   get current(): ConfigMap | undefined {
     return this.#watcher?.objects().get(`${this.#deps.namespace}/${this.#name}`);
+  }
+
+  /** The metadata that a write is based on. If the ConfigMap is missing, such a write only creates it. */
+  protected get base(): ConfigMap["metadata"] {
+    const { namespace } = this.#deps;
+    return this.current?.metadata ?? { name: this.#name, namespace, resourceVersion: NO_VERSION };
   }
 
   /** Reads the ConfigMap from the API server, because the watch may be late. Throws the API server's errors. */

@@ -1,6 +1,6 @@
-import { FIELD_MANAGER, NO_VERSION } from "#lib/kube/leader-client.ts";
+import { FIELD_MANAGER } from "#lib/kube/leader-client.ts";
 import { ConfigMapWriter, type WriterDeps } from "./config-map.ts";
-import { MAP_NAME, type MapNotes, type MapObject, mapAnnotations, type RenderedMap } from "./map-format.ts";
+import { MAP_NAME, type MapNotes, mapAnnotations, type RenderedMap } from "./map-format.ts";
 
 /** Where the leading controller publishes the map, and where it finds the earlier publication. */
 export type MapWriter = Pick<KubeMapWriter, "start" | "synced" | "current" | "refresh" | "write" | "stop"> &
@@ -8,13 +8,11 @@ export type MapWriter = Pick<KubeMapWriter, "start" | "synced" | "current" | "re
 
 /** The map in the API server. */
 export class KubeMapWriter extends ConfigMapWriter {
-  readonly #namespace: string;
   readonly #now: () => number;
 
   /** `now` returns milliseconds since 1970. */
   constructor({ now = Date.now, ...deps }: WriterDeps & { readonly now?: () => number }) {
     super(MAP_NAME, deps);
-    this.#namespace = deps.namespace;
     this.#now = now;
   }
 
@@ -23,21 +21,15 @@ export class KubeMapWriter extends ConfigMapWriter {
    * A missing map is created, never overwritten. Before `start`, nothing is written.
    */
   async write({ revision, data, binaryData }: RenderedMap, notes: MapNotes): Promise<void> {
-    const base = this.current;
-    const missing: MapObject["metadata"] = {
-      name: MAP_NAME,
-      namespace: this.#namespace,
-      resourceVersion: NO_VERSION,
-    };
-    const before = base?.metadata ?? missing;
-    const annotations = mapAnnotations(revision, notes, new Date(this.#now()).toISOString(), before.annotations);
-    const metadata = { ...before, annotations };
+    const isMissing = this.current === undefined;
+    const time = new Date(this.#now()).toISOString();
+    const metadata = { ...this.base, annotations: mapAnnotations(revision, notes, time, this.base.annotations) };
     const values = { ...(data && { data }), ...(binaryData && { binaryData }) };
     const object = { apiVersion: "v1", kind: "ConfigMap", metadata, ...values };
     const options = { fieldManager: FIELD_MANAGER };
     // An apply creates the object, so that RBAC can limit the right to this name.
     await this.send((client, path) =>
-      base === undefined ? client.apply(path, object, options) : client.replace(path, object, options),
+      isMissing ? client.apply(path, object, options) : client.replace(path, object, options),
     );
   }
 }

@@ -1,4 +1,4 @@
-import { FIELD_MANAGER, NO_VERSION } from "#lib/kube/leader-client.ts";
+import { FIELD_MANAGER } from "#lib/kube/leader-client.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { ConfigMapWriter, type WriterDeps } from "./config-map.ts";
 import {
@@ -12,7 +12,6 @@ import {
 
 /** Publishes the targets: the proxies read where to listen, and the next leader what this one decided. */
 export class TargetsWriter extends ConfigMapWriter {
-  readonly #namespace: string;
   readonly #log: Logger;
   #text: string | undefined;
   /** The last document that parsed. */
@@ -20,7 +19,6 @@ export class TargetsWriter extends ConfigMapWriter {
 
   constructor(deps: WriterDeps) {
     super(TARGETS_NAME, deps);
-    this.#namespace = deps.namespace;
     this.#log = deps.log;
   }
 
@@ -43,9 +41,9 @@ export class TargetsWriter extends ConfigMapWriter {
    */
   async write(targets: readonly PublishedTarget[], proxies?: readonly string[]): Promise<boolean> {
     const { text } = renderTargets(targets, proxies);
-    const { data, metadata: { uid = undefined, resourceVersion = NO_VERSION } = {} } = this.current ?? {};
-    if (text === data?.[TARGETS_KEY]) return false;
-    const metadata = { name: TARGETS_NAME, namespace: this.#namespace, resourceVersion, ...(uid && { uid }) };
+    if (text === this.current?.data?.[TARGETS_KEY]) return false;
+    const { name, namespace, uid, resourceVersion } = this.base;
+    const metadata = { name, namespace, resourceVersion, ...(uid && { uid }) };
     const object = { apiVersion: "v1", kind: "ConfigMap", metadata, data: { [TARGETS_KEY]: text } };
     const options = { fieldManager: FIELD_MANAGER, force: true };
     await this.send((client, path) => client.apply(path, object, options));

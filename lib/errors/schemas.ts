@@ -14,11 +14,6 @@ export function number(min: number, max: number) {
 /** Any number that JSON can have. */
 export const finite = v.pipe(v.number(), v.finite());
 
-/** A finite number, at least `min`. */
-export function numberFrom(min: number) {
-  return v.pipe(finite, v.minValue(min));
-}
-
 /** A text that is not empty. */
 export const text = v.pipe(v.string(), v.minLength(1));
 

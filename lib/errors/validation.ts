@@ -71,7 +71,6 @@ const LIMITS: Readonly<Record<string, string>> = {
   max_value: "be at most",
   min_length: "have at least",
   max_length: "have at most",
-  length: "have",
 };
 
 /** Describes what a value must be. It reveals only the kind of the actual value. */

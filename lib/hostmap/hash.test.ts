@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { shortHash, spreadHash } from "./hash.ts";
 
-test("shortHash is a prefix of SHA-256, so `sha256sum` can check a shard", () => {
+test("shortHash is a prefix of SHA-256, so `sha256sum` can check it", () => {
   assert.equal(shortHash("abc"), "ba7816bf8f01");
   assert.equal(shortHash(""), "e3b0c44298fc");
 });

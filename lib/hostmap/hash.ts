@@ -8,19 +8,12 @@ import { createHash, hash } from "node:crypto";
  * @param text a text, or its parts: a long text is not copied.
  */
 export function shortHash(text: string | readonly string[]): string {
-  const parts = typeof text === "string" ? [text] : text;
-  const [first = ""] = parts;
-  if (parts.length <= 1) return hash("sha256", first, "hex").slice(0, 12);
-  return parts
-    .reduce((digest, part) => digest.update(part), createHash("sha256"))
-    .digest("hex")
-    .slice(0, 12);
+  const digest = createHash("sha256");
+  for (const part of [text].flat()) digest.update(part);
+  return digest.digest("hex").slice(0, 12);
 }
 
-/**
- * The first 32 bits of SHA-256, to distribute names over shards. A tenant cannot cheaply choose names that share a
- * shard.
- */
+/** The first 32 bits of SHA-256, to distribute names. A tenant cannot cheaply choose names that collide. */
 export function spreadHash(text: string): number {
   return Number.parseInt(hash("sha256", text, "hex").slice(0, 8), 16);
 }

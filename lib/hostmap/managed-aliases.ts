@@ -2,12 +2,11 @@ import { shortHash } from "./hash.ts";
 import type { HostAlias } from "./types.ts";
 
 /**
- * Counts of consecutive aliases by IP, and a digest of all of them: `198.51.100.9 x2, 2001:db8::9 x2 (0123456789ab)`.
- * This is format 1, whose text has no version. A later format begins with its version (`v2 ...`). This release then
- * treats no alias as managed: it removes none, and adds only names that no alias has.
+ * The IP of the first alias, the number of aliases, and a digest of all of them: `198.51.100.9 x4 (0123456789ab)`. This
+ * is format 1, whose text has no version. A later format begins with its version (`v2 ...`). This release then treats
+ * no alias as managed: it removes none, and adds only names that no alias has.
  */
-const OWNED = /^(.+) \(([0-9a-f]{12})\)$/;
-const RUN = /^\S+ x([1-9][0-9]{0,5})$/;
+const OWNED = /^(\S+) x([1-9][0-9]{0,5}) \(([0-9a-f]{12})\)$/;
 /** The value when no alias was added. */
 const NONE = "none";
 /**
@@ -19,14 +18,8 @@ const MAX_HASHED = 1_000_000;
 
 /** Returns the value of `switchback.dev/owned` for consecutive managed aliases in this order. */
 export function describeManaged(aliases: readonly HostAlias[]): string {
-  if (aliases.length === 0) return NONE;
-  const runs: Array<{ ip: string; count: number }> = [];
-  for (const { ip } of aliases) {
-    const last = runs.at(-1);
-    if (last?.ip === ip) last.count += 1;
-    else runs.push({ ip, count: 1 });
-  }
-  return `${runs.map(({ ip, count }) => `${ip} x${count}`).join(", ")} (${digest(aliases)})`;
+  const [first] = aliases;
+  return first === undefined ? NONE : `${first.ip} x${aliases.length} (${shortHash(canonical(aliases))})`;
 }
 
 /**
@@ -43,32 +36,22 @@ export function splitAliases(
   aliases: readonly HostAlias[],
   annotation: string | undefined,
 ): { readonly userAliases: readonly HostAlias[]; readonly managedAliases: readonly HostAlias[] } {
-  const owned = annotation === undefined || aliases.length === 0 ? undefined : parseOwned(annotation);
-  if (owned === undefined) return { userAliases: aliases, managedAliases: [] };
-  const last = aliases.length - owned.count;
+  const owned = OWNED.exec(annotation ?? "");
+  if (owned === null) return { userAliases: aliases, managedAliases: [] };
+  const [, firstIp, number, digest] = owned;
+  const count = Number(number);
+  const last = aliases.length - count;
   // Search from the end, because injection adds them there.
   for (let start = last, tried = 0, hashed = 0; start >= 0 && tried < MAX_WINDOWS && hashed < MAX_HASHED; start -= 1) {
-    if (aliases[start]?.ip !== owned.firstIp) continue;
+    if (aliases[start]?.ip !== firstIp) continue;
     tried += 1;
-    const managedAliases = aliases.slice(start, start + owned.count);
+    const managedAliases = aliases.slice(start, start + count);
     const text = canonical(managedAliases);
     hashed += text.length;
-    if (shortHash(text) !== owned.digest) continue;
-    return { userAliases: aliases.toSpliced(start, owned.count), managedAliases };
+    if (shortHash(text) !== digest) continue;
+    return { userAliases: aliases.toSpliced(start, count), managedAliases };
   }
   return { userAliases: aliases, managedAliases: [] };
-}
-
-function parseOwned(text: string): { firstIp: string; count: number; digest: string } | undefined {
-  const [, list = "", digest = ""] = OWNED.exec(text) ?? [];
-  const runs = list.split(", ").map((run) => ({ ip: run.split(" ", 1)[0] ?? "", count: RUN.exec(run)?.[1] }));
-  const [first] = runs;
-  if (first === undefined || runs.some((run) => run.count === undefined)) return undefined;
-  return { firstIp: first.ip, count: runs.reduce((sum, run) => sum + Number(run.count), 0), digest };
-}
-
-function digest(aliases: readonly HostAlias[]): string {
-  return shortHash(canonical(aliases));
 }
 
 function canonical(aliases: readonly HostAlias[]): string {

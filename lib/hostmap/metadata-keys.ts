@@ -77,9 +77,3 @@ export const USER_KEYS: Readonly<Record<string, UserKey>> = {
   [MAP_KEY]: { on: "annotation", values: ["auto", "always"] },
   [TARGET_KEY]: { on: "annotation" },
 };
-
-/**
- * The keys that Switchback writes on pods. In a manifest they come from an earlier `switchback inject`, and are
- * replaced.
- */
-export const WRITTEN_KEYS: readonly string[] = [INJECTED_KEY, REVISION_KEY, OWNED_KEY, RESOLVERS_KEY];

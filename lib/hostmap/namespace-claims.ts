@@ -1,4 +1,5 @@
 import { type Glob, globsOf, show } from "./hostnames.ts";
+import { getOrAdd } from "./multi-map.ts";
 import type { Reason } from "./types.ts";
 
 /** A configured rule: which namespaces may claim which domains. */
@@ -24,24 +25,18 @@ export function createPermissions(
   domainsOf?: DomainsOf,
 ): (name: string, namespace: string) => Reason | undefined {
   if (rules.length === 0 && domainsOf === undefined) return () => undefined;
-  const forAll = rules.flatMap(({ namespaces, domains }) => (namespaces.includes("*") ? globsOf(domains) : []));
   const byNamespace = new Map<string, Glob[]>();
   for (const { namespaces, domains } of rules) {
-    for (const namespace of namespaces)
-      byNamespace.set(namespace, [...(byNamespace.get(namespace) ?? []), ...globsOf(domains)]);
+    for (const namespace of namespaces) getOrAdd(byNamespace, namespace, () => []).push(...globsOf(domains));
   }
   const parsed = new Map<string, readonly Glob[]>();
   const globsOfAnnotation = (text: string): readonly Glob[] => {
-    const cached = parsed.get(text);
-    if (cached !== undefined) return cached;
     if (parsed.size >= MAX_PARSED) parsed.clear();
-    const globs = globsOf(text.split(/[\s,]+/).filter((part) => part !== ""));
-    parsed.set(text, globs);
-    return globs;
+    return getOrAdd(parsed, text, () => globsOf(text.split(/[\s,]+/).filter((part) => part !== "")));
   };
   return (name, namespace) => {
     const matchesAny = (globs: readonly Glob[] | undefined) => globs?.some((glob) => glob.matches(name)) === true;
-    if (matchesAny(forAll) || matchesAny(byNamespace.get(namespace))) return undefined;
+    if (matchesAny(byNamespace.get("*")) || matchesAny(byNamespace.get(namespace))) return undefined;
     const text = domainsOf?.(namespace);
     if (text !== undefined && matchesAny(globsOfAnnotation(text))) return undefined;
     const where = domainsOf === undefined ? "policy.claims" : "policy.claims, the namespace's switchback.dev/domains";

@@ -47,16 +47,10 @@ describe("in a pod", () => {
   let pod: InCluster;
 
   async function inPod(now?: () => number): Promise<ConnectedClient> {
-    pod = {
-      host: "127.0.0.1",
-      port: api.url.port,
-      tokenFile: file("token"),
-      caFile: file("ca.crt"),
-      namespaceFile: file("namespace"),
-    };
-    await writeFile(pod.tokenFile!, "first\n");
-    await writeFile(pod.caFile!, ca.cert);
-    await writeFile(pod.namespaceFile!, "own");
+    pod = { host: "127.0.0.1", port: api.url.port, folder: file("") };
+    await writeFile(file("token"), "first\n");
+    await writeFile(file("ca.crt"), ca.cert);
+    await writeFile(file("namespace"), "own");
     client = await connect({ inCluster: pod, userAgent: "switchback/test", ...(now ? { now } : {}) });
     return client;
   }
@@ -128,9 +122,9 @@ describe("in a pod", () => {
   it("names the missing file", async () => {
     await serve(json({}));
     await inPod();
-    const lacking = { ...pod, caFile: file("absent") };
-    await assert.rejects(connect({ inCluster: lacking }), (error) => {
-      assert.match(describeError(error), /absent cannot be read/);
+    await rm(file("ca.crt"));
+    await assert.rejects(connect({ inCluster: pod }), (error) => {
+      assert.match(describeError(error), /ca\.crt cannot be read/);
       return hasCode(error, "config-invalid");
     });
   });

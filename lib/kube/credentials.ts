@@ -31,28 +31,24 @@ export interface Access {
   readonly agent?: Agent;
 }
 
-/**
- * In-cluster configuration. Host and port come from KUBERNETES_SERVICE_HOST and _PORT. Tests can override the paths.
- */
+/** In-cluster configuration. Host and port come from KUBERNETES_SERVICE_HOST and _PORT. */
 export interface InCluster {
   host: string;
   port: string | number;
-  tokenFile?: string;
-  caFile?: string;
-  namespaceFile?: string;
+  /** Default: where the kubelet mounts a pod's service account. */
+  folder?: string;
 }
 
-/** Where the kubelet mounts a pod's service account. */
-const ROOT = "/var/run/secrets/kubernetes.io/serviceaccount";
-export const TOKEN_FILE = `${ROOT}/token`;
+const FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount";
+export const TOKEN_FILE = `${FOLDER}/token`;
 
 /** Reads token and CA. Throws `config-invalid` if either is missing. */
-export async function loadInCluster(from: InCluster): Promise<Access> {
-  const token = (await readText(from.tokenFile ?? TOKEN_FILE)).trim();
-  const ca = await readText(from.caFile ?? `${ROOT}/ca.crt`);
-  const host = isIPv6(from.host) ? `[${from.host}]` : from.host;
+export async function loadInCluster({ host: name, port, folder = FOLDER }: InCluster): Promise<Access> {
+  const token = (await readText(`${folder}/token`)).trim();
+  const ca = await readText(`${folder}/ca.crt`);
+  const host = isIPv6(name) ? `[${name}]` : name;
   return {
-    server: new URL(`https://${host}:${from.port}`),
+    server: new URL(`https://${host}:${port}`),
     headers: { authorization: `Bearer ${token}` },
     tls: { ca },
     from: { what: "the pod's service account" },
@@ -60,8 +56,8 @@ export async function loadInCluster(from: InCluster): Promise<Access> {
 }
 
 /** The namespace of the pod. */
-export async function inClusterNamespace(from: InCluster): Promise<string> {
-  return (await readText(from.namespaceFile ?? `${ROOT}/namespace`)).trim();
+export async function inClusterNamespace({ folder = FOLDER }: InCluster): Promise<string> {
+  return (await readText(`${folder}/namespace`)).trim();
 }
 
 async function readText(path: string): Promise<string> {

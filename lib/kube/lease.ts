@@ -128,10 +128,15 @@ class Contender implements Election {
     }
   }
 
-  /** Tries once to acquire the Lease. */
+  /** Tries once to acquire the Lease. Then it may have expired before the response arrived. */
   async #acquire(): Promise<boolean> {
     const lease = await this.#read({ timeoutMs: this.#callMs, signal: this.#stop.signal });
-    if (!this.#mayAcquire(lease)) return false;
+    // `stop` does not abort the second call: if it acquires the Lease, the Lease must be released.
+    return this.#mayAcquire(lease) && (await this.#hold(lease, { timeoutMs: this.#callMs })) && this.#leftMs > 0;
+  }
+
+  /** Acquires or renews the Lease if it is as it was read. Returns whether it was. */
+  async #hold(lease: Lease, call: CallOptions): Promise<boolean> {
     const { identity, leaseSeconds } = this.#options;
     const { holderIdentity, acquireTime, leaseTransitions = 0 } = lease.spec ?? {};
     const sentAt = this.#now();
@@ -145,13 +150,12 @@ class Contender implements Election {
       renewTime: time,
       leaseTransitions: leaseTransitions + (isOwn ? 0 : 1),
     };
-    // `stop` does not abort this call: if it acquires the Lease, the Lease must be released.
-    const taken = await this.#swap(lease, spec, { timeoutMs: this.#callMs });
-    if (taken === undefined) return false;
-    this.#lease = taken;
-    this.#renewedAt = sentAt;
-    // The Lease may have expired before the response arrived.
-    return this.#leftMs > 0;
+    const held = await this.#swap(lease, spec, call);
+    if (held === undefined) return false;
+    this.#lease = held;
+    // A response after the deadline does not restore the term.
+    if (this.#term === undefined || this.#leftMs > 0) this.#renewedAt = sentAt;
+    return true;
   }
 
   /** Whether the Lease is free, held by this process, or has not changed for its duration. */
@@ -205,14 +209,7 @@ class Contender implements Election {
     const { identity, log } = this.#options;
     const call = { timeoutMs: Math.min(this.#callMs, this.#leftMs), signal };
     try {
-      const sentAt = this.#now();
-      const next = await this.#swap(this.#lease, { ...this.#lease.spec, renewTime: microTime(Date.now()) }, call);
-      if (next !== undefined) {
-        this.#lease = next;
-        // A response after the deadline does not restore the term.
-        if (this.#leftMs > 0) this.#renewedAt = sentAt;
-        return;
-      }
+      if (await this.#hold(this.#lease, call)) return;
       const found = await this.#read(call);
       // This applies even without a holder: another process may have led and released the Lease since.
       if (found.spec?.holderIdentity === identity) this.#lease = found;

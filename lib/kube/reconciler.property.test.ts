@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { replaceTimers } from "#test/fakes/stopped-time.ts";
 import { fc } from "#test/property.ts";
 import { createBackoff } from "./backoff.ts";
 import { type ReconcileResult, Reconciler } from "./reconciler.ts";
-import type { StartTimer } from "./time.ts";
 
 const BASE_MS = 40;
 const CAP_MS = 200;
@@ -12,11 +12,12 @@ const CAP_MS = 200;
 function fakeTimers() {
   const timers = new Set<{ readonly at: number; readonly callback: () => void }>();
   const fake = { now: 0 };
-  const startTimer: StartTimer = (callback, ms) => {
+  const set = (callback: () => void, ms: number) => {
     const timer = { at: fake.now + ms, callback };
     timers.add(timer);
-    return () => timers.delete(timer);
+    return timer;
   };
+  const clear = (timer: object | undefined) => void timers.delete(timer as { at: number; callback: () => void });
   const pass = (ms: number): void => {
     const until = fake.now + ms;
     for (;;) {
@@ -28,7 +29,7 @@ function fakeTimers() {
     }
     fake.now = until;
   };
-  return { fake, startTimer, pass, pending: () => timers.size };
+  return { fake, timers: { now: () => fake.now, set, clear }, pass, pending: () => timers.size };
 }
 
 /** The specified behavior of a reconciler: when the next run is due, and until when no run may begin. */
@@ -80,7 +81,7 @@ const setting = fc.record({
 
 /** A reconciler beside its model. `faults` lists their differences. */
 function rig({ hold, pauseMs, synchronous }: { hold: boolean; pauseMs: number; synchronous: readonly Outcome[] }) {
-  const { fake, startTimer, pass, pending } = fakeTimers();
+  const { fake, timers, pass, pending } = fakeTimers();
   const wanted = model({ hold, pauseMs });
   const left = [...synchronous];
   const begun: number[] = [];
@@ -108,7 +109,6 @@ function rig({ hold, pauseMs, synchronous }: { hold: boolean; pauseMs: number; s
     },
     retry: { backoff: createBackoff(BASE_MS, CAP_MS), onError: () => {}, hold },
     pauseMs: () => pauseMs,
-    startTimer,
   });
   const end = async (how: Outcome): Promise<void> => {
     if (gate === undefined) return;
@@ -119,7 +119,7 @@ function rig({ hold, pauseMs, synchronous }: { hold: boolean; pauseMs: number; s
     else resolve(finish(how));
     await settle();
   };
-  return { fake, pass, pending, wanted, begun, faults, reconciler, end };
+  return { fake, timers, pass, pending, wanted, begun, faults, reconciler, end };
 }
 
 /** Waits until promises have settled. */
@@ -127,10 +127,11 @@ async function settle(): Promise<void> {
   for (let turn = 0; turn < 5; turn += 1) await Promise.resolve();
 }
 
-test("property: runs begin when due and allowed, one at a time; idle and stop wait, stop ends timers", async () => {
+test("property: runs begin when due and allowed, one at a time; idle and stop wait, stop ends timers", async (t) => {
   await fc.assert(
     fc.asyncProperty(setting, async ({ steps, ...rules }) => {
-      const { fake, pass, pending, wanted, begun, faults, reconciler, end } = rig(rules);
+      const { fake, timers, pass, pending, wanted, begun, faults, reconciler, end } = rig(rules);
+      replaceTimers(t, timers);
       const stops: boolean[] = [];
       const idles: { settled: boolean; expected: boolean }[] = [];
       for (const next of steps) {

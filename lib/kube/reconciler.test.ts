@@ -27,6 +27,14 @@ test("a retry is not sooner than the API server's Retry-After", async (t) => {
   await reconciler.stop();
 });
 
+test("a wait beyond the limit of timers does not end at once", async (t) => {
+  const { mock } = t.mock.method(globalThis, "setTimeout");
+  const reconciler = new Reconciler({ reconcile: () => assert.fail() });
+  reconciler.enqueue(40 * 24 * 3_600_000);
+  await reconciler.stop();
+  assert.equal(mock.calls[0]?.arguments[1], 2 ** 31 - 1);
+});
+
 test("without retry an error is not swallowed, and later enqueues still run", (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   let runs = 0;

@@ -1,6 +1,5 @@
 import type { Backoff } from "./backoff.ts";
 import { retryAfterOf } from "./status.ts";
-import { type StartTimer, startTimer } from "./time.ts";
 
 /** What a successful run requests. */
 export interface ReconcileResult {
@@ -21,7 +20,7 @@ interface RetryOptions {
   readonly hold?: boolean;
 }
 
-export interface ReconcilerOptions {
+interface ReconcilerOptions {
   /** One run. If it does not return a promise, it ends when it returns. */
   readonly reconcile: () => ReconcileResult | undefined | Promise<ReconcileResult | undefined>;
   /** Without it, a run must never fail: an error is rethrown, uncaught. */
@@ -31,38 +30,31 @@ export interface ReconcilerOptions {
    * 0.
    */
   readonly pauseMs?: () => number;
-  /** Set only in tests. */
-  readonly startTimer?: StartTimer;
 }
 
-interface Wait {
-  /** The duration of the wait. The remaining time is never longer. */
-  readonly ms: number;
-  readonly cancel: () => void;
-}
+const NEVER = Number.POSITIVE_INFINITY;
+/** The longest wait of `setTimeout`, 24 days: above it, it would call back at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
  * Runs one function when it is enqueued, one run at a time. After an enqueue, there is always a run that begins later
- * than the enqueue. Of several enqueues, the earliest due one counts, and its run satisfies the others too. No clock
- * is read, so a clock change affects no wait.
+ * than the enqueue. Of several enqueues, the earliest due one counts, and its run satisfies the others too. Its clock
+ * is monotonic, so a clock change affects no wait.
  */
 export class Reconciler {
   readonly #options: ReconcilerOptions;
-  readonly #startTimer: StartTimer;
-  /** Contains several waits only if a later enqueue may be due earlier. The first one that ends cancels the others. */
-  readonly #waits = new Set<Wait>();
-  /** A wait has ended. A run begins as soon as it is allowed. */
-  #due = false;
+  /** When the next run is due. */
+  #dueAt = NEVER;
+  /** No run may begin before, because of a pause or a held backoff. */
+  #blockedUntil = 0;
+  #cancelRun = () => {};
   #running = false;
-  /** Cancels the pause or the backoff during which no run may begin. */
-  #cancelHold: (() => void) | undefined;
   #stopped = false;
   /** Resolves `idle` when nothing is left to run. */
   #idle: PromiseWithResolvers<void> | undefined;
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
-    this.#startTimer = options.startTimer ?? startTimer;
   }
 
   /**
@@ -70,10 +62,10 @@ export class Reconciler {
    * may delay it.
    */
   enqueue(afterMs = 0): void {
-    if (this.#stopped || this.#due) return;
-    const ms = Math.max(0, afterMs);
-    for (const wait of this.#waits) if (wait.ms <= ms) return;
-    this.#waits.add({ ms, cancel: this.#startTimer(() => this.#expire(), ms) });
+    const at = performance.now() + Math.max(0, afterMs);
+    if (this.#stopped || at >= this.#dueAt) return;
+    this.#dueAt = at;
+    this.#schedule();
   }
 
   /**
@@ -89,15 +81,14 @@ export class Reconciler {
   /** Prevents further runs. Resolves when the current run has ended. A run must not wait for this. */
   async stop(): Promise<void> {
     this.#stopped = true;
-    this.#due = false;
-    this.#cancelWaits();
-    this.#cancelHold?.();
+    this.#dueAt = NEVER;
+    this.#schedule();
     this.#settleIfIdle();
     await this.idle();
   }
 
   get #isIdle(): boolean {
-    return !this.#running && !this.#due && this.#waits.size === 0;
+    return !this.#running && this.#dueAt === NEVER;
   }
 
   #settleIfIdle(): void {
@@ -106,20 +97,22 @@ export class Reconciler {
     this.#idle = undefined;
   }
 
-  #expire(): void {
-    this.#cancelWaits();
-    this.#due = true;
-    this.#runIfDue();
+  /** Plans the next run. Without a wait, it begins in the same turn of the event loop. */
+  #schedule(): void {
+    this.#cancelRun();
+    if (this.#running || this.#dueAt === NEVER) return;
+    const ms = Math.max(this.#dueAt, this.#blockedUntil) - performance.now();
+    if (ms > 0) {
+      const timer = setTimeout(() => this.#run(), Math.min(ms, MAX_TIMER_MS));
+      this.#cancelRun = () => clearTimeout(timer);
+    } else {
+      const turn = setImmediate(() => this.#run());
+      this.#cancelRun = () => clearImmediate(turn);
+    }
   }
 
-  #cancelWaits(): void {
-    for (const { cancel } of this.#waits) cancel();
-    this.#waits.clear();
-  }
-
-  #runIfDue(): void {
-    if (!this.#due || this.#running || this.#cancelHold !== undefined || this.#stopped) return;
-    this.#due = false;
+  #run(): void {
+    this.#dueAt = NEVER;
     this.#running = true;
     let result: ReturnType<ReconcilerOptions["reconcile"]>;
     try {
@@ -157,15 +150,9 @@ export class Reconciler {
 
   #finish(nextMs: number | undefined, holdMs: number): void {
     this.#running = false;
-    const blockedMs = this.#stopped ? 0 : Math.max(holdMs, this.#options.pauseMs?.() ?? 0);
-    if (blockedMs > 0) this.#cancelHold = this.#startTimer(() => this.#endHold(), blockedMs);
+    this.#blockedUntil = performance.now() + Math.max(holdMs, this.#options.pauseMs?.() ?? 0);
     if (nextMs !== undefined) this.enqueue(nextMs);
-    this.#runIfDue();
+    this.#schedule();
     this.#settleIfIdle();
-  }
-
-  #endHold(): void {
-    this.#cancelHold = undefined;
-    this.#runIfDue();
   }
 }

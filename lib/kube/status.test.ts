@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type KubeStatusError, retryAfterOf, statusError, watchStatusError } from "./status.ts";
+import { KubeStatusError, retryAfterOf, statusError } from "./status.ts";
 
 const shown = ({ code, status, message, retryAfterMs }: KubeStatusError) => [code, status, message, retryAfterMs];
 const body = (more: object) => JSON.stringify({ kind: "Status", ...more });
@@ -40,7 +40,7 @@ for (const [what, error, expected] of [
   ],
   [
     "a watch's Status",
-    watchStatusError("watch", { code: 410, reason: "Expired", message: "too old" }),
+    new KubeStatusError("watch", 410, { reason: "Expired", message: "too old" }),
     ["kube-expired", 410, "watch: 410 Expired: too old", undefined],
   ],
 ] as const) {

@@ -4,6 +4,11 @@ import type { ApiStatus } from "./types.ts";
 /** Server messages may contain whole objects, so they are truncated to this many characters. */
 const MAX_MESSAGE_LENGTH = 1000;
 
+/** What the API server says: its Status, and perhaps its Retry-After (429 and 503). */
+interface StatusFields extends ApiStatus {
+  readonly retryAfterMs?: number | undefined;
+}
+
 /**
  * An error response of the API server. `status` is the HTTP status. The message contains the reason of its Status
  * (`NotFound`, `Conflict`, ...).
@@ -12,11 +17,17 @@ export class KubeStatusError extends SwitchbackError {
   /** The server's Retry-After, milliseconds (429 and 503). */
   readonly retryAfterMs: number | undefined;
 
-  constructor(what: string, status: number, from: { reason?: string; message: string; retryAfterMs?: number }) {
+  constructor(what: string, status: number, { reason, message = "", details, retryAfterMs }: StatusFields) {
+    const shown = message.length > MAX_MESSAGE_LENGTH ? `${message.slice(0, MAX_MESSAGE_LENGTH)}...` : message;
+    const text = `${what}: ${status}${reason ? ` ${reason}` : ""}${shown ? `: ${shown}` : ""}`;
     // 410 is the only status with its own code: the resource version has expired, list again.
-    super(status === 410 ? "kube-expired" : "kube-status", `${what}: ${status}${describeStatus(from)}`, { status });
-    this.retryAfterMs = from.retryAfterMs;
+    super(status === 410 ? "kube-expired" : "kube-status", text, { status });
+    this.retryAfterMs = retryAfterMs ?? millisecondsOf(details?.retryAfterSeconds);
   }
+}
+
+function millisecondsOf(seconds = -1): number | undefined {
+  return seconds >= 0 ? seconds * 1000 : undefined;
 }
 
 /** Returns the server's Retry-After in milliseconds, if the server sent one. */
@@ -29,15 +40,8 @@ export function retryAfterOf(error: unknown): number | undefined {
  * server sends no other format.
  */
 export function statusError(what: string, status: number, body: string, retryAfter?: string): KubeStatusError {
-  return watchStatusError(what, { message: body.trim(), ...parseStatus(body), code: status }, retryAfter);
-}
-
-/** Creates an error from a Status, as in a watch's ERROR event. */
-export function watchStatusError(what: string, status: ApiStatus, retryAfter?: string): KubeStatusError {
-  const { code = 500, reason, message = "", details } = status;
-  const seconds = retryAfter === undefined ? details?.retryAfterSeconds : Number(retryAfter);
-  const delay = seconds !== undefined && seconds >= 0 ? { retryAfterMs: seconds * 1000 } : {};
-  return new KubeStatusError(what, code, { message, ...(reason !== undefined && { reason }), ...delay });
+  const retryAfterMs = retryAfter === undefined ? undefined : millisecondsOf(Number(retryAfter));
+  return new KubeStatusError(what, status, { message: body.trim(), ...parseStatus(body), retryAfterMs });
 }
 
 const STATUS_CODES: Readonly<Record<number, string>> = {
@@ -64,11 +68,6 @@ function parseStatus(body: string): ApiStatus | undefined {
   } catch {
     return undefined; // a proxy's page or plain text
   }
-}
-
-function describeStatus({ reason, message }: { reason?: string; message: string }): string {
-  const truncated = message.length > MAX_MESSAGE_LENGTH ? `${message.slice(0, MAX_MESSAGE_LENGTH)}...` : message;
-  return `${reason ? ` ${reason}` : ""}${truncated ? `: ${truncated}` : ""}`;
 }
 
 /** Returns `error` if it is a SwitchbackError, else `kube-unreachable` with it as the cause. */

@@ -2,29 +2,9 @@ import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { test } from "node:test";
 import { isSettled } from "#test/fakes/stopped-time.ts";
-import { pause, startPromptTimer, startTimer, timeSlices } from "./time.ts";
+import { pause, timeSlices } from "./time.ts";
 
 const HOUR_MS = 3_600_000;
-
-test("a wait beyond the limit of timers does not end at once", (t) => {
-  const { mock } = t.mock.method(globalThis, "setTimeout");
-  startTimer(() => assert.fail(), 40 * 24 * HOUR_MS)();
-  assert.equal(mock.calls[0]?.arguments[1], 2 ** 31 - 1);
-});
-
-test("without a wait the callback comes in the same turn, but not at once; otherwise by timer", async (t) => {
-  t.mock.timers.enable({ apis: ["setTimeout"] });
-  const calls: string[] = [];
-  startPromptTimer(() => calls.push("prompt"), 0);
-  startPromptTimer(() => calls.push("cancelled"), 0)();
-  startPromptTimer(() => calls.push("late"), 1);
-  startPromptTimer(() => calls.push("cancelled, too"), 1)();
-  assert.deepEqual(calls, []);
-  await new Promise(setImmediate);
-  assert.deepEqual(calls, ["prompt"]);
-  t.mock.timers.tick(1);
-  assert.deepEqual(calls, ["prompt", "late"]);
-});
 
 test("a pause ends when its time is over or its signal fires, and leaves no timer and no listener", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });

@@ -53,22 +53,3 @@ export function timeSlices(now: () => number = steadyNow): () => Promise<void> |
 export function between(low: number, high: number, random: () => number): number {
   return Math.round(low + (high - low) * random());
 }
-
-/** Calls back after some milliseconds, unless the returned function is called, which cancels it. */
-export type StartTimer = (callback: () => void, ms: number) => () => void;
-
-/** The longest wait of `setTimeout`: above it, it would call back at once. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
-
-/** Like `setTimeout`. A wait of more than 24 days ends after 24 days. */
-export const startTimer: StartTimer = (callback, ms) => {
-  const timer = setTimeout(callback, Math.min(ms, MAX_TIMER_MS));
-  return () => clearTimeout(timer);
-};
-
-/** Like `startTimer`, but a wait of 0 has no timer. It then calls back in the same turn of the event loop. */
-export const startPromptTimer: StartTimer = (callback, ms) => {
-  if (ms > 0) return startTimer(callback, ms);
-  const immediate = setImmediate(callback);
-  return () => clearImmediate(immediate);
-};

@@ -8,7 +8,7 @@ import { cacheKey, ObjectCache, type ObjectChange } from "./cache.ts";
 import type { KubeClient } from "./client.ts";
 import { listPages, PAGE_SIZE } from "./list.ts";
 import type { Query } from "./paths.ts";
-import { problemCode, retryAfterOf, watchStatusError } from "./status.ts";
+import { KubeStatusError, problemCode, retryAfterOf } from "./status.ts";
 import { between, pause, steadyNow, timeSlices, yieldToLoop } from "./time.ts";
 import type { ApiObject, WatchEvent } from "./types.ts";
 
@@ -291,7 +291,7 @@ class Watch<P> implements Informer<P> {
   /** Processes one line. Returns whether it was a change of an object (not a bookmark). */
   #processLine(line: string): boolean {
     const { type, object } = parseEvent(line);
-    if (type === "ERROR") throw watchStatusError(`watch of ${this.#options.path}`, object);
+    if (type === "ERROR") throw new KubeStatusError(`watch of ${this.#options.path}`, object.code ?? 500, object);
     const version = object.metadata?.resourceVersion;
     if (!version) throw new SwitchbackError("data-corrupt", `watch event ${type} without a resourceVersion`);
     if (type !== "BOOKMARK") {

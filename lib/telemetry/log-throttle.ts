@@ -1,8 +1,7 @@
 interface Entry {
   readonly reason: string;
-  /** When the last line was logged, and when the last event came. */
+  /** When the last line was logged. */
   readonly since: number;
-  last: number;
   /** Events since `since`, the logged one included. */
   events: number;
 }
@@ -26,31 +25,20 @@ export class LogThrottle {
   }
 
   /** Returns how many events of this key were suppressed since its last line. Undefined: suppress this one, too. */
-  pass(key: string, { reason = "", events = 1 } = {}): number | undefined {
+  pass(key: string, { reason = "" } = {}): number | undefined {
     const now = this.#now();
     const entry = this.#entries.get(key);
     if (entry !== undefined && entry.reason === reason && now - entry.since < this.#periodMs) {
-      entry.events += events;
-      entry.last = now;
+      entry.events += 1;
       return undefined;
     }
     if (entry === undefined && this.#entries.size >= MAX_KEYS) this.#entries.clear();
-    this.#entries.set(key, { reason, since: now, last: now, events });
+    this.#entries.set(key, { reason, since: now, events: 1 });
     return entry === undefined ? 0 : entry.events - 1;
   }
 
-  /** Milliseconds since the last event of a key. Infinite if there was no event. */
-  quietMs(key: string): number {
-    return this.#now() - (this.#entries.get(key)?.last ?? Number.NEGATIVE_INFINITY);
-  }
-
-  /**
-   * Forgets a key. Returns the number of its events since its last line, including the logged one. Undefined: it had
-   * no line.
-   */
-  end(key: string): number | undefined {
-    const entry = this.#entries.get(key);
-    this.#entries.delete(key);
-    return entry?.events;
+  /** Forgets a key. Returns whether it had a line. */
+  end(key: string): boolean {
+    return this.#entries.delete(key);
   }
 }

@@ -56,6 +56,23 @@ export function mockSteadyTime(t: Pick<TestContext, "mock">, now: () => number):
   performance.now = now;
 }
 
+/** Timers and the clock that they go by, in milliseconds. */
+interface FakeTimers {
+  readonly now: () => number;
+  readonly set: (callback: () => void, ms: number) => object;
+  readonly clear: (timer: object | undefined) => void;
+}
+
+const TIMERS = { setTimeout, clearTimeout, setImmediate, clearImmediate };
+
+/** Replaces timers and `performance.now` until the test ends, or until another call. */
+export function replaceTimers(t: Pick<TestContext, "mock" | "after">, { now, set, clear }: FakeTimers): void {
+  t.after(() => Object.assign(globalThis, TIMERS));
+  const setImmediate = (callback: () => void) => set(callback, 0);
+  Object.assign(globalThis, { setTimeout: set, clearTimeout: clear, setImmediate, clearImmediate: clear });
+  mockSteadyTime(t, now);
+}
+
 /** Whether a promise has settled by now. */
 export async function isSettled(promise: Promise<unknown>): Promise<boolean> {
   let done = false;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { writeFile } from "node:fs/promises";
+import { mkdtemp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { statusOf } from "#lib/errors/errors.ts";
@@ -65,21 +65,12 @@ async function withRules(namespace: string, rules: object[]): Promise<ConnectedC
   const name = `sa-${randomUUID().slice(0, 8)}`;
   await admin.create(corePath("serviceaccounts", namespace), { metadata: { name } });
   await grant(namespace, name, rules);
-  const file = async (what: string, content: string) => {
-    const path = join(cluster.folder, `${name}.${what}`);
-    await writeFile(path, content);
-    return path;
-  };
+  const folder = await mkdtemp(join(cluster.folder, `${name}-`));
+  await writeFile(join(folder, "token"), await cluster.tokenFor(`${namespace}/${name}`));
+  await writeFile(join(folder, "ca.crt"), cluster.ca.cert);
+  await writeFile(join(folder, "namespace"), namespace);
   const { hostname, port } = new URL(cluster.url);
-  const client = await connect({
-    inCluster: {
-      host: hostname,
-      port,
-      tokenFile: await file("token", await cluster.tokenFor(`${namespace}/${name}`)),
-      caFile: cluster.caFile,
-      namespaceFile: await file("namespace", namespace),
-    },
-  });
+  const client = await connect({ inCluster: { host: hostname, port, folder } });
   clients.push(client);
   return client;
 }

@@ -1,5 +1,5 @@
 import type { Reason } from "#hostmap/types.ts";
-import { searchesIn } from "#lib/process/search-domains.ts";
+import { searchesIn } from "#lib/process/resolv-conf.ts";
 
 /** A pod's `spec.dnsConfig`. */
 export interface PodDnsConfig {
