@@ -1,9 +1,8 @@
 import * as v from "valibot";
 import { type Document, isAlias, isCollection, isMap, isScalar, isSeq } from "yaml";
 import { type Injection, planBakedInjection } from "#hostmap/inject.ts";
-import { HOSTS_KEY, INJECT_KEY, RESOLVERS_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
+import { HOSTS_KEY, INJECT_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
 import { isWindows, longLineReason } from "#hostmap/pack.ts";
-import { holdsResolvers } from "#hostmap/pod-dns-marks.ts";
 import type { SelectedHosts } from "#hostmap/pod-selection.ts";
 import type { HostAlias, Reason } from "#hostmap/types.ts";
 import { object } from "#lib/errors/schemas.ts";
@@ -74,7 +73,6 @@ export function injectTemplate(template: Template, { choose, longLine }: InjectO
   write(template, ["spec", "hostAliases"], aliasesNode(template, hostAliases, plan));
   for (const [key, text] of Object.entries(plan.managed.annotations))
     write(template, ["metadata", "annotations", key], text);
-  for (const [path, text] of resolutionOf(spec, annotations)) write(template, path, text);
   const names = new Set(aliases.flatMap(({ hostnames }) => hostnames));
   const viaDns = textsOf(metadata?.labels)[VIA_KEY] === "dns";
   const warnings = [
@@ -92,13 +90,6 @@ const templateSchema = object({
   metadata: v.nullish(object({ annotations: v.nullish(object({})) })),
 });
 
-/** By the last field of a flaw's path that is here. */
-const FLAW_CODES: Readonly<Record<string, string>> = {
-  spec: "no-pod-template",
-  metadata: "metadata-malformed",
-  hostAliases: "aliases-malformed",
-};
-
 /** Returns the aliases of a template. Throws a `Refusal` if it is malformed, or if others share its parts. */
 function checkTemplate({ document, at, objectDepth, value }: Template): HostAlias[] {
   const refuse = (path: Path, code: string, what: string): never => {
@@ -114,7 +105,7 @@ function checkTemplate({ document, at, objectDepth, value }: Template): HostAlia
   }
   const { value: valid, flaw } = attempt(templateSchema, Object(value));
   if (flaw === undefined) return valid.spec.hostAliases;
-  const [code = ""] = flaw.path.flatMap((step) => FLAW_CODES[step] ?? []).reverse();
+  const code = flaw.path.at(-1) === "spec" ? "no-pod-template" : "template-malformed";
   return refuse([...at, ...flaw.path], code, flaw.message);
 }
 
@@ -144,22 +135,6 @@ function aliasesNode({ document, at }: Template, before: readonly HostAlias[], {
   const kept = existing.items.filter((_, index) => userAliases.some((alias) => alias === before[index]));
   existing.items = [...kept, ...nodes.items];
   return existing;
-}
-
-/** Removes a `dnsConfig` that pod DNS wrote, and sets ClusterFirst. The manifest of a running pod may contain one. */
-function resolutionOf(
-  spec: { readonly dnsConfig?: unknown; readonly dnsPolicy?: unknown },
-  annotations: Record<string, string>,
-): [Path, string | undefined][] {
-  if (annotations[RESOLVERS_KEY] === undefined) return [];
-  const nameservers: unknown = Object(spec.dnsConfig).nameservers;
-  const dnsConfig = { nameservers: Array.isArray(nameservers) ? nameservers.map(String) : [] };
-  const isOurs = holdsResolvers({ dnsPolicy: String(spec.dnsPolicy), dnsConfig, annotations });
-  const restored: [Path, string | undefined][] = [
-    [["spec", "dnsConfig"], undefined],
-    [["spec", "dnsPolicy"], "ClusterFirst"],
-  ];
-  return [...(isOurs ? restored : []), [["metadata", "annotations", RESOLVERS_KEY], undefined]];
 }
 
 /** A map of texts, such as labels, as the API server reads it. */
