@@ -84,7 +84,13 @@ export async function releasePods(options: UninstallOptions): Promise<void> {
     if (left !== undefined && !force) throw stillHeld(`${left.text}. Uninstall again`);
     if (left !== undefined) holding.push(`${left.who} hold addresses`);
   }
-  if (!force) await checkStillReleased(client, install);
+  // These waits took minutes. A tool that synchronizes manifests may have restored the webhook configuration.
+  const isRestored = !force && (await wasDeleted(client, CONFIGURATION_PATH));
+  const what = `something has restored the webhook configuration ${WEBHOOK_CONFIGURATION}`;
+  if (isRestored) throw stillHeld(`${what}: turn off what applies it, and uninstall again`);
+  const late = force ? [] : (await readHolders(client, install)).filter(holdsAddresses);
+  if (late.length > 0)
+    throw stillHeld(`meanwhile ${countPods(late)} of Switchback: ${late.map(describe).join(", ")}. Uninstall again`);
   const forced = `${holding.join(", ")} of Switchback; continuing because of --force`;
   say(holding.length === 0 ? "no pod holds an address of Switchback" : forced);
 }
@@ -95,39 +101,39 @@ export async function wasDeleted(client: KubeClient, path: string): Promise<bool
 }
 
 /**
- * Waiting for pods and for the steps of extras takes minutes. Throws `still-held` if somebody has restored the webhook
- * configuration meanwhile, such as a tool that synchronizes manifests, or if a pod has got an address.
+ * Restarts the permitted workloads, and waits until their old pods are gone, or until no time is left. Returns and
+ * prints what still holds addresses.
  */
-async function checkStillReleased(client: KubeClient, install: Installation): Promise<void> {
-  if (await wasDeleted(client, CONFIGURATION_PATH)) {
-    const what = `something has restored the webhook configuration ${WEBHOOK_CONFIGURATION}`;
-    throw stillHeld(`${what}: turn off what applies it, and uninstall again`);
-  }
-  const held = (await readHolders(client, install)).filter(holdsAddresses);
-  if (held.length === 0) return;
-  throw stillHeld(`meanwhile ${countPods(held)} of Switchback: ${held.map(describe).join(", ")}. Uninstall again`);
-}
-
-/** Restarts the permitted workloads, and waits for their old pods. Returns and prints what still holds addresses. */
-async function restartHolders(options: UninstallOptions, install: Installation): Promise<AddressHolder[]> {
-  const { client, say } = options;
+async function restartHolders(
+  { client, say, timeLeft }: UninstallOptions,
+  install: Installation,
+): Promise<AddressHolder[]> {
+  /** Why workloads hold addresses at the end, by their keys. */
   const reasons = new Map<string, string>();
-  const restarted = new Map<string, string>();
+  const restarted: AddressHolder[] = [];
   for (const holder of await readHolders(client, install)) {
-    const { key, namespace } = holder;
+    const { key } = holder;
     const against = whyNotRestarted(holder, install);
     const reason = against ?? (await restartHolder(client, holder));
-    if (reason === undefined) restarted.set(key, namespace);
-    else reasons.set(key, reason);
+    if (reason === undefined) restarted.push(holder);
+    reasons.set(key, reason ?? OLD_PODS);
     if (against === undefined) say(`${key}: ${reason ?? "restarted"}`);
   }
-  await waitForOldPods(options, install, restarted);
+  const namespaces = new Set(restarted.map(({ namespace }) => namespace));
+  const look = async () => {
+    const all = await Promise.all([...namespaces].map((namespace) => readHolders(client, install, namespace)));
+    const left = all.flat().filter(({ key }) => reasons.get(key) === OLD_PODS);
+    return { missing: left.map(({ key }) => key).join(", ") || undefined };
+  };
+  const report = (missing: string) => say(`waiting for the old pods of ${missing}`);
+  await waitForRestart(look, { timeoutMs: timeLeft(), report });
   const held = (await readHolders(client, install)).filter(holdsAddresses);
-  const old = "it was restarted, but its old pods are still there";
   if (held.length > 0) say("still held:");
-  for (const holder of held) say(`  ${describe(holder)}: ${reasons.get(holder.key) ?? old}`);
+  for (const holder of held) say(`  ${describe(holder)}: ${reasons.get(holder.key) ?? OLD_PODS}`);
   return held;
 }
+
+const OLD_PODS = "it was restarted, but its old pods are still there";
 
 /**
  * Why an uninstall does not restart a workload. If the workload holds addresses of Switchback, the uninstall then
@@ -153,26 +159,6 @@ async function restartHolder(client: KubeClient, holder: AddressHolder): Promise
   };
   const refusal = await tryRestart(client, holder, { fieldManager: "switchback-uninstall", refuse });
   return refusal?.isGone ? undefined : refusal?.text;
-}
-
-/**
- * Waits until the pods from before a restart are gone, or until no time is left. `restarted` are namespaces by the keys
- * of workloads.
- */
-async function waitForOldPods(
-  { client, timeLeft, say }: UninstallOptions,
-  install: Installation,
-  restarted: Map<string, string>,
-): Promise<void> {
-  const look = async () => {
-    const left = new Set<string>();
-    for (const namespace of new Set(restarted.values()))
-      for (const { key } of await readHolders(client, install, namespace)) left.add(key);
-    for (const key of restarted.keys()) if (!left.has(key)) restarted.delete(key);
-    return { missing: [...restarted.keys()].join(", ") || undefined };
-  };
-  const report = (missing: string) => say(`waiting for the old pods of ${missing}`);
-  await waitForRestart(look, { timeoutMs: timeLeft(), report });
 }
 
 function holdsAddresses({ addresses }: AddressHolder): boolean {
