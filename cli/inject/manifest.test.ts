@@ -269,7 +269,12 @@ describe("a refusal", () => {
     ],
     ["hostAliases that are no list", aliases("x"), "template-malformed", "spec.hostAliases must be a list"],
     ["an alias that is no map", aliases("[ x, null ]"), "template-malformed", "spec.hostAliases[0] must be a map"],
-    ["hostnames that are no list", aliases('[ { ip: "::1", hostnames: a } ]'), "template-malformed", "spec.hostAliases"],
+    [
+      "hostnames that are no list",
+      aliases('[ { ip: "::1", hostnames: a } ]'),
+      "template-malformed",
+      "spec.hostAliases",
+    ],
     ["an alias of the same address", aliases(`[ { ip: ${IP}, hostnames: [ x.y ] } ]`), "address-has-alias", ""],
   ] as const) {
     it(`of ${what}: ${code}`, () => {
