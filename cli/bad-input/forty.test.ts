@@ -64,7 +64,7 @@ const FORTY: readonly [args: string, cause: RegExp][] = [
   ["inject DIR/pod.yaml --hosts DIR/empty-hosts", /empty-hosts: it has no names; accepted are lines such as /],
   ["inject --strict DIR/tabs.yaml --hosts DIR/hosts", /tabs\.yaml:\d: not injected \(yaml-invalid\): .*; no output/],
   ["inject DIR/bare.yaml --hosts DIR/hosts", /Deployment w: not injected \(no-pod-template\): spec\.template\.spec is/],
-  ["inject DIR/many.yaml --hosts DIR/hosts", /many\.yaml:7: .*; no output was written \(and 46 more\)$/],
+  ["inject DIR/many.yaml --hosts DIR/hosts", /many\.yaml:99: .*; no output was written$/],
   ["inject --strict DIR/kind.yaml --hosts DIR/hosts", /--strict: no pods or workloads found; no output was written$/],
   ["inject DIR/pod.yaml --max-names 0", /'0' is invalid\. Expected a whole number from 1 to 1000000\.$/],
   ["config --config DIR/type.yaml", /^switchback: \S+type\.yaml: webhook\.port: must be a number, not a string$/],
