@@ -3,6 +3,7 @@ import { createSelector, DEFAULT_MAX_NAMES } from "#hostmap/pod-selection.ts";
 import type { PublishedMap } from "#hostmap/types.ts";
 import { isMap } from "#lib/documents/published-map.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
+import { printable } from "#lib/errors/printable.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { collect, type Definition, type FlagsOf, installationOptions, notEmpty, wholeNumber } from "./command.ts";
 import { readHostsFile } from "./inject/hosts-file.ts";
@@ -61,9 +62,7 @@ export async function inject(flags: InjectFlags, context: CliContext): Promise<v
   warnings.push(...outcomes.filter(({ result }) => result === "overlooked").map(describe));
   const failures = outcomes.filter(({ result }) => result === "failed").map(describe);
   if (flags.strict) failures.push(...warnings.map((warning) => `--strict: ${warning}`));
-  const last = failures.pop();
-  for (const failure of failures) stderr.line(failure);
-  if (last !== undefined) throw new SwitchbackError("input-invalid", `${last}; no output was written`);
+  if (failures.length > 0) throw new SwitchbackError("input-invalid", failures.map(printable).join("\n"));
   for (const warning of warnings) stderr.line(`warning: ${warning}`);
   for (const outcome of outcomes) if (outcome.result !== "overlooked") stderr.line(describe(outcome));
   stdout.write(joinFiles(injected.map((file) => file.map(({ output }) => output).join(""))));
