@@ -1,5 +1,5 @@
 import { CONFIGURATION_PATH, WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
-import type { TakeOutOptions, UninstallPart } from "#extras/uninstall-part.ts";
+import type { UninstallPart } from "#extras/uninstall-part.ts";
 import { ifFound, SwitchbackError } from "#lib/errors/errors.ts";
 import { listSome } from "#lib/errors/printable.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -21,7 +21,7 @@ export interface UninstallOptions {
   readonly say: (line: string) => void;
   /** Whether this process resolves names as the cluster's pods do. */
   readonly canAsk: boolean;
-  /** The steps of extras. */
+  /** The parts of extras. */
   readonly parts: readonly UninstallPart[];
 }
 
@@ -43,7 +43,7 @@ export async function showPlan({ client, namespace, say, parts }: UninstallOptio
   const found = holders.map((holder) => ({ holder, reason: whyNotRestarted(holder, install) }));
   const restarted = found.filter(({ reason }) => reason === undefined);
   const stuck = found.filter(({ holder, reason }) => reason !== undefined && holdsAddresses(holder));
-  const steps = install.lastSteps.map(({ plan }) => plan);
+  const steps = install.steps.map(({ plan }) => plan);
   const last = "The controller stops. What it has created is deleted: front Services, map, certificates and Lease.";
   const lines = [
     `Addresses that the uninstall frees: ${fronts.join(", ") || "none"}`,
@@ -75,14 +75,11 @@ export async function releasePods(options: UninstallOptions): Promise<void> {
   const held = await restartHolders(options, install);
   if (held.length > 0 && !force)
     throw stillHeld(`${countPods(held)} of Switchback: nothing more is removed. Recreate them and uninstall again`);
-  const { sections } = install;
-  const ofExtras = (): TakeOutOptions => ({ ...options, sections, timeoutMs: timeLeft(), now: Date.now });
-  for (const { takeOut } of parts) await takeOut?.(ofExtras());
-  const holding = held.length > 0 ? [countPods(held)] : [];
-  for (const { run } of install.lastSteps) {
-    const left = await run(ofExtras());
-    if (left !== undefined && !force) throw stillHeld(`${left.text}. Uninstall again`);
-    if (left !== undefined) holding.push(`${left.who} hold addresses`);
+  const left = held.length > 0 ? [`${countPods(held)} of Switchback`] : [];
+  for (const { run } of install.steps) {
+    const text = await run({ ...options, sections: install.sections, timeoutMs: timeLeft(), now: Date.now });
+    if (text !== undefined && !force) throw stillHeld(`${text}. Uninstall again`);
+    if (text !== undefined) left.push(text);
   }
   // These waits took minutes. A tool that synchronizes manifests may have restored the webhook configuration.
   const isRestored = !force && (await wasDeleted(client, CONFIGURATION_PATH));
@@ -91,8 +88,8 @@ export async function releasePods(options: UninstallOptions): Promise<void> {
   const late = force ? [] : (await readHolders(client, install)).filter(holdsAddresses);
   if (late.length > 0)
     throw stillHeld(`meanwhile ${countPods(late)} of Switchback: ${late.map(describe).join(", ")}. Uninstall again`);
-  const forced = `${holding.join(", ")} of Switchback; continuing because of --force`;
-  say(holding.length === 0 ? "no pod holds an address of Switchback" : forced);
+  if (left.length === 0) say("no pod holds an address of Switchback");
+  else say(`${left.join("; ")}; continuing because of --force`);
 }
 
 /** Deletes an object. @returns whether it existed. */
