@@ -30,16 +30,6 @@ export interface Template {
   readonly value: unknown;
 }
 
-/** A pod template cannot be changed. */
-export class Refusal extends Error {
-  readonly code: string;
-
-  constructor(code: string, text: string) {
-    super(text);
-    this.code = code;
-  }
-}
-
 /** Why the labels leave a pod template out. The webhook decides in the same way about the pod's own label. */
 export function labelReason(
   { value }: Template,
@@ -54,12 +44,13 @@ export function labelReason(
 }
 
 /**
- * Writes hostAliases and annotations into the nodes of a template, and returns a text about the names that it now has.
- * Throws a `Refusal` if the template cannot be changed, or if `kubectl apply` or the pod could not use the result, and
- * then changes nothing.
+ * Writes hostAliases and annotations into the nodes of a template. Returns the code `injected`, with a text about the
+ * names that it now has. Any other code is why the template cannot be changed, or why `kubectl apply` or the pod could
+ * not use the result; then nothing is changed.
  */
-export function injectTemplate(template: Template, { choose, longLine }: InjectOptions): string {
+export function injectTemplate(template: Template, { choose, longLine }: InjectOptions): Reason {
   const hostAliases = checkTemplate(template);
+  if ("code" in hostAliases) return hostAliases;
   const { metadata, spec } = Object(template.value);
   const annotations = textsOf(metadata?.annotations);
   const selected = choose(annotations[HOSTS_KEY]);
@@ -67,7 +58,7 @@ export function injectTemplate(template: Template, { choose, longLine }: InjectO
   const plan = planBakedInjection({ hostAliases, annotations, isWindows: forWindows }, selected, longLine);
   if ("code" in plan) {
     const hint = plan.code === "line-too-long" ? ", or allow the long line with --long-line" : "";
-    throw new Refusal(plan.code, plan.text + hint);
+    return { code: plan.code, text: plan.text + hint };
   }
   const { aliases } = plan.managed;
   write(template, ["spec", "hostAliases"], aliasesNode(template, hostAliases, plan));
@@ -80,7 +71,8 @@ export function injectTemplate(template: Template, { choose, longLine }: InjectO
     longLineReason(plan.managed.aliases, forWindows)?.text ?? [],
     viaDns ? `${VIA_KEY}: these are hostAliases; the webhook replaces them by pod DNS while its resolvers answer` : [],
   ];
-  return [`${names.size} name${names.size === 1 ? "" : "s"}`, ...warnings.flat()].join("; ");
+  const text = [`${names.size} name${names.size === 1 ? "" : "s"}`, ...warnings.flat()].join("; ");
+  return { code: "injected", text };
 }
 
 const aliasSchema = object({ ip: v.string(), hostnames: v.nullish(v.array(v.string()), []) });
@@ -90,10 +82,10 @@ const templateSchema = object({
   metadata: v.nullish(object({ annotations: v.nullish(object({})) })),
 });
 
-/** Returns the aliases of a template. Throws a `Refusal` if it is malformed, or if others share its parts. */
-function checkTemplate({ document, at, objectDepth, value }: Template): HostAlias[] {
-  const refuse = (path: Path, code: string, what: string): never => {
-    throw new Refusal(code, `${pathText(path.slice(objectDepth)) || "the object"} ${what}`);
+/** The aliases of a template, or a reason if it is malformed, or if others share its parts. */
+function checkTemplate({ document, at, objectDepth, value }: Template): readonly HostAlias[] | Reason {
+  const refused = (path: Path, code: string, what: string): Reason => {
+    return { code, text: `${pathText(path.slice(objectDepth)) || "the object"} ${what}` };
   };
   const aliasesPath = [...at, "spec", "hostAliases"];
   const annotationsPath = [...at, "metadata", "annotations"];
@@ -101,12 +93,12 @@ function checkTemplate({ document, at, objectDepth, value }: Template): HostAlia
     const parts = [...touched.keys(), touched.length].map((length) => touched.slice(0, length));
     const shared = parts.find((part) => isShared(document, part));
     const cure = "write it out first, as `yq 'explode(.)'` does";
-    if (shared !== undefined) refuse(shared, "yaml-shared", `is shared by a YAML anchor or merge key; ${cure}`);
+    if (shared !== undefined) return refused(shared, "yaml-shared", `is shared by a YAML anchor or merge key; ${cure}`);
   }
   const { value: valid, flaw } = attempt(templateSchema, Object(value));
   if (flaw === undefined) return valid.spec.hostAliases;
   const code = flaw.path.at(-1) === "spec" ? "no-pod-template" : "template-malformed";
-  return refuse([...at, ...flaw.path], code, flaw.message);
+  return refused([...at, ...flaw.path], code, flaw.message);
 }
 
 /** Whether a YAML anchor or merge key shares, or may share, a node. */
