@@ -59,8 +59,9 @@ describe("publish --remove", () => {
   });
 
   it("without --remove, its options choose the cluster of the running publisher", async () => {
-    const { code, stderr } = await remove(new MemoryServer(), "coredns", "--context", "other");
+    const args = ["publish", "coredns", "--kubeconfig", "/nonexistent/kubeconfig"];
+    const { code, stderr } = await runHere(args, { HOME: "/nonexistent" });
     assert.equal(code, 2);
-    assert.match(stderr, /no context "other"/);
+    assert.match(stderr, /\/nonexistent\/kubeconfig/);
   });
 });
