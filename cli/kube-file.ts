@@ -27,10 +27,8 @@ export function findFiles(named: readonly string[], recursive = false): string[]
     try {
       // Reading what does not exist reports why.
       if (!statSync(name, { throwIfNoEntry: false })?.isDirectory()) return [name];
-      // Links to folders are not followed, because they may form a loop.
-      const entries = readdirSync(name, { withFileTypes: true, recursive });
-      const files = entries.map((entry) => join(entry.parentPath, entry.name)).filter(isManifest);
-      if (files.length > 0) return files.sort();
+      const files = manifestsIn(name, recursive);
+      if (files.length > 0) return files;
     } catch (error) {
       throw invalid(`cannot read ${name}`, describeError(error));
     }
@@ -39,9 +37,17 @@ export function findFiles(named: readonly string[], recursive = false): string[]
   });
 }
 
-/** A pipe is left out: reading it would wait for its writer. Reading a broken link reports it. */
-function isManifest(path: string): boolean {
-  return MANIFEST.test(path) && (statSync(path, { throwIfNoEntry: false })?.isFile() ?? true);
+function manifestsIn(directory: string, recursive: boolean): string[] {
+  const entries = readdirSync(directory, { withFileTypes: true });
+  return entries
+    .sort((one, other) => (one.name < other.name ? -1 : 1))
+    .flatMap((entry) => {
+      const path = join(directory, entry.name);
+      // Links to folders are not followed, because they may form a loop.
+      if (entry.isDirectory()) return recursive ? manifestsIn(path, recursive) : [];
+      // A pipe is left out: reading it would wait for its writer. Reading a broken link reports it.
+      return MANIFEST.test(path) && (statSync(path, { throwIfNoEntry: false })?.isFile() ?? true) ? [path] : [];
+    });
 }
 
 /** How messages name what `-` reads. */
