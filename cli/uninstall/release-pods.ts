@@ -81,15 +81,22 @@ export async function releasePods(options: UninstallOptions): Promise<void> {
     if (text !== undefined && !force) throw stillHeld(`${text}. Uninstall again`);
     if (text !== undefined) left.push(text);
   }
-  // These waits took minutes. A tool that synchronizes manifests may have restored the webhook configuration.
-  const isRestored = !force && (await wasDeleted(client, CONFIGURATION_PATH));
-  const what = `something has restored the webhook configuration ${WEBHOOK_CONFIGURATION}`;
-  if (isRestored) throw stillHeld(`${what}: turn off what applies it, and uninstall again`);
-  const late = force ? [] : (await readHolders(client, install)).filter(holdsAddresses);
-  if (late.length > 0)
-    throw stillHeld(`meanwhile ${countPods(late)} of Switchback: ${late.map(describe).join(", ")}. Uninstall again`);
+  if (!force) await checkStillReleased(client, install);
   if (left.length === 0) say("no pod holds an address of Switchback");
   else say(`${left.join("; ")}; continuing because of --force`);
+}
+
+/**
+ * Waiting for pods and for the steps of extras takes minutes. Throws `still-held` if somebody has restored the webhook
+ * configuration meanwhile, such as a tool that synchronizes manifests, or if a pod has got an address.
+ */
+async function checkStillReleased(client: KubeClient, install: Installation): Promise<void> {
+  const what = `something has restored the webhook configuration ${WEBHOOK_CONFIGURATION}`;
+  if (await wasDeleted(client, CONFIGURATION_PATH))
+    throw stillHeld(`${what}: turn off what applies it, and uninstall again`);
+  const late = (await readHolders(client, install)).filter(holdsAddresses);
+  const pods = `${countPods(late)} of Switchback: ${late.map(describe).join(", ")}`;
+  if (late.length > 0) throw stillHeld(`meanwhile ${pods}. Uninstall again`);
 }
 
 /** Deletes an object. @returns whether it existed. */
@@ -118,9 +125,11 @@ async function restartHolders(
   }
   const namespaces = new Set(restarted.map(({ namespace }) => namespace));
   const look = async () => {
-    const all = await Promise.all([...namespaces].map((namespace) => readHolders(client, install, namespace)));
-    const left = all.flat().filter(({ key }) => reasons.get(key) === OLD_PODS);
-    return { missing: left.map(({ key }) => key).join(", ") || undefined };
+    const left: string[] = [];
+    for (const namespace of namespaces)
+      for (const { key } of await readHolders(client, install, namespace))
+        if (reasons.get(key) === OLD_PODS) left.push(key);
+    return { missing: left.join(", ") || undefined };
   };
   const report = (missing: string) => say(`waiting for the old pods of ${missing}`);
   await waitForRestart(look, { timeoutMs: timeLeft(), report });
