@@ -125,7 +125,7 @@ describe("doctor --probe", () => {
     ["n\n", 0],
     ["y\n", 1],
   ] as const) {
-    test(`at a terminal, one question names the namespace and the image; ${input.trim()} starts ${pods} pods`, async (t) => {
+    test(`at a terminal, one question names namespace and image; ${input.trim()} starts ${pods} pods`, async (t) => {
       addLoadBalancer();
       runPods();
       const shows = atTerminal(t, input);
