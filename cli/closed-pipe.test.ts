@@ -57,7 +57,7 @@ for (const stuck of [false, true]) {
 
 for (const [args, code, stderr] of [
   [["doctor"], 0, /^diagnosing http:.*\n$/],
-  [["restart", "shop", "--yes"], 1, /^Deployment shop\/web was not restarted: spec\.paused.*\n$/],
+  [["restart", "shop", "--yes"], 1, /^shop\/Deployment\/web was not restarted: spec\.paused.*\n$/],
   [["uninstall", "--check"], 1, /^switchback: 1 pod holds addresses of Switchback.*\n$/],
 ] as const) {
   it(`if nobody reads its output, ${args.join(" ")} ends with ${code} and does not mention the pipe`, async () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, test } from "node:test";
-import { captured, useFiles } from "#test/fakes/cli.ts";
+import { atTerminal, captured, useFiles } from "#test/fakes/cli.ts";
 import { type FakeApi, fakeApi, noConnections } from "#test/fakes/kube-api.ts";
 import { type MemoryCall, MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { doctor } from "./doctor.ts";
@@ -19,11 +19,11 @@ beforeEach(async () => {
 });
 afterEach(() => api.close());
 
-async function start(flags: Partial<Parameters<typeof doctor>[0]> = {}, ask?: Parameters<typeof doctor>[2]) {
+async function start(flags: Partial<Parameters<typeof doctor>[0]> = {}) {
   const { context, written } = captured();
   const kubeconfig = await files.kubeconfig(api.url);
   const all = { namespace: "ours", probeNamespace: "probes", output: "text", kubeconfig, ...flags } as const;
-  return { written, done: doctor(all, context, ask) };
+  return { written, done: doctor(all, context) };
 }
 
 async function run(flags: Partial<Parameters<typeof doctor>[0]> = {}) {
@@ -121,30 +121,30 @@ describe("doctor --probe", () => {
     assert.deepEqual(created(), []);
   });
 
-  test("at a terminal, one question names the namespace and the image, and the answer decides", async () => {
+  for (const [input, pods] of [
+    ["n\n", 0],
+    ["y\n", 1],
+  ] as const) {
+    test(`at a terminal, one question names namespace and image; ${input.trim()} starts ${pods} pods`, async (t) => {
+      addLoadBalancer();
+      runPods();
+      const shows = atTerminal(t, input);
+      await run();
+      assert.equal(created().length, pods);
+      assert.ok(shows("one pod in the namespace probes from docker.io/library/node:22-slim for up to 60 s"));
+    });
+  }
+
+  test("nobody is asked if nothing depends on the answer, or if an option answers", async (t) => {
+    const shows = atTerminal(t, "y\n");
+    await run();
+    assert.deepEqual(created(), []);
     addLoadBalancer();
     runPods();
-    const asked: string[] = [];
-    const answer = (yes: boolean) => async (question: string) => {
-      asked.push(question);
-      return yes;
-    };
-    await (await start({}, answer(false))).done;
+    await run({ probe: false });
     assert.deepEqual(created(), []);
-    await (await start({}, answer(true))).done;
-    assert.equal(created().length, 1);
-    assert.match(
-      asked[0] ?? "",
-      /one pod in the namespace probes from docker\.io\/library\/node:22-slim for up to 60 s/,
-    );
-    for (const probe of [true, false]) await (await start({ probe }, answer(true))).done;
-    assert.deepEqual([asked.length, created().length], [2, 2], "--probe and --no-probe answer in advance");
-  });
-
-  test("nobody is asked if nothing depends on the answer", async () => {
-    const ask = () => assert.fail("asked");
-    await (await start({}, ask)).done;
-    assert.deepEqual(created(), []);
+    await run({ probe: true });
+    assert.deepEqual([created().length, shows("[y/N]")], [1, false]);
   });
 
   test("takes the given image, else that of the proxies or the profile small, else a public one", async () => {

@@ -11,7 +11,7 @@ import type { ProbeResult } from "#doctor/probe/result.ts";
 import type { ProbeOptions } from "#doctor/probe/run.ts";
 import { reportDocument } from "#doctor/report.ts";
 import type { CliContext } from "#lib/process/context.ts";
-import { ask as askAtTerminal } from "./ask.ts";
+import { ask } from "./ask.ts";
 import {
   type Definition,
   type FlagsOf,
@@ -53,24 +53,14 @@ const PUBLIC_IMAGE = "docker.io/library/node:22-slim";
  * Diagnoses a cluster with the caller's own permissions and prints the findings. @returns the exit code: 1 if
  * anything is broken or, with `--strict`, if anything is unknown.
  */
-export async function doctor(
-  flags: DoctorFlags,
-  context: CliContext,
-  ask: typeof askAtTerminal = askAtTerminal,
-): Promise<number> {
-  const findings = await (flags.from === undefined
-    ? examineCluster(flags, context, ask)
-    : examineFile(flags.from, context));
+export async function doctor(flags: DoctorFlags, context: CliContext): Promise<number> {
+  const findings = await (flags.from === undefined ? examineCluster(flags, context) : examineFile(flags.from, context));
   context.stdout.write(await render(flags.output, doctorReport(findings)));
   const isFailure = ({ status }: Finding) => status === "broken" || (flags.strict === true && status === "unknown");
   return findings.some(isFailure) ? 1 : 0;
 }
 
-async function examineCluster(
-  flags: DoctorFlags,
-  context: CliContext,
-  ask: typeof askAtTerminal,
-): Promise<readonly Finding[]> {
+async function examineCluster(flags: DoctorFlags, context: CliContext): Promise<readonly Finding[]> {
   const { stderr, progress } = context;
   const added = await addedChecks();
   return await withClient("doctor", flags, context, async (client) => {
@@ -83,7 +73,7 @@ async function examineCluster(
     // No load balancer was found that a probe could try.
     if (plan.dials.length === 0) return examine(facts);
     if (leftOut.length > 0) stderr.line(`probe: too much for one probe, left out: ${leftOut.join(", ")}`);
-    if (!(flags.probe ?? (await isAgreed({ namespace, image }, facts, ask)))) return examine(facts);
+    if (!(flags.probe ?? (await isAgreed({ namespace, image }, facts)))) return examine(facts);
     const options = { client, namespace, image, plan, log: stderr.line };
     return examine({ ...facts, probe: await progress.during("running the probe pod", () => probe(options)) });
   });
@@ -108,7 +98,6 @@ export function doctorReport(findings: readonly Finding[]): Report {
 async function isAgreed(
   { namespace, image }: Pick<ProbeOptions, "namespace" | "image">,
   facts: ClusterFacts,
-  ask: typeof askAtTerminal,
 ): Promise<boolean> {
   if (!examine(facts).some(({ code }) => code === "need-unseen")) return false;
   const question =

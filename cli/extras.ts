@@ -21,10 +21,10 @@ export async function addedChecks(): Promise<AddedChecks> {
   return { sections: await configSections(), checks: [AGENT_CHECK, POD_DNS_CHECK, PUBLISHERS_CHECK] };
 }
 
-/** The steps of an uninstall. */
+/** The parts of an uninstall. The agents' step is the last one: stopped agents do not start again by themselves. */
 export async function uninstallParts(): Promise<UninstallPart[]> {
   const { AGENT_UNINSTALL } = await import("#extras/agent/leave.ts");
   const { POD_DNS_UNINSTALL } = await import("#extras/pod-dns/leave.ts");
   const { PUBLISHERS_UNINSTALL } = await import("#extras/publishers/leave.ts");
-  return [AGENT_UNINSTALL, POD_DNS_UNINSTALL, PUBLISHERS_UNINSTALL];
+  return [POD_DNS_UNINSTALL, PUBLISHERS_UNINSTALL, AGENT_UNINSTALL];
 }

@@ -3,6 +3,7 @@ import { createSelector, DEFAULT_MAX_NAMES } from "#hostmap/pod-selection.ts";
 import type { PublishedMap } from "#hostmap/types.ts";
 import { isMap } from "#lib/documents/published-map.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
+import { printable } from "#lib/errors/printable.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { collect, type Definition, type FlagsOf, installationOptions, notEmpty, wholeNumber } from "./command.ts";
 import { readHostsFile } from "./inject/hosts-file.ts";
@@ -33,9 +34,6 @@ export function define(command: Command, { context }: Definition): void {
     });
 }
 
-/** Maximum number of causes to print when no output is written. */
-const MAX_CAUSES = 4;
-
 /**
  * Prints the files with hostAliases in every pod template, and reports on standard error what was done. What cannot be
  * read as YAML stays as it is, with a warning. Throws `input-invalid` for other bad input, and then prints nothing on
@@ -64,11 +62,7 @@ export async function inject(flags: InjectFlags, context: CliContext): Promise<v
   warnings.push(...outcomes.filter(({ result }) => result === "overlooked").map(describe));
   const failures = outcomes.filter(({ result }) => result === "failed").map(describe);
   if (flags.strict) failures.push(...warnings.map((warning) => `--strict: ${warning}`));
-  const causes = failures.slice(0, MAX_CAUSES);
-  const last = causes.pop();
-  for (const cause of causes) stderr.line(cause);
-  const more = failures.length > MAX_CAUSES ? ` (and ${failures.length - MAX_CAUSES} more)` : "";
-  if (last !== undefined) throw new SwitchbackError("input-invalid", `${last}; no output was written${more}`);
+  if (failures.length > 0) throw new SwitchbackError("input-invalid", failures.map(printable).join("\n"));
   for (const warning of warnings) stderr.line(`warning: ${warning}`);
   for (const outcome of outcomes) if (outcome.result !== "overlooked") stderr.line(describe(outcome));
   stdout.write(joinFiles(injected.map((file) => file.map(({ output }) => output).join(""))));
@@ -83,20 +77,21 @@ function joinFiles(texts: readonly string[]): string {
   }, first);
 }
 
+/**
+ * Reads the names of a hosts file, else those that the cluster publishes. Throws `data-corrupt` if the cluster's map is
+ * missing or cannot be read.
+ */
 async function readMap(flags: InjectFlags, context: CliContext, warnings: string[]): Promise<PublishedMap> {
-  if (flags.hosts === undefined)
-    return await context.progress.during("reading the map", () => readLiveMap(flags, context));
-  const { map, leftOut } = readHostsFile(readTextFile(flags.hosts));
-  warnings.push(...leftOut);
-  return map;
-}
-
-/** Reads the map that a cluster publishes. Throws `data-corrupt` if the map is missing or cannot be read. */
-async function readLiveMap(flags: InjectFlags, context: CliContext): Promise<PublishedMap> {
+  if (flags.hosts !== undefined) {
+    const { map, leftOut } = readHostsFile(readTextFile(flags.hosts));
+    warnings.push(...leftOut);
+    return map;
+  }
   // Imported only here: the API client is half of what this command would load.
   const { withClient } = await import("./with-client.ts");
   const { readMap: readPublished } = await import("#lib/documents/map-reader.ts");
-  const map = await withClient("inject", flags, context, (client) => readPublished(client, flags.namespace));
+  const read = () => withClient("inject", flags, context, (client) => readPublished(client, flags.namespace));
+  const map = await context.progress.during("reading the map", read);
   if (isMap(map)) return map;
   throw new SwitchbackError("data-corrupt", `the map in namespace ${flags.namespace} is not usable: ${map.text}`);
 }

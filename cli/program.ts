@@ -5,17 +5,7 @@ import type { Starter } from "#lib/process/running.ts";
 import { type CommandFile, configOptions, type Definition } from "./command.ts";
 import * as ownFiles from "./own-files.ts";
 
-/** Headings of the help, which shows them in the order in which the first command of each is added. */
-const GROUPS = {
-  look: "Find out:",
-  change: "Change:",
-  self: "This program:",
-  component: "Components, which the chart starts:",
-} as const;
-type Group = keyof typeof GROUPS;
-
 interface Entry {
-  readonly group: Group;
   readonly description: string;
   /** Arguments of the examples at the end of the help. A command without examples is hidden. */
   readonly examples: readonly string[];
@@ -25,112 +15,108 @@ interface Entry {
   readonly load: () => Promise<CommandFile>;
 }
 
-/** The commands, each with its own file. */
-const COMMANDS: Readonly<Record<string, Entry>> = {
-  doctor: {
-    group: "look",
-    description: "diagnose a cluster, with or without Switchback, and print findings with cures",
-    examples: ["", "--probe", "--from dump.yaml"],
-    load: async () => await import("./doctor.ts"),
+const SELF = "This program:";
+/** The commands, by the headings of the help. Each has its own file. */
+const COMMANDS: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
+  "Find out:": {
+    doctor: {
+      description: "diagnose a cluster, with or without Switchback, and print findings with cures",
+      examples: ["", "--probe", "--from dump.yaml"],
+      load: async () => await import("./doctor.ts"),
+    },
+    status: {
+      description: "show each name with its target or the reason it has none, and each opted-in workload with its pods",
+      examples: ["", "-n cert-manager", "--name '*.example.com' -o yaml", "--stuck -o name"],
+      load: async () => await import("./status.ts"),
+    },
+    dump: {
+      description: "print what doctor and controller read of a cluster, without Secrets, for a report to others",
+      examples: ["--redact > dump.yaml"],
+      load: async () => await import("./dump.ts"),
+    },
+    demo: {
+      description: "show how Switchback works on this machine; needs no cluster and no root",
+      examples: ["", "--dashboard"],
+      needs: ownFiles.EXAMPLES,
+      load: async () => await import("./demo.ts"),
+    },
+    dashboard: {
+      description: "show the cluster's names, workloads and findings on a page, with your own permissions",
+      examples: ["", "--port 8080 --no-open"],
+      needs: "extras/dashboard/page",
+      load: async () => await import("./dashboard.ts"),
+    },
   },
-  status: {
-    group: "look",
-    description: "show each name with its target or the reason it has none, and each opted-in workload with its pods",
-    examples: ["", "-n cert-manager", "--name '*.example.com' -o yaml", "--stuck -o name"],
-    load: async () => await import("./status.ts"),
+  "Change:": {
+    inject: {
+      description: "print YAML or JSON files with hostAliases in their workloads, for GitOps without the webhook",
+      examples: ["deployment.yaml > injected.yaml", "-R deploy/ --hosts hosts.txt --strict"],
+      load: async () => await import("./inject.ts"),
+    },
+    restart: {
+      description: "restart workloads whose pods lack the current names, with your own permissions",
+      examples: ["shop/deployment/web --yes", "cert-manager"],
+      load: async () => await import("./restart.ts"),
+    },
+    uninstall: {
+      description:
+        "remove Switchback's addresses from the cluster's pods before an uninstall; the chart's hooks run this",
+      examples: ["--check", "--timeout 10m"],
+      load: async () => await import("./uninstall.ts"),
+    },
   },
-  dump: {
-    group: "look",
-    description: "print what doctor and controller read of a cluster, without Secrets, for a report to others",
-    examples: ["--redact > dump.yaml"],
-    load: async () => await import("./dump.ts"),
+  [SELF]: {
+    completion: {
+      description: "print a script that completes commands and options: source <(switchback completion bash)",
+      examples: ["bash", "fish | source"],
+      load: async () => (await import("./completion.ts")).completion,
+    },
+    complete: {
+      description: "print the completions of a command line; the scripts of `completion` call it",
+      examples: [],
+      load: async () => (await import("./completion.ts")).complete,
+    },
   },
-  demo: {
-    group: "look",
-    description: "show how Switchback works on this machine; needs no cluster and no root",
-    examples: ["", "--dashboard"],
-    needs: ownFiles.EXAMPLES,
-    load: async () => await import("./demo.ts"),
-  },
-  dashboard: {
-    group: "look",
-    description: "show the cluster's names, workloads and findings on a page, with your own permissions",
-    examples: ["", "--port 8080 --no-open"],
-    needs: "extras/dashboard/page",
-    load: async () => await import("./dashboard.ts"),
-  },
-  inject: {
-    group: "change",
-    description: "print YAML or JSON files with hostAliases in their workloads, for GitOps without the webhook",
-    examples: ["deployment.yaml > injected.yaml", "-R deploy/ --hosts hosts.txt --strict"],
-    load: async () => await import("./inject.ts"),
-  },
-  restart: {
-    group: "change",
-    description: "restart workloads whose pods lack the current names, with your own permissions",
-    examples: ["shop/deployment/web --yes", "cert-manager"],
-    load: async () => await import("./restart.ts"),
-  },
-  uninstall: {
-    group: "change",
-    description:
-      "remove Switchback's addresses from the cluster's pods before an uninstall; the chart's hooks run this",
-    examples: ["--check", "--timeout 10m"],
-    load: async () => await import("./uninstall.ts"),
-  },
-  completion: {
-    group: "self",
-    description: "print a script that completes commands and options: source <(switchback completion bash)",
-    examples: ["bash", "fish | source"],
-    load: async () => (await import("./completion.ts")).completion,
-  },
-  complete: {
-    group: "self",
-    description: "print the completions of a command line; the scripts of `completion` call it",
-    examples: [],
-    load: async () => (await import("./completion.ts")).complete,
-  },
-  "install-check": {
-    group: "component",
-    description: "wait until the API server calls the webhook; the chart's hook after an install runs this",
-    examples: [],
-    load: async () => await import("./install-check.ts"),
-  },
-  controller: component(
-    "run the controller: keeps the map, the front Services and the certificates current",
-    async () => (await import("./components/controller.ts")).startController,
-  ),
-  webhook: component(
-    "run the webhook: injects hostAliases into new opted-in pods",
-    async () => (await import("./components/webhook.ts")).startWebhook,
-  ),
-  proxy: component(
-    "run the proxy: adds the PROXY header and relays to the ingress controller",
-    async () => (await import("./components/proxy.ts")).startProxy,
-  ),
-  all: component(
-    "run controller, webhook and proxy in one process, for small clusters",
-    async () => (await import("./components/all.ts")).startAll,
-  ),
-  agent: component(
-    "run the agent: keeps the hosts files of one node's running pods current (as root, on that node)",
-    async () => (await import("#extras/agent/start.ts")).startAgent,
-  ),
-  dns: component(
-    "run the sidecar of a DNS resolver for pods: keeps the names that CoreDNS answers current",
-    async () => (await import("#extras/pod-dns/start.ts")).startDns,
-  ),
-  publish: {
-    group: "component",
-    description: "run a publisher, which gives the names to others than opted-in pods, such as the cluster's DNS",
-    examples: ["coredns --config switchback.yaml", "coredns --remove"],
-    load: async () => await import("./publish.ts"),
-  },
-  config: {
-    group: "component",
-    description: "print the effective configuration from file and flags as JSON",
-    examples: ["--config switchback.yaml", "--set log.level=debug"],
-    load: async () => await import("./config.ts"),
+  "Components, which the chart starts:": {
+    "install-check": {
+      description: "wait until the API server calls the webhook; the chart's hook after an install runs this",
+      examples: [],
+      load: async () => await import("./install-check.ts"),
+    },
+    controller: component(
+      "run the controller: keeps the map, the front Services and the certificates current",
+      async () => (await import("./components/controller.ts")).startController,
+    ),
+    webhook: component(
+      "run the webhook: injects hostAliases into new opted-in pods",
+      async () => (await import("./components/webhook.ts")).startWebhook,
+    ),
+    proxy: component(
+      "run the proxy: adds the PROXY header and relays to the ingress controller",
+      async () => (await import("./components/proxy.ts")).startProxy,
+    ),
+    all: component(
+      "run controller, webhook and proxy in one process, for small clusters",
+      async () => (await import("./components/all.ts")).startAll,
+    ),
+    agent: component(
+      "run the agent: keeps the hosts files of one node's running pods current (as root, on that node)",
+      async () => (await import("#extras/agent/start.ts")).startAgent,
+    ),
+    dns: component(
+      "run the sidecar of a DNS resolver for pods: keeps the names that CoreDNS answers current",
+      async () => (await import("#extras/pod-dns/start.ts")).startDns,
+    ),
+    publish: {
+      description: "run a publisher, which gives the names to others than opted-in pods, such as the cluster's DNS",
+      examples: ["coredns --config switchback.yaml", "coredns --remove"],
+      load: async () => await import("./publish.ts"),
+    },
+    config: {
+      description: "print the effective configuration from file and flags as JSON",
+      examples: ["--config switchback.yaml", "--set log.level=debug"],
+      load: async () => await import("./config.ts"),
+    },
   },
 };
 
@@ -140,7 +126,7 @@ function component(description: string, start: () => Promise<Starter>): Entry {
     const name = command.name();
     configOptions(command).action(async (flags) => (await import("./serve.ts")).serve(name, start, flags, context));
   };
-  return { group: "component", description, examples: ["--config switchback.yaml"], load: async () => ({ define }) };
+  return { description, examples: ["--config switchback.yaml"], load: async () => ({ define }) };
 }
 
 /**
@@ -163,17 +149,20 @@ export async function createProgram(
     .version(version, "-V, --version", "print the version of this program");
   const definition = { context, version, exit: async (code: Promise<number>) => setExitCode(await code) };
   const [wanted] = args?.filter((arg) => !["help", "complete", "--"].includes(arg)) ?? [];
-  for (const [name, { group, description, examples, needs, load }] of Object.entries(COMMANDS)) {
+  const entries = Object.entries(COMMANDS).flatMap(([heading, commands]) =>
+    Object.entries(commands).map(([name, entry]) => ({ heading, name, ...entry })),
+  );
+  for (const { heading, name, description, examples, needs, load } of entries) {
     if (needs !== undefined && !ownFiles.hasOwnFile(needs)) continue;
     const lines = examples.map((example) => `switchback ${name} ${example}`.trimEnd());
     const command = root
       .command(name, { hidden: examples.length === 0 })
-      .helpGroup(GROUPS[group])
+      .helpGroup(heading)
       .description(description)
       .addHelpText("after", ["\nExamples:", ...lines].join("\n  "));
     if (args === undefined || name === wanted || name === args[0])
       (await load()).define(command as unknown as TypedCommand, definition);
   }
-  root.commandsGroup(GROUPS.self).helpCommand("help [command]", "show the help of a command").commandsGroup("");
+  root.commandsGroup(SELF).helpCommand("help [command]", "show the help of a command").commandsGroup("");
   return root;
 }

@@ -3,19 +3,20 @@ import { describeError, hasCode, SwitchbackError, statusOf } from "#lib/errors/e
 import type { CliContext } from "#lib/process/context.ts";
 import { DEFAULT_NAMESPACE } from "./command.ts";
 
-/** Maximum number of faults to print for one configuration. */
+/** Maximum number of faults to print for one input. */
 const MAX_FAULTS = 4;
 
 /** Prints what went wrong with a command, with the cause last. @returns whether the command's input was invalid. */
 export function reportError(error: unknown, command: string, { stderr }: CliContext): boolean {
-  // A configuration error has one line per fault.
-  const faults = hasCode(error, "config-invalid") && error.cause === undefined ? error.message.split("\n") : [];
+  const isBadInput = hasCode(error, "config-invalid") || hasCode(error, "input-invalid");
+  // One line per fault.
+  const faults = isBadInput && error.cause === undefined ? error.message.split("\n") : [];
   const cure = cureOfRefusal(error, { command });
   const instead = describe(error).startsWith("no cluster configured") ? INSTEAD[command] : undefined;
-  const first = faults.length > MAX_FAULTS ? [`${faults.length} settings are wrong; the first ${MAX_FAULTS}:`] : [];
+  const first = faults.length > MAX_FAULTS ? [`${faults.length} faults; the first ${MAX_FAULTS}:`] : [];
   const lines = faults.length > 1 ? [...first, ...faults.slice(0, MAX_FAULTS)] : [describe(error) + (instead ?? "")];
   for (const line of [...lines, ...(cure === undefined ? [] : [cure])]) stderr.line(`switchback: ${line}`);
-  return hasCode(error, "config-invalid") || hasCode(error, "input-invalid");
+  return isBadInput;
 }
 
 /** Codes of commander whose message names the accepted values, so that a hint to the usage adds nothing. */

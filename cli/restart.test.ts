@@ -105,7 +105,7 @@ describe("restart", () => {
     add("d");
     known = () => ["a", "b", "c", "gone", "d"].map((name) => ({ name }));
     const { exitCode, out, err } = await run("shop");
-    assert.deepEqual([exitCode, out, patches()], [1, ["Deployment shop/d is restarted"], [0, 0, 0, 1]]);
+    assert.deepEqual([exitCode, out, patches()], [1, ["shop/Deployment/d is restarted"], [0, 0, 0, 1]]);
     const expected = [
       /^Deployment shop\/a was not restarted: spec\.paused/,
       /^Deployment shop\/b was not restarted: its update strategy is OnDelete/,
@@ -128,7 +128,7 @@ describe("restart", () => {
 
   it("retries if somebody changes the workload at the same moment", async () => {
     add("a", { refusals: [409, 409, 409] });
-    assert.deepEqual(await run("shop/a"), { exitCode: 0, out: ["Deployment shop/a is restarted"], err: [] });
+    assert.deepEqual(await run("shop/a"), { exitCode: 0, out: ["shop/Deployment/a is restarted"], err: [] });
     add("a", { refusals: Array(100).fill(409) });
     const { exitCode, err } = await run("shop/a");
     assert.equal(exitCode, 1);
@@ -142,10 +142,10 @@ describe("restart", () => {
     add("c");
     add("d");
     const { exitCode, out, err } = await run("shop", 1);
-    assert.deepEqual([exitCode, out, patches()], [1, ["Deployment shop/a is restarted"], [1, 1, 0, 0]]);
+    assert.deepEqual([exitCode, out, patches()], [1, ["shop/Deployment/a is restarted"], [1, 1, 0, 0]]);
     assert.deepEqual(err, [
-      "Deployment shop/b was restarted, but the rollout did not finish: 0 of 1 available",
-      "stopping; not restarted: Deployment shop/c, Deployment shop/d",
+      "shop/Deployment/b was restarted, but the rollout did not finish: 0 of 1 available",
+      "stopping; not restarted: shop/Deployment/c, shop/Deployment/d",
     ]);
     assert.equal(elapsed(), 1_000);
   });
@@ -159,7 +159,7 @@ describe("restart", () => {
   });
 
   for (const [answer, count, said] of [
-    ["y", 1, "Deployment shop/a is restarted\n"],
+    ["y", 1, "shop/Deployment/a is restarted\n"],
     ["n", 0, ""],
   ] as const) {
     it(`asks first; after "${answer}" restarts ${count}, and fails if the answer is not yes`, async (t) => {
@@ -173,7 +173,7 @@ describe("restart", () => {
         await assert.rejects(done, { code: "declined", message: /^declined: nothing was changed.*--yes/ });
       else assert.equal(await done, 0);
       assert.deepEqual([patches(), shows("restart? [y/N] ")], [[count], true]);
-      assert.deepEqual(written, { stdout: `Deployment shop/a: 2 of 3 pods stale\n${said}`, stderr: "" });
+      assert.deepEqual(written, { stdout: `shop/Deployment/a: 2 of 3 pods stale\n${said}`, stderr: "" });
       await noConnections(api);
     });
   }
@@ -181,17 +181,17 @@ describe("restart", () => {
   it("waits for a restart under way, and does not start another", async () => {
     add("b", { unavailable: 2, annotations: { [STAMP]: new Date().toISOString() } });
     const { exitCode, out } = await run("shop");
-    assert.deepEqual([exitCode, out, patches()], [0, ["Deployment shop/b was being restarted already"], [0]]);
+    assert.deepEqual([exitCode, out, patches()], [0, ["shop/Deployment/b was being restarted already"], [0]]);
   });
 
   it("restarts a workload that is unavailable for another reason, or still stale after a restart", async () => {
     const old = new Date(Date.now() - 3_600_000).toISOString();
     const broken = add("a", { unavailable: 2, annotations: { [STAMP]: old } });
-    assert.deepEqual((await run("shop")).out, ["Deployment shop/a is restarted"]);
+    assert.deepEqual((await run("shop")).out, ["shop/Deployment/a is restarted"]);
     assert.equal(broken.patches, 1);
     // Restarted and rolled out a moment ago, but its pods are still stale.
     const again = add("b", { annotations: { [STAMP]: new Date().toISOString() } });
-    assert.deepEqual((await run("shop/b")).out, ["Deployment shop/b is restarted"]);
+    assert.deepEqual((await run("shop/b")).out, ["shop/Deployment/b is restarted"]);
     assert.equal(again.patches, 1);
   });
 
@@ -200,6 +200,6 @@ describe("restart", () => {
     add("b", { annotations: { [STAMP]: new Date(Date.now() + 60_000).toISOString() } });
     const { exitCode, out } = await run("shop");
     assert.deepEqual([exitCode, patches()], [0, [1, 0]]);
-    assert.equal(out.at(-1), "Deployment shop/b was being restarted already");
+    assert.equal(out.at(-1), "shop/Deployment/b was being restarted already");
   });
 });

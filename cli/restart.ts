@@ -4,6 +4,7 @@ import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { waitForRestart } from "#lib/workloads/restart.ts";
+import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import { workloadPath } from "#lib/workloads/workload-kinds.ts";
 import { type RawWorkload, type WorkloadState, workloadState } from "#lib/workloads/workload-state.ts";
 import { agree } from "./ask.ts";
@@ -43,7 +44,7 @@ export async function restart(what: string, flags: FlagsOf<typeof withOptions>, 
     const { unknown, workloads = [] } = full.running ?? { unknown: "no controller is the leader at the moment" };
     if (unknown) throw new SwitchbackError("kube-unreachable", `the state of workloads is unknown: ${unknown}`);
     const selected = selectWorkloads(argument, workloads);
-    for (const each of selected) stdout.line(`${labelOf(each)}: ${each.stale} of ${each.pods} pods stale`);
+    for (const each of selected) stdout.line(`${workloadKey(each)}: ${each.stale} of ${each.pods} pods stale`);
     if (selected.length === 0) {
       stdout.line("nothing to do: all pods have the current names");
       return 0;
@@ -70,7 +71,7 @@ async function restartAll(
     return refusal === undefined && (at > since || mayFinish) ? UNDER_WAY : undefined;
   };
   for (const [index, each] of selected.entries()) {
-    const label = labelOf(each);
+    const label = workloadKey(each);
     const refusal = await tryRestart(client, each, { fieldManager: "switchback-cli", refuse });
     if (refusal !== undefined && refusal.text !== UNDER_WAY) {
       stderr.line(`${label} was not restarted: ${refusal.text}`);
@@ -85,15 +86,11 @@ async function restartAll(
     const missing = await progress.during(`waiting for ${label}`, () => waitForRestart(look, { timeoutMs }));
     if (missing !== undefined) {
       stderr.line(`${label} was restarted, but the rollout did not finish: ${missing}`);
-      const others = selected.slice(index + 1).map(labelOf);
+      const others = selected.slice(index + 1).map(workloadKey);
       if (others.length > 0) stderr.line(`stopping; not restarted: ${others.join(", ")}`);
       return 1;
     }
     stdout.line(`${label} ${refusal === undefined ? "is restarted" : "was being restarted already"}`);
   }
   return exitCode;
-}
-
-function labelOf({ namespace, kind, name }: WorkloadStatus): string {
-  return `${kind} ${namespace}/${name}`;
 }

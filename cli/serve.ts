@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { loadConfig } from "#lib/config/load.ts";
-import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
+import { type ConnectFlags, connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
 import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
 import { clusterDomainFrom } from "#lib/process/resolv-conf.ts";
 import type { ProcessContext, Starter } from "#lib/process/running.ts";
@@ -15,7 +15,7 @@ import { configSections } from "./extras.ts";
 export async function serve(
   component: string,
   load: () => Promise<Starter>,
-  flags: ConfigFlags,
+  flags: ConfigFlags & ConnectFlags,
   { env }: CliContext,
 ): Promise<void> {
   const { config, warnings } = await readConfig(flags);
@@ -28,7 +28,7 @@ export async function serve(
     resolvConf,
     log: createLogger(config.log, part),
     hasCluster: Boolean(env.KUBECONFIG) || isInPod(env),
-    connect: () => connect({ ...connectOptionsFrom(env), userAgent: `switchback-${part}` }),
+    connect: () => connect({ ...connectOptionsFrom(env, flags), userAgent: `switchback-${part}` }),
     // The command that started this process, with Node's flags.
     command: () => [process.execPath, ...process.execArgv, ...process.argv.slice(1)],
     as: contextOf,

@@ -3,18 +3,13 @@ import type { KubeClient } from "#lib/kube/client.ts";
 /** The sections of an installed configuration, not validated: the install may be of another version. */
 export type Sections = Readonly<Record<string, unknown>>;
 
-/** Steps of an uninstall. */
+/** What an extra adds to an uninstall. */
 export interface UninstallPart {
   /**
-   * Takes out what the extra has written for readers other than pods, after pods have been released. Proxies and
-   * front Services still serve meanwhile. Throws `still-held` if that is not possible.
+   * Its step, according to the sections of the configuration. Steps run after pods have been released, in the order of
+   * the parts. Proxies and front Services still serve meanwhile. Throws if the extra's section is not valid.
    */
-  readonly takeOut?: (options: TakeOutOptions) => Promise<void>;
-  /**
-   * The extra's last step, according to the sections of the configuration. It runs after `takeOut` of all extras.
-   * Throws if the extra's section is not valid.
-   */
-  readonly lastStep?: (sections: Sections) => LastStep;
+  readonly step?: (sections: Sections) => UninstallStep;
   /** ClusterIPs that pods hold and that end with the extra, each with the name of its Service. */
   readonly addresses?: (
     client: KubeClient,
@@ -25,23 +20,17 @@ export interface UninstallPart {
   readonly configMaps?: (client: KubeClient, namespace: string) => Promise<readonly string[]>;
 }
 
-export interface LastStep {
+export interface UninstallStep {
   /** What the step does, as a sentence of the plan. */
   readonly plan: string;
   /**
-   * Resolves to what still holds addresses of Switchback when the timeout expires, or to undefined if nothing does.
+   * Resolves to a text about what still holds addresses of Switchback when the timeout expires, or to undefined if
+   * nothing does. Throws `still-held` if the uninstall cannot go on, even if it is forced.
    */
-  readonly run: (options: TakeOutOptions) => Promise<StillHolding | undefined>;
+  readonly run: (options: StepOptions) => Promise<string | undefined>;
 }
 
-interface StillHolding {
-  /** Subject of the uninstall's message, such as `agents`. */
-  readonly who: string;
-  /** What they hold; the uninstall adds what to do. */
-  readonly text: string;
-}
-
-export interface TakeOutOptions {
+export interface StepOptions {
   readonly client: KubeClient;
   /** Where Switchback is installed. */
   readonly namespace: string;

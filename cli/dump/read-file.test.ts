@@ -84,7 +84,7 @@ describe("a file of kubectl", () => {
     await assert.rejects(client.get("/apis/traefik.io"), { status: 404 });
     const { status, evidence = "", cures = [] } = lacks() ?? {};
     assert.equal(status, "unknown");
-    assert.match(evidence, /d\.yaml has no namespaces, deployments, and no ingressroutes, ingressroutetcps \(nothing/);
+    assert.match(evidence, /d\.yaml has no namespaces, deployments, and nothing of the API groups traefik\.io \(/);
     assert.match(cures.join(), /^echo \/api\/v1\/namespaces \/\S+\/ours\/deployments \| .* --raw >> \S+ && /);
   });
 

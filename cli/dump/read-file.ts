@@ -132,20 +132,19 @@ function lacks(paths: ReadonlySet<string>, file: string): Finding | undefined {
     else if (parsed !== undefined && KINDS.has(parsed.type))
       lists.set(path.slice(0, path.lastIndexOf(parsed.resource) + parsed.resource.length), parsed.resource);
   }
-  if (lists.size + groups.size === 0) return undefined;
   const into = file === STDIN ? "" : ` >> ${file}`;
-  // Unlike `kubectl get -o yaml`, this says of which kind an empty list is.
-  const get = `echo ${[...lists.keys()].join(" ")} | xargs -n 1 kubectl get --raw${into}`;
-  const needed = [`no ${[...new Set(lists.values())].join(", ")}`, get] as const;
-  const types = [...KINDS.keys()].filter((type) => groups.has(type.slice(type.indexOf(".") + 1)));
-  const kinds = types.map((type) => type.replace(/\..*/, "")).join(", ") || [...groups].join(", ");
-  const find = `kubectl api-resources -o name | grep -E '\\.(${[...groups].join("|")})$'`;
-  const getAny = `${find} | xargs -r -n 1 kubectl get -A -o yaml${into}`;
+  const needed = [
+    `no ${[...new Set(lists.values())].join(", ")}`,
+    // Unlike `kubectl get -o yaml`, this says of which kind an empty list is.
+    `echo ${[...lists.keys()].join(" ")} | xargs -n 1 kubectl get --raw${into}`,
+  ] as const;
   const optional = [
-    `no ${kinds} (nothing is missing if \`kubectl api-resources\` lists none of these)`,
-    getAny,
+    `nothing of the API groups ${[...groups].join(", ")} (nothing is missing if the cluster has none of them)`,
+    `kubectl api-resources -o name | grep -E '\\.(${[...groups].join("|")})$'` +
+      ` | xargs -r -n 1 kubectl get -A -o yaml${into}`,
   ] as const;
   const all = [...(lists.size > 0 ? [needed] : []), ...(groups.size > 0 ? [optional] : [])];
+  if (all.length === 0) return undefined;
   const text = `${file} has ${all.map(([what]) => what).join(", and ")}`;
   const command = all.map(([, each]) => each).join(" && ");
   return (lists.size > 0 ? unknown : ok)("file", "dump-incomplete", text, command);

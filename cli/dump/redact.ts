@@ -84,8 +84,6 @@ export class Redactor {
   readonly #documents: ReadonlyMap<string, Schema>;
   /** Replacements of labels, by label in lower case. */
   readonly #words = new Map<string, string>();
-  /** What `text` has replaced, by token. Most tokens occur often. */
-  readonly #tokens = new Map<string, string>();
   readonly #addresses = new Map<string, string>();
   /** Top-level domains that are not used yet. */
   readonly #domains: string[];
@@ -142,11 +140,7 @@ export class Redactor {
   }
 
   text(text: string): string {
-    return text.replace(TOKENS, (token) => {
-      const replaced = this.#tokens.get(token) ?? this.#token(token);
-      this.#tokens.set(token, replaced);
-      return replaced;
-    });
+    return text.replace(TOKENS, (token) => this.#token(token));
   }
 
   #token(token: string): string {

@@ -105,23 +105,22 @@ export class StoredCluster {
     return isAbsent || paths.some((path) => this.#collections.has(path) || this.answers.has(`GET ${path}`));
   }
 
-  /** The discovery answer for a group or one of its versions: the kinds of the objects, and those that were read. */
+  /** What discovery says of a group or of one of its versions: the kinds of the objects, and those that were read. */
   #served(path: string): object {
-    const version = path.replace("/apis/", "");
     const listed = Array.from(this.answers.keys(), (key) => key.replace("GET ", ""));
-    const all = [...this.#collections.keys(), ...listed].flatMap((each) => parseObjectPath(each) ?? []);
-    const versions = new Set(all.map(({ apiVersion }) => apiVersion).filter((each) => each.startsWith(`${version}/`)));
-    if (versions.size > 0) return { versions: Array.from(versions, (each) => ({ version: each.replace(/.*\//, "") })) };
-    const collections = new Map(all.map((each) => [each.collection, each] as const));
-    const resources = [...collections.values()]
-      .filter(({ apiVersion }) => apiVersion === version)
-      .map(({ resource: name, collection }) => {
-        const [object] = this.#collections.get(collection)?.values() ?? [];
-        return { name, kind: object?.kind ?? name, verbs: ["list", "watch", "create"] };
-      });
-    if (resources.length > 0) return { resources };
-    this.lacking.add(path);
-    throw missing(path);
+    const served = [...this.#collections.keys(), ...listed]
+      .flatMap((each) => parseObjectPath(each) ?? [])
+      .filter(({ apiVersion }) => `/apis/${apiVersion}/`.startsWith(`${path}/`));
+    if (served.length === 0) {
+      this.lacking.add(path);
+      throw missing(path);
+    }
+    const versions = served.map(({ apiVersion }) => ({ version: apiVersion.replace(/.*\//, "") }));
+    const resources = served.map(({ resource: name, collection }) => {
+      const [object] = this.#collections.get(collection)?.values() ?? [];
+      return { name, kind: object?.kind ?? name };
+    });
+    return { versions, resources };
   }
 }
 

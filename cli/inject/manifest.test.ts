@@ -260,16 +260,21 @@ describe("a refusal", () => {
       "yaml-shared",
       "metadata is shared",
     ],
-    ["metadata that is no map", `kind: Pod\nmetadata: x\n${SPEC}`, "metadata-malformed", "metadata must be a map"],
+    ["metadata that is no map", `kind: Pod\nmetadata: x\n${SPEC}`, "template-malformed", "metadata must be a map"],
     [
       "annotations that are no map",
       deployment("{ metadata: { annotations: x }, spec: {} }"),
-      "metadata-malformed",
+      "template-malformed",
       "spec.template.metadata.annotations must be a map",
     ],
-    ["hostAliases that are no list", aliases("x"), "aliases-malformed", "spec.hostAliases must be a list"],
-    ["an alias that is no map", aliases("[ x, null ]"), "aliases-malformed", "spec.hostAliases[0] must be a map"],
-    ["hostnames that are no list", aliases('[ { ip: "::1", hostnames: a } ]'), "aliases-malformed", "spec.hostAliases"],
+    ["hostAliases that are no list", aliases("x"), "template-malformed", "spec.hostAliases must be a list"],
+    ["an alias that is no map", aliases("[ x, null ]"), "template-malformed", "spec.hostAliases[0] must be a map"],
+    [
+      "hostnames that are no list",
+      aliases('[ { ip: "::1", hostnames: a } ]'),
+      "template-malformed",
+      "spec.hostAliases",
+    ],
     ["an alias of the same address", aliases(`[ { ip: ${IP}, hostnames: [ x.y ] } ]`), "address-has-alias", ""],
   ] as const) {
     it(`of ${what}: ${code}`, () => {
@@ -312,35 +317,10 @@ spec:
   });
 });
 
-describe("a manifest with a dnsConfig", () => {
-  const withDns = (recorded: string) =>
-    pod(`  labels: { switchback.dev/via: dns }
-  annotations:
-    note: mine
-    switchback.dev/resolvers: ${recorded}
-    switchback.dev/revision: dns
-spec:
-  dnsPolicy: None
-  dnsConfig:
-    nameservers: [10.96.0.11, 10.96.0.12]
-    searches: [shop.svc.cluster.local]
-  containers: []
-`);
-
-  it("from pod DNS loses it and gets hostAliases, which is reported", () => {
-    const { output, outcomes } = run(withDns("10.96.0.11 10.96.0.12"));
-    const [{ metadata, spec }] = documents(output);
-    assert.deepEqual(spec, { dnsPolicy: "ClusterFirst", containers: [], hostAliases: [OURS] });
-    assert.equal(metadata.annotations.note, "mine");
-    assert.equal(metadata.annotations["switchback.dev/resolvers"], undefined);
-    assert.match(outcomes[0]?.reason.text ?? "", /^2 names; switchback\.dev\/via: these are hostAliases; /);
-    assert.deepEqual(documents(run(output).output), documents(output), "a second pass changes nothing");
-  });
-
-  it("of its own keeps it, even with the annotation", () => {
-    const [{ metadata, spec }] = documents(run(withDns("10.96.0.11")).output);
-    assert.equal(spec.dnsPolicy, "None");
-    assert.deepEqual(spec.dnsConfig.nameservers, ["10.96.0.11", "10.96.0.12"]);
-    assert.equal(metadata.annotations["switchback.dev/resolvers"], undefined);
-  });
+it("a manifest that asks for pod DNS gets hostAliases, which is reported; its dnsConfig stays", () => {
+  const spec = "spec:\n  dnsPolicy: None\n  dnsConfig: { nameservers: [10.96.0.11] }\n  containers: []\n";
+  const { output, outcomes } = run(pod(`  labels: { switchback.dev/via: dns }\n${spec}`));
+  const [{ spec: injected }] = documents(output);
+  assert.deepEqual([injected.hostAliases, injected.dnsConfig], [[OURS], { nameservers: ["10.96.0.11"] }]);
+  assert.match(outcomes[0]?.reason.text ?? "", /^2 names; switchback\.dev\/via: these are hostAliases; /);
 });

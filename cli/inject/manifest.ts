@@ -4,7 +4,7 @@ import { describeError } from "#lib/errors/errors.ts";
 import { printableLines } from "#lib/errors/printable.ts";
 import { type KubeValue, type Path, splitDocuments, type TextFile, unfold } from "../kube-file.ts";
 import { yamlText } from "../yaml-text.ts";
-import { type InjectOptions, injectTemplate, labelReason, Refusal, textsOf } from "./pod-template.ts";
+import { type InjectOptions, injectTemplate, labelReason, textsOf } from "./pod-template.ts";
 import { overlookedReason, templatesOf } from "./pod-templates.ts";
 
 /** The result for one object of a file, or for one of several pod templates of an object. */
@@ -108,13 +108,10 @@ function injectObject(
     const template = { document, at: [...at, ...path], objectDepth: at.length, value: inner };
     const left = labelReason(template, namespace, options);
     if (left !== undefined) return outcome("skipped", left);
-    try {
-      return outcome("injected", { code: "injected", text: injectTemplate(template, options) });
-    } catch (refusal) {
-      if (!(refusal instanceof Refusal)) throw refusal;
-      const isOptional = !required && refusal.code === "no-pod-template";
-      return outcome(isOptional ? "overlooked" : "failed", { code: refusal.code, text: refusal.message });
-    }
+    const reason = injectTemplate(template, options);
+    if (reason.code === "injected") return outcome("injected", reason);
+    const isOptional = !required && reason.code === "no-pod-template";
+    return outcome(isOptional ? "overlooked" : "failed", reason);
   });
 }
 

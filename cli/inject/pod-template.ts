@@ -1,9 +1,8 @@
 import * as v from "valibot";
 import { type Document, isAlias, isCollection, isMap, isScalar, isSeq } from "yaml";
 import { type Injection, planBakedInjection } from "#hostmap/inject.ts";
-import { HOSTS_KEY, INJECT_KEY, RESOLVERS_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
+import { HOSTS_KEY, INJECT_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
 import { isWindows, longLineReason } from "#hostmap/pack.ts";
-import { holdsResolvers } from "#hostmap/pod-dns-marks.ts";
 import type { SelectedHosts } from "#hostmap/pod-selection.ts";
 import type { HostAlias, Reason } from "#hostmap/types.ts";
 import { object } from "#lib/errors/schemas.ts";
@@ -31,16 +30,6 @@ export interface Template {
   readonly value: unknown;
 }
 
-/** A pod template cannot be changed. */
-export class Refusal extends Error {
-  readonly code: string;
-
-  constructor(code: string, text: string) {
-    super(text);
-    this.code = code;
-  }
-}
-
 /** Why the labels leave a pod template out. The webhook decides in the same way about the pod's own label. */
 export function labelReason(
   { value }: Template,
@@ -55,25 +44,25 @@ export function labelReason(
 }
 
 /**
- * Writes hostAliases and annotations into the nodes of a template, and returns a text about the names that it now has.
- * Throws a `Refusal` if the template cannot be changed, or if `kubectl apply` or the pod could not use the result, and
- * then changes nothing.
+ * Writes hostAliases and annotations into the nodes of a template. Returns the code `injected`, with a text about the
+ * names that it now has. Any other code is why the template cannot be changed, or why `kubectl apply` or the pod could
+ * not use the result; then nothing is changed.
  */
-export function injectTemplate(template: Template, { choose, longLine }: InjectOptions): string {
+export function injectTemplate(template: Template, { choose, longLine }: InjectOptions): Reason {
   const hostAliases = checkTemplate(template);
+  if ("code" in hostAliases) return hostAliases;
   const { metadata, spec } = Object(template.value);
   const annotations = textsOf(metadata?.annotations);
   const selected = choose(annotations[HOSTS_KEY]);
   const plan = planBakedInjection(hostAliases, annotations, selected);
-  if ("code" in plan) throw new Refusal(plan.code, plan.text);
+  if ("code" in plan) return { code: plan.code, text: plan.text };
   const { aliases } = plan.managed;
   const tooLong = longLineReason(aliases, isWindows(spec));
   if (tooLong !== undefined && !longLine)
-    throw new Refusal(tooLong.code, `${tooLong.text}, or allow the long line with --long-line`);
+    return { code: tooLong.code, text: `${tooLong.text}, or allow the long line with --long-line` };
   write(template, ["spec", "hostAliases"], aliasesNode(template, hostAliases, plan));
   for (const [key, text] of Object.entries(plan.managed.annotations))
     write(template, ["metadata", "annotations", key], text);
-  for (const [path, text] of resolutionOf(spec, annotations)) write(template, path, text);
   const names = new Set(aliases.flatMap(({ hostnames }) => hostnames));
   const viaDns = textsOf(metadata?.labels)[VIA_KEY] === "dns";
   const warnings = [
@@ -81,7 +70,8 @@ export function injectTemplate(template: Template, { choose, longLine }: InjectO
     tooLong?.text ?? [],
     viaDns ? `${VIA_KEY}: these are hostAliases; the webhook replaces them by pod DNS while its resolvers answer` : [],
   ];
-  return [`${names.size} name${names.size === 1 ? "" : "s"}`, ...warnings.flat()].join("; ");
+  const text = [`${names.size} name${names.size === 1 ? "" : "s"}`, ...warnings.flat()].join("; ");
+  return { code: "injected", text };
 }
 
 const aliasSchema = object({ ip: v.string(), hostnames: v.nullish(v.array(v.string()), []) });
@@ -91,17 +81,10 @@ const templateSchema = object({
   metadata: v.nullish(object({ annotations: v.nullish(object({})) })),
 });
 
-/** By the last field of a flaw's path that is here. */
-const FLAW_CODES: Readonly<Record<string, string>> = {
-  spec: "no-pod-template",
-  metadata: "metadata-malformed",
-  hostAliases: "aliases-malformed",
-};
-
-/** Returns the aliases of a template. Throws a `Refusal` if it is malformed, or if others share its parts. */
-function checkTemplate({ document, at, objectDepth, value }: Template): HostAlias[] {
-  const refuse = (path: Path, code: string, what: string): never => {
-    throw new Refusal(code, `${pathText(path.slice(objectDepth)) || "the object"} ${what}`);
+/** The aliases of a template, or a reason if it is malformed, or if others share its parts. */
+function checkTemplate({ document, at, objectDepth, value }: Template): readonly HostAlias[] | Reason {
+  const refused = (path: Path, code: string, what: string): Reason => {
+    return { code, text: `${pathText(path.slice(objectDepth)) || "the object"} ${what}` };
   };
   const aliasesPath = [...at, "spec", "hostAliases"];
   const annotationsPath = [...at, "metadata", "annotations"];
@@ -109,12 +92,12 @@ function checkTemplate({ document, at, objectDepth, value }: Template): HostAlia
     const parts = [...touched.keys(), touched.length].map((length) => touched.slice(0, length));
     const shared = parts.find((part) => isShared(document, part));
     const cure = "write it out first, as `yq 'explode(.)'` does";
-    if (shared !== undefined) refuse(shared, "yaml-shared", `is shared by a YAML anchor or merge key; ${cure}`);
+    if (shared !== undefined) return refused(shared, "yaml-shared", `is shared by a YAML anchor or merge key; ${cure}`);
   }
   const { value: valid, flaw } = attempt(templateSchema, Object(value));
   if (flaw === undefined) return valid.spec.hostAliases;
-  const [code = ""] = flaw.path.flatMap((step) => FLAW_CODES[step] ?? []).reverse();
-  return refuse([...at, ...flaw.path], code, flaw.message);
+  const code = flaw.path.at(-1) === "spec" ? "no-pod-template" : "template-malformed";
+  return refused([...at, ...flaw.path], code, flaw.message);
 }
 
 /** Whether a YAML anchor or merge key shares, or may share, a node. */
@@ -143,22 +126,6 @@ function aliasesNode({ document, at }: Template, before: readonly HostAlias[], {
   const kept = existing.items.filter((_, index) => userAliases.some((alias) => alias === before[index]));
   existing.items = [...kept, ...nodes.items];
   return existing;
-}
-
-/** Removes a `dnsConfig` that pod DNS wrote, and sets ClusterFirst. The manifest of a running pod may contain one. */
-function resolutionOf(
-  spec: { readonly dnsConfig?: unknown; readonly dnsPolicy?: unknown },
-  annotations: Record<string, string>,
-): [Path, string | undefined][] {
-  if (annotations[RESOLVERS_KEY] === undefined) return [];
-  const { nameservers } = Object(spec.dnsConfig);
-  const texts = Array.isArray(nameservers) ? nameservers.map(String) : [];
-  const isOurs = holdsResolvers(String(spec.dnsPolicy), texts, annotations);
-  const restored: [Path, string | undefined][] = [
-    [["spec", "dnsConfig"], undefined],
-    [["spec", "dnsPolicy"], "ClusterFirst"],
-  ];
-  return [...(isOurs ? restored : []), [["metadata", "annotations", RESOLVERS_KEY], undefined]];
 }
 
 /** A map of texts, such as labels, as the API server reads it. */

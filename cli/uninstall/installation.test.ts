@@ -71,11 +71,11 @@ describe("the configuration", () => {
   test("that is gone with `helm uninstall --no-hooks` permits no restarts, while fronts are left", async () => {
     const api = withTargets(installed(), ["gone", "198.51.100.20"]);
     api.objects.delete(`${ours("configmaps")}/${CONFIG_NAME}`);
-    const { addresses, restartNamespaces, lastSteps } = await readInstallation(api.client, NAMESPACE, [
-      { lastStep: () => ({ plan: "It goes.", run: async () => undefined }) },
+    const { addresses, restartNamespaces, steps } = await readInstallation(api.client, NAMESPACE, [
+      { step: () => ({ plan: "It goes.", run: async () => undefined }) },
     ]);
     assert.deepEqual([[...addresses.keys()].sort(), restartNamespaces.size], [["198.51.100.20", FRONT_IP], 0]);
-    assert.equal(lastSteps.length, 1);
+    assert.equal(steps.length, 1);
   });
 
   test("that is missing is an error with the namespace", async () => {
@@ -161,7 +161,7 @@ describe("the holders", () => {
       ["2001:db8::9", "switchback-nginx"],
     ]),
     restartNamespaces: new Set(),
-    lastSteps: [],
+    steps: [],
     sections: {},
   };
   const pods = (namespace: string) => `/api/v1/namespaces/${namespace}/pods`;

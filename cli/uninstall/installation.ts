@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { literalIPs } from "#controller/targets/service-view.ts";
-import type { LastStep, UninstallPart } from "#extras/uninstall-part.ts";
+import type { UninstallPart, UninstallStep } from "#extras/uninstall-part.ts";
 import { OWNED_KEY, TARGET_KEY } from "#hostmap/metadata-keys.ts";
 import { holdsResolvers } from "#hostmap/pod-dns-marks.ts";
 import { parseText } from "#lib/config/parse-text.ts";
@@ -22,8 +22,8 @@ export interface Installation {
   readonly addresses: ReadonlyMap<string, string>;
   /** `restart.namespaces` and `optIn.namespaces` of the installed configuration. */
   readonly restartNamespaces: ReadonlySet<string>;
-  /** The last steps of extras. */
-  readonly lastSteps: readonly LastStep[];
+  /** The steps of extras. */
+  readonly steps: readonly UninstallStep[];
   /** The unchecked sections of the installed configuration. */
   readonly sections: Readonly<Record<string, unknown>>;
 }
@@ -55,11 +55,11 @@ export async function readInstallation(
   const text = await ifFound(readConfigText(client, namespace));
   let config: v.InferOutput<typeof installedSchema>;
   let sections: Installation["sections"];
-  let lastSteps: Installation["lastSteps"];
+  let steps: Installation["steps"];
   try {
     sections = ((await parseText(text ?? "")) ?? {}) as Installation["sections"];
     config = parse(installedSchema, sections);
-    lastSteps = parts.flatMap(({ lastStep }) => lastStep?.(sections) ?? []);
+    steps = parts.flatMap(({ step }) => step?.(sections) ?? []);
   } catch (cause) {
     throw new SwitchbackError("data-corrupt", `the ConfigMap ${CONFIG_NAME} holds no configuration`, { cause });
   }
@@ -72,7 +72,7 @@ export async function readInstallation(
   const added = await Promise.all(parts.map((part) => part.addresses?.(client, namespace, sections)));
   const addresses = new Map([...fronts, ...added.flatMap((found) => [...(found ?? [])])]);
   const restartNamespaces = new Set([...config.restart.namespaces, ...config.optIn.namespaces]);
-  return { addresses, restartNamespaces, lastSteps, sections };
+  return { addresses, restartNamespaces, steps, sections };
 }
 
 /** The ClusterIPs of the front Services, each with its Service. `given`: addresses of targets that need no front. */

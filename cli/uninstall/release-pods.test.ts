@@ -38,9 +38,9 @@ describe("releasePods", () => {
   test("runs in the only order that works: webhook, restarts, wait for old pods, steps of extras", async (t) => {
     const api = installed();
     for (const name of ["web", "api"]) addDeployment(api, "shop", name);
-    const { part, steps } = lastStep();
+    const { parts, steps } = twoSteps();
     const { done, said, saidAt, time } = runUninstall(t, api, {
-      parts: [part],
+      parts,
       onWait: (elapsed) => {
         if (elapsed === 2_000) assert.deepEqual(api.writes, [`DELETE ${WEBHOOK_PATH}`]);
         if (elapsed === 4_000) rollsOut(api, "web");
@@ -65,7 +65,7 @@ describe("releasePods", () => {
       [time.waits, steps],
       [
         [2_000, 2_000, 2_000],
-        ["takes out", "last step"],
+        ["first", "last"],
       ],
     );
     const [patch] = api.callsOf("PATCH", WEB);
@@ -85,7 +85,8 @@ describe("releasePods", () => {
   ] as const) {
     test(`refuses if ${what} during the steps of extras`, async (t) => {
       const api = installed();
-      const part = { takeOut: async () => void change(api) };
+      const run = async () => void change(api) as undefined;
+      const part = { step: () => ({ plan: "It changes something.", run }) };
       await assert.rejects(runUninstall(t, api, { parts: [part] }).done, { code: "still-held", message });
     });
   }
@@ -106,8 +107,8 @@ describe("releasePods", () => {
     const api = installed();
     addDeployment(api, "other", "web");
     addHolder(api, "shop", "bare");
-    const { part, steps } = lastStep();
-    const { done, said, time } = runUninstall(t, api, { parts: [part] });
+    const { parts, steps } = twoSteps();
+    const { done, said, time } = runUninstall(t, api, { parts });
     await assert.rejects(done, {
       code: "still-held",
       message: "2 pods hold addresses of Switchback: nothing more is removed. Recreate them and uninstall again",
@@ -177,36 +178,37 @@ describe("the wait for old pods", () => {
   });
 });
 
-/** An extra with a step that takes something out, and a last step that returns `left`. */
-function lastStep(left?: { readonly who: string; readonly text: string }) {
+/** Two extras, each with a step. The last step returns `left`. */
+function twoSteps(left?: string) {
   const steps: string[] = [];
-  const part: UninstallPart = {
-    takeOut: async () => void steps.push("takes out"),
-    lastStep: () => ({
+  const partOf = (name: string, result?: string): UninstallPart => ({
+    step: () => ({
       plan: "It goes.",
       async run() {
-        steps.push("last step");
-        return left;
+        steps.push(name);
+        return result;
       },
     }),
-  };
-  return { part, steps };
+  });
+  return { parts: [partOf("first"), partOf("last", left)], steps };
 }
 
-describe("the last step of an extra", () => {
-  const LEFT = { who: "agents", text: "agents still have names" };
+describe("the step of an extra", () => {
+  const LEFT = "agents still have names";
 
   test("stops the uninstall if it leaves something", async (t) => {
-    const { done, said } = runUninstall(t, installed(), { parts: [lastStep(LEFT).part] });
+    const { done, said } = runUninstall(t, installed(), { parts: twoSteps(LEFT).parts });
     await assert.rejects(done, { code: "still-held", message: "agents still have names. Uninstall again" });
     assert.deepEqual(said, [WEBHOOK_GONE]);
   });
 
   test("is not taken if an earlier step fails", async (t) => {
-    const { part, steps } = lastStep();
-    const failing = { takeOut: async () => await Promise.reject(new Error("still there")) };
-    await assert.rejects(runUninstall(t, installed(), { parts: [part, failing], force: true }).done, /still there/);
-    assert.deepEqual(steps, ["takes out"]);
+    const { parts, steps } = twoSteps();
+    const run = async () => await Promise.reject(new Error("still there"));
+    const failing = { step: () => ({ plan: "It fails.", run }) };
+    const all = [...parts.slice(0, 1), failing, ...parts.slice(1)];
+    await assert.rejects(runUninstall(t, installed(), { parts: all, force: true }).done, /still there/);
+    assert.deepEqual(steps, ["first"]);
   });
 });
 

@@ -1,5 +1,5 @@
 import { CONFIGURATION_PATH, WEBHOOK_CONFIGURATION } from "#certs/objects.ts";
-import type { TakeOutOptions, UninstallPart } from "#extras/uninstall-part.ts";
+import type { UninstallPart } from "#extras/uninstall-part.ts";
 import { ifFound, SwitchbackError } from "#lib/errors/errors.ts";
 import { listSome } from "#lib/errors/printable.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -21,7 +21,7 @@ export interface UninstallOptions {
   readonly say: (line: string) => void;
   /** Whether this process resolves names as the cluster's pods do. */
   readonly canAsk: boolean;
-  /** The steps of extras. */
+  /** The parts of extras. */
   readonly parts: readonly UninstallPart[];
 }
 
@@ -43,7 +43,7 @@ export async function showPlan({ client, namespace, say, parts }: UninstallOptio
   const found = holders.map((holder) => ({ holder, reason: whyNotRestarted(holder, install) }));
   const restarted = found.filter(({ reason }) => reason === undefined);
   const stuck = found.filter(({ holder, reason }) => reason !== undefined && holdsAddresses(holder));
-  const steps = install.lastSteps.map(({ plan }) => plan);
+  const steps = install.steps.map(({ plan }) => plan);
   const last = "The controller stops. What it has created is deleted: front Services, map, certificates and Lease.";
   const lines = [
     `Addresses that the uninstall frees: ${fronts.join(", ") || "none"}`,
@@ -75,18 +75,28 @@ export async function releasePods(options: UninstallOptions): Promise<void> {
   const held = await restartHolders(options, install);
   if (held.length > 0 && !force)
     throw stillHeld(`${countPods(held)} of Switchback: nothing more is removed. Recreate them and uninstall again`);
-  const { sections } = install;
-  const ofExtras = (): TakeOutOptions => ({ ...options, sections, timeoutMs: timeLeft(), now: Date.now });
-  for (const { takeOut } of parts) await takeOut?.(ofExtras());
-  const holding = held.length > 0 ? [countPods(held)] : [];
-  for (const { run } of install.lastSteps) {
-    const left = await run(ofExtras());
-    if (left !== undefined && !force) throw stillHeld(`${left.text}. Uninstall again`);
-    if (left !== undefined) holding.push(`${left.who} hold addresses`);
+  const left = held.length > 0 ? [`${countPods(held)} of Switchback`] : [];
+  for (const { run } of install.steps) {
+    const text = await run({ ...options, sections: install.sections, timeoutMs: timeLeft(), now: Date.now });
+    if (text !== undefined && !force) throw stillHeld(`${text}. Uninstall again`);
+    if (text !== undefined) left.push(text);
   }
   if (!force) await checkStillReleased(client, install);
-  const forced = `${holding.join(", ")} of Switchback; continuing because of --force`;
-  say(holding.length === 0 ? "no pod holds an address of Switchback" : forced);
+  if (left.length === 0) say("no pod holds an address of Switchback");
+  else say(`${left.join("; ")}; continuing because of --force`);
+}
+
+/**
+ * Waiting for pods and for the steps of extras takes minutes. Throws `still-held` if somebody has restored the webhook
+ * configuration meanwhile, such as a tool that synchronizes manifests, or if a pod has got an address.
+ */
+async function checkStillReleased(client: KubeClient, install: Installation): Promise<void> {
+  const what = `something has restored the webhook configuration ${WEBHOOK_CONFIGURATION}`;
+  if (await wasDeleted(client, CONFIGURATION_PATH))
+    throw stillHeld(`${what}: turn off what applies it, and uninstall again`);
+  const late = (await readHolders(client, install)).filter(holdsAddresses);
+  const pods = `${countPods(late)} of Switchback: ${late.map(describe).join(", ")}`;
+  if (late.length > 0) throw stillHeld(`meanwhile ${pods}. Uninstall again`);
 }
 
 /** Deletes an object. @returns whether it existed. */
@@ -95,39 +105,41 @@ export async function wasDeleted(client: KubeClient, path: string): Promise<bool
 }
 
 /**
- * Waiting for pods and for the steps of extras takes minutes. Throws `still-held` if somebody has restored the webhook
- * configuration meanwhile, such as a tool that synchronizes manifests, or if a pod has got an address.
+ * Restarts the permitted workloads, and waits until their old pods are gone, or until no time is left. Returns and
+ * prints what still holds addresses.
  */
-async function checkStillReleased(client: KubeClient, install: Installation): Promise<void> {
-  if (await wasDeleted(client, CONFIGURATION_PATH)) {
-    const what = `something has restored the webhook configuration ${WEBHOOK_CONFIGURATION}`;
-    throw stillHeld(`${what}: turn off what applies it, and uninstall again`);
-  }
-  const held = (await readHolders(client, install)).filter(holdsAddresses);
-  if (held.length === 0) return;
-  throw stillHeld(`meanwhile ${countPods(held)} of Switchback: ${held.map(describe).join(", ")}. Uninstall again`);
-}
-
-/** Restarts the permitted workloads, and waits for their old pods. Returns and prints what still holds addresses. */
-async function restartHolders(options: UninstallOptions, install: Installation): Promise<AddressHolder[]> {
-  const { client, say } = options;
+async function restartHolders(
+  { client, say, timeLeft }: UninstallOptions,
+  install: Installation,
+): Promise<AddressHolder[]> {
+  /** Why workloads hold addresses at the end, by their keys. */
   const reasons = new Map<string, string>();
-  const restarted = new Map<string, string>();
+  const restarted: AddressHolder[] = [];
   for (const holder of await readHolders(client, install)) {
-    const { key, namespace } = holder;
+    const { key } = holder;
     const against = whyNotRestarted(holder, install);
     const reason = against ?? (await restartHolder(client, holder));
-    if (reason === undefined) restarted.set(key, namespace);
-    else reasons.set(key, reason);
+    if (reason === undefined) restarted.push(holder);
+    reasons.set(key, reason ?? OLD_PODS);
     if (against === undefined) say(`${key}: ${reason ?? "restarted"}`);
   }
-  await waitForOldPods(options, install, restarted);
+  const namespaces = new Set(restarted.map(({ namespace }) => namespace));
+  const look = async () => {
+    const left: string[] = [];
+    for (const namespace of namespaces)
+      for (const { key } of await readHolders(client, install, namespace))
+        if (reasons.get(key) === OLD_PODS) left.push(key);
+    return { missing: left.join(", ") || undefined };
+  };
+  const report = (missing: string) => say(`waiting for the old pods of ${missing}`);
+  await waitForRestart(look, { timeoutMs: timeLeft(), report });
   const held = (await readHolders(client, install)).filter(holdsAddresses);
-  const old = "it was restarted, but its old pods are still there";
   if (held.length > 0) say("still held:");
-  for (const holder of held) say(`  ${describe(holder)}: ${reasons.get(holder.key) ?? old}`);
+  for (const holder of held) say(`  ${describe(holder)}: ${reasons.get(holder.key) ?? OLD_PODS}`);
   return held;
 }
+
+const OLD_PODS = "it was restarted, but its old pods are still there";
 
 /**
  * Why an uninstall does not restart a workload. If the workload holds addresses of Switchback, the uninstall then
@@ -153,26 +165,6 @@ async function restartHolder(client: KubeClient, holder: AddressHolder): Promise
   };
   const refusal = await tryRestart(client, holder, { fieldManager: "switchback-uninstall", refuse });
   return refusal?.isGone ? undefined : refusal?.text;
-}
-
-/**
- * Waits until the pods from before a restart are gone, or until no time is left. `restarted` are namespaces by the keys
- * of workloads.
- */
-async function waitForOldPods(
-  { client, timeLeft, say }: UninstallOptions,
-  install: Installation,
-  restarted: Map<string, string>,
-): Promise<void> {
-  const look = async () => {
-    const left = new Set<string>();
-    for (const namespace of new Set(restarted.values()))
-      for (const { key } of await readHolders(client, install, namespace)) left.add(key);
-    for (const key of restarted.keys()) if (!left.has(key)) restarted.delete(key);
-    return { missing: [...restarted.keys()].join(", ") || undefined };
-  };
-  const report = (missing: string) => say(`waiting for the old pods of ${missing}`);
-  await waitForRestart(look, { timeoutMs: timeLeft(), report });
 }
 
 function holdsAddresses({ addresses }: AddressHolder): boolean {

@@ -94,7 +94,8 @@ describe("agents that do not leave", () => {
   test("are skipped with force, with a message", async (t) => {
     const { done, said } = run(t, withAgents("switchback-agent-a"), { timeoutMs: 1_000, force: true });
     await done;
-    assert.equal(said.at(-1), "agents hold addresses of Switchback; continuing because of --force");
+    const held = "agents still have names in the hosts files of running pods: switchback-agent-a";
+    assert.equal(said.at(-1), `${held}; continuing because of --force`);
   });
 
   test("are looked for in the configured namespace", async (t) => {

@@ -25,7 +25,7 @@ function server(publisher: string): MemoryServer {
   return api;
 }
 
-function leave(api: MemoryServer, settings: unknown, say: (line: string) => void = () => {}): Promise<void> {
+function leave(api: MemoryServer, settings: unknown, say: (line: string) => void = () => {}): Promise<undefined> {
   const options = { client: api.client, namespace: NAMESPACE, canAsk: false, timeoutMs: 240_000, now: Date.now };
   return leavePublishers({ ...options, sections: { publishers: settings }, say });
 }

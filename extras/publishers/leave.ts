@@ -1,4 +1,4 @@
-import type { TakeOutOptions, UninstallPart } from "#extras/uninstall-part.ts";
+import type { StepOptions, UninstallPart } from "#extras/uninstall-part.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { attempt, renderFlaw } from "#lib/errors/validation.ts";
 import { PUBLISHERS_SECTION } from "./config.ts";
@@ -8,7 +8,7 @@ import { PublisherStateStore, readPublisherStates } from "./publisher-state-stor
 import { removePublisher } from "./remove.ts";
 
 export const PUBLISHERS_UNINSTALL: UninstallPart = {
-  takeOut: leavePublishers,
+  step: () => ({ plan: "The publishers, if any, take out what they have written.", run: leavePublishers }),
   configMaps: async (client, namespace) =>
     [...(await readPublisherStates(client, namespace)).keys()].map(publisherStateName),
 };
@@ -18,10 +18,10 @@ export const PUBLISHERS_UNINSTALL: UninstallPart = {
  * of the cluster's DNS until it stops giving them. Throws `still-held` if it does not stop, or if a publisher is of
  * another version.
  */
-export async function leavePublishers(options: TakeOutOptions): Promise<void> {
+export async function leavePublishers(options: StepOptions): Promise<undefined> {
   const { client, namespace } = options;
   const states = await readPublisherStates(client, namespace);
-  if (states.size === 0) return;
+  if (states.size === 0) return undefined;
   const { value: publishers, flaw } = attempt(PUBLISHERS_SECTION.schema, options.sections.publishers);
   if (flaw !== undefined) {
     const message = "the settings of the publishers are of another version: use that version's uninstall";
@@ -32,4 +32,5 @@ export async function leavePublishers(options: TakeOutOptions): Promise<void> {
     const store = new PublisherStateStore(client, namespace, name);
     await removePublisher({ ...options, publisher, store });
   }
+  return undefined;
 }

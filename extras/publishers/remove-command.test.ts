@@ -58,10 +58,10 @@ describe("publish --remove", () => {
     assert.deepEqual([code, writes.at(-1)], [0, `DELETE ${OURS}/switchback-publisher-external-dns`]);
   });
 
-  it("its options are refused without --remove, because they would not choose the publisher's cluster", async () => {
-    for (const [flag, ...value] of [["--context", "x"], ["--yes"], ["--request-timeout", "5s"]]) {
-      const { code, stderr } = await remove(new MemoryServer(), "coredns", flag ?? "", ...value);
-      assert.deepEqual([code, stderr], [2, `switchback: ${flag} is only valid with --remove\n`]);
-    }
+  it("without --remove, its options choose the cluster of the running publisher", async () => {
+    const args = ["publish", "coredns", "--kubeconfig", "/nonexistent/kubeconfig"];
+    const { code, stderr } = await runHere(args, { HOME: "/nonexistent" });
+    assert.equal(code, 2);
+    assert.match(stderr, /\/nonexistent\/kubeconfig/);
   });
 });

@@ -71,8 +71,7 @@ test("a map with any keys keeps them, but none that would change the prototype o
 });
 
 test("a number must be finite", () => {
-  for (const kind of [finite, number(0, 8), integer()])
-    assert.equal(flaws(Number.POSITIVE_INFINITY, kind).length, 1);
+  for (const kind of [finite, number(0, 8), integer()]) assert.equal(flaws(Number.POSITIVE_INFINITY, kind).length, 1);
 });
 
 test("a document is checked up to its first flaw, a configuration completely", () => {

@@ -83,7 +83,7 @@ describe("switchback restart", () => {
     const { code, stderr } = await restart(await somebody("operator", "switchback-reader"), NS);
     assert.equal(code, 1);
     const needs = "was not restarted: you need permission to get and patch Deployments in by-hand";
-    assert.match(stderr, new RegExp(`^Deployment by-hand/held ${needs}.*\nDeployment by-hand/web ${needs}.*\n$`));
+    assert.match(stderr, new RegExp(`^by-hand/Deployment/held ${needs}.*\nby-hand/Deployment/web ${needs}.*\n$`));
     assert.match(
       stderr,
       /User "operator" cannot get resource "deployments" in API group "apps" in the namespace "by-hand"/,
@@ -98,8 +98,8 @@ describe("switchback restart", () => {
     await system.kubectl("-n", NS, "create", "rolebinding", "owner", "--role", "restarter", "--user", "owner");
     const { code, stdout, stderr } = await restart(owner, NS);
     assert.equal(code, 1, "a workload is paused");
-    assert.equal(stderr, "Deployment by-hand/held was not restarted: spec.paused: its rollout is paused\n");
-    assert.match(stdout, /^Deployment by-hand\/web is restarted$/m);
+    assert.equal(stderr, "by-hand/Deployment/held was not restarted: spec.paused: its rollout is paused\n");
+    assert.match(stdout, /^by-hand\/Deployment\/web is restarted$/m);
     await here.codeIs("web", "in-step");
     // The one change of `held` is its pause.
     assert.deepEqual([await here.changes("web"), await here.changes("held")], [1, 1]);
@@ -107,7 +107,7 @@ describe("switchback restart", () => {
     assert.deepEqual([again.code, again.stdout], [0, "nothing to do: all pods have the current names\n"]);
     const elsewhere = await restart(owner, OTHER);
     assert.equal(elsewhere.code, 1);
-    assert.match(elsewhere.stderr, /^Deployment not-theirs\/web was not restarted: you need permission/);
+    assert.match(elsewhere.stderr, /^not-theirs\/Deployment\/web was not restarted: you need permission/);
     assert.equal(await there.changes("web"), 0);
   });
 
@@ -133,7 +133,7 @@ describe("switchback restart", () => {
       await system.kubectl("label", "namespace", OLDER, "switchback.dev/inject=enabled");
       const { code, stdout, stderr } = await system.cli(["restart", OLDER, "--yes"]);
       assert.deepEqual([code, stderr], [0, ""], stdout);
-      assert.match(stdout, /^Deployment older\/web: 1 of 1 pods stale/);
+      assert.match(stdout, /^older\/Deployment\/web: 1 of 1 pods stale/);
       assert.ok(await older.haveName("web", "first.example.com"));
       await older.codeIs("web", "in-step");
     } finally {
