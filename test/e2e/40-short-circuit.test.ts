@@ -9,8 +9,8 @@ import { getMapped, optIn } from "./opted-in.ts";
 import { getInside, NAME, TARGET } from "./shop.ts";
 import { frontAddresses, leaderStatus, publishedMap } from "./switchback.ts";
 
-// Which addresses kube-proxy short-circuits: the README's "When not to use it" (with `ipMode: Proxy` there is nothing to
-// cure), and the rule about families that `controller/targets/service-view.ts` copies. Then a node of a dual-stack
+// Which addresses kube-proxy short-circuits: the README's "When not to use it" (with `ipMode: Proxy` there is nothing
+// to cure), and the rule about families that `controller/targets/service-view.ts` copies. Then a node of a dual-stack
 // cluster loses IPv6: its IPv6 packets vanish without any error, and names have an address of each family.
 
 export const needs: string[] = [];

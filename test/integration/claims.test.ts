@@ -85,7 +85,7 @@ it("an Ingress waits until a controller has admitted it", async () => {
   await leadsTo("bait.open.example.com", "one");
 });
 
-it("a namespace gets the names that its annotation lists and that all may claim, and follows the annotation", async () => {
+it("a namespace gets the names that its annotation lists and that all may claim, and follows changes", async () => {
   await claim("own", ["a.tenant.example.com", "x.open.example.com"]);
   await leadsTo("x.open.example.com", "one");
   await refused("a.tenant.example.com", "claim-not-allowed");
