@@ -174,7 +174,7 @@ describe("once they are installed", () => {
   });
 });
 
-it("removed kinds end their names like deleted objects; those that are installed again are followed", async () => {
+it("an API server that restarts does not serve every kind at first: no name leaves, and all are followed", async () => {
   const before = [...(await system.publishedNames())];
   await system.cluster.restartApiServer("SIGKILL");
   await noProblem();
