@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { parse } from "yaml";
 import { CLASS, envoyProxy, install, uninstall } from "../cluster/addons/envoy-gateway.ts";
-import { ENVOY, ENVOY_OPTIONAL, type LoadBalancer, publishAddress } from "../cluster/addons/load-balancers.ts";
+import { ENVOY, ENVOY_OPTIONAL, publishAddress } from "../cluster/addons/load-balancers.ts";
 import { service } from "../cluster/addons/objects.ts";
 import type { Cluster, KubeObject } from "../cluster/cluster.ts";
 import { createTestCa } from "../cluster/pki.ts";
@@ -24,6 +24,7 @@ import { clientAddresses, getMapped, inClient, optIn } from "./opted-in.ts";
 import { programDeployment } from "./programs/run.ts";
 import { getInside, openShop, SHOP } from "./shop.ts";
 import { installSwitchback, publishedMap } from "./switchback.ts";
+import type { Load } from "./unnoticed.ts";
 
 // Envoy Gateway with its own Envoys, without annotations or configuration for Switchback. The proxies ask whether it
 // expects a PROXY header.
@@ -45,11 +46,8 @@ before(async () => {
   await install(cluster);
   await cluster.apply(...OBJECTS);
   for (const balancer of [ENVOY, ENVOY_OPTIONAL]) {
-    await cluster.until(`the Service ${balancer.service}`, 60, async () => {
+    await cluster.until(`Service and Envoy ${balancer.service}`, 120, async () => {
       await publishAddress(cluster, balancer);
-      return true;
-    });
-    await cluster.until(`the Envoy ${balancer.service}`, 60, async () => {
       await cluster.rolledOut(balancer.namespace, `deployment/${balancer.service}`);
       return true;
     });
@@ -69,8 +67,9 @@ after(async () => {
   await installSwitchback(cluster);
 });
 
-/** Selects the pods that Envoy Gateway creates. */
+/** Selects the pods that Envoy Gateway creates, and those of the Gateway that demands a header. */
 const ENVOYS = "app.kubernetes.io/managed-by=envoy-gateway";
+const DEMANDING = "gateway.envoyproxy.io/owning-gateway-name=demanding";
 const GATEWAY_API = "gateway.networking.k8s.io/v1";
 
 function gateway(name: string, host: string, listeners: object[]): KubeObject {
@@ -186,14 +185,10 @@ test("for TLS that is passed through, Envoy's access log has the client's addres
   const [address] = await clientAddresses(cluster);
   assert.equal((await getMapped(cluster, `https://${PASSED}/`)).body, "passed");
   await cluster.until(`a line with ${address}`, 30, async () => {
-    const lines = (await envoyLog("demanding", since)).split("\n");
+    const lines = (await cluster.logs(ENVOY.namespace, DEMANDING, since)).split("\n");
     return lines.some((line) => line.includes(PASSED) && line.includes(`"${address}:`)) || undefined;
   });
 });
-
-async function envoyLog(name: string, since: Date): Promise<string> {
-  return await cluster.logs(ENVOY.namespace, `gateway.envoyproxy.io/owning-gateway-name=${name}`, since);
-}
 
 test("the doctor sees that the setting works, as the page of docs/trust says", async () => {
   await trustIsSeen(cluster, ENVOY, ENVOY_OPTIONAL);
@@ -201,11 +196,11 @@ test("the doctor sees that the setting works, as the page of docs/trust says", a
 
 test("no request fails while Envoy's control plane restarts it with open connections", async (t) => {
   const load = inClient(cluster, "load", "240", ...URLS);
-  const old = await envoyPods(ENVOY);
+  const old = await envoyPods();
   assert.equal(old.length, 1);
   await cluster.apply(envoyProxy(SHOP, "demanding", ENVOY, { restarted: "once" }));
   await cluster.until("another Envoy, and the old one gone", 180, async () => {
-    const now = await envoyPods(ENVOY);
+    const now = await envoyPods();
     return (now.length === 1 && now[0] !== old[0]) || undefined;
   });
   await inClient(cluster, "stop");
@@ -217,15 +212,7 @@ test("no request fails while Envoy's control plane restarts it with open connect
   for (const name of [BY_ROUTE, BY_SET, PASSED]) assert.ok(map.includes(` ${name}\n`), name);
 });
 
-interface Load {
-  answered: number;
-  reused: number;
-  errors: string[];
-  stopped: boolean;
-}
-
-async function envoyPods({ namespace }: LoadBalancer): Promise<string[]> {
-  const demanding = "gateway.envoyproxy.io/owning-gateway-name=demanding";
-  const names = await cluster.kubectl("-n", namespace, "get", "pods", "-l", demanding, "-o", "name");
+async function envoyPods(): Promise<string[]> {
+  const names = await cluster.kubectl("-n", ENVOY.namespace, "get", "pods", "-l", DEMANDING, "-o", "name");
   return names.split("\n").filter((name) => name !== "");
 }

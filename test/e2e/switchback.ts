@@ -54,7 +54,7 @@ export async function installSwitchback(cluster: Cluster, values: Values = {}): 
 
 /** Runs `helm upgrade --install` with this checkout's chart and image, and waits for nothing. */
 export async function applyChart(cluster: Cluster, { config = {}, ...values }: Values): Promise<void> {
-  // The shop alone claims more names than a namespace may have by default (50-resolvers.test.ts).
+  // The shop alone claims more names than a namespace may have by default (20-resolvers.test.ts).
   const policy = { maxNamesPerNamespace: 500 };
   const networkPolicy = (await enforcesNetworkPolicies()) ? narrowNetworkPolicy() : { enabled: false };
   // Most tests wait for what they need, and some run while the webhook does not answer. 77-chart.test.ts tests the

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { ingress, mapped, namespaceYaml, type Pod, type PodParts, podObject } from "./objects.ts";
-import { NAMESPACE, type System, startSystem, until, webhookMetric } from "./system.ts";
+import { NAMESPACE, type System, startSystem, webhookMetric } from "./system.ts";
 
 let system: System;
 before(async () => {
@@ -46,12 +46,6 @@ describe("a pod, created on a real API server", () => {
       pod.spec.hostAliases?.some(({ ip }) => ip === front),
       "the alias leads to the front Service",
     );
-  });
-
-  it("shows the mapping in `kubectl describe pod`", async () => {
-    await create("labelled", "described");
-    const text = await system.kubectl("-n", "labelled", "describe", "pod", "described");
-    assert.match(text, /switchback\.dev\/injected: 198\.51\.100\.\d+ api\.example\.com shop\.example\.com/);
   });
 
   it("that did not opt in is not sent to the webhook and stays as it is", async () => {
@@ -105,30 +99,6 @@ describe("a pod, created on a real API server", () => {
     assert.deepEqual(mapped(dry), BOTH);
     const { code } = await system.cluster.kubectl("-n", "labelled", "get", "pod", "dry");
     assert.notEqual(code, 0, "a dry run makes nothing");
-  });
-
-  it("of a Deployment is injected, though the Deployment is not touched", async () => {
-    await system.apply(
-      JSON.stringify({
-        apiVersion: "apps/v1",
-        kind: "Deployment",
-        metadata: { name: "web", namespace: "labelled" },
-        spec: {
-          replicas: 2,
-          selector: { matchLabels: { app: "web" } },
-          template: {
-            metadata: { labels: { app: "web" } },
-            spec: { containers: [{ name: "c", image: "example.com/c:1" }] },
-          },
-        },
-      }),
-    );
-    await until("the Deployment's pods", async () => {
-      const { items } = await system.json<{ items: Pod[] }>("-n", "labelled", "get", "pods", "-l", "app=web");
-      return items.length === 2 && items.every((pod) => mapped(pod).join() === BOTH.join());
-    });
-    const deployment = await system.json<{ spec: { template: Pod } }>("-n", "labelled", "get", "deployment", "web");
-    assert.equal(deployment.spec.template.spec.hostAliases, undefined);
   });
 
   it("follows the map: the next pod has the name of a new Ingress, and a changed name of that Ingress", async () => {

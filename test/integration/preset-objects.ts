@@ -6,7 +6,7 @@ import type { PresetName } from "#lib/config/sources.ts";
 export interface PresetObject {
   readonly kind: string;
   readonly spec: object;
-  /** Written later, as its controller does. */
+  /** As its controller writes it. */
   readonly status?: object;
   readonly annotations?: Readonly<Record<string, string>>;
   readonly names: readonly string[];

@@ -1,261 +1,170 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { readFileSync } from "node:fs";
+import { after, before, it } from "node:test";
 import { parseAllDocuments } from "yaml";
 import { OBJECTS } from "../published.ts";
-import type { AuditEntry } from "./audit.ts";
-import { ingress } from "./objects.ts";
+import { ingress, mapped, namespaceYaml, type Pod, podObject, workload } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
-// The uninstall on a real API server, with the account of the chart's hook and the rights that the chart gives it.
+// One uninstall on a real API server. No node runs here, so Helm's hook cannot start, and the test runs its command with
+// the account and the rights that the chart gives it. Then it runs the commands that the notes and docs/uninstalling.md
+// give for this case.
 
+const PAGE = readFileSync(new URL("../../docs/uninstalling.md", import.meta.url), "utf8");
 const NAME = "a.example.com";
-const ENABLED = "switchback.dev/inject=enabled";
+const HOOK = "switchback-uninstall";
+const WEBHOOK = "mutatingwebhookconfiguration.admissionregistration.k8s.io/switchback-webhook";
 
 let system: System;
 before(async () => {
-  system = await startSystem({ audit: true });
-  for (const name of ["shop", "other"]) {
-    await system.kubectl("create", "namespace", name);
-    await system.kubectl("label", "namespace", name, ENABLED);
-  }
-  // Installed again, because only now the namespace exists in which the Role is bound.
-  await system.install({ config: { restart: { namespaces: ["shop"] } }, agent: { enabled: true } });
+  const namespaces = namespaceYaml("shop", "enabled") + namespaceYaml("other", "enabled") + namespaceYaml("restricted");
+  const values = { config: { restart: { namespaces: ["shop"] } }, agent: { enabled: true } };
+  system = await startSystem({ audit: true, before: namespaces, values });
+  await system.kubectl("label", "namespace", "restricted", "pod-security.kubernetes.io/enforce=restricted");
   await system.apply(ingress("names", [NAME]));
   await system.ready([NAME]);
-  const containers = [{ name: "main", image: "example.com/none" }];
-  const deployment = (name: string, spec: object = {}) => ({
-    apiVersion: "apps/v1",
-    kind: "Deployment",
-    metadata: { namespace: "shop", name },
-    spec: {
-      selector: { matchLabels: { app: name } },
-      // No node here makes a new pod ready, so a rolling update would never remove the old one.
-      strategy: { type: "Recreate" },
-      template: { metadata: { labels: { app: name } }, spec: { containers, ...spec } },
-    },
-  });
-  await applyAll(deployment("web"), pod("other", "bare"));
-  const hostAliases = [{ ip: await frontAddress(), hostnames: ["b.example.com"] }];
-  await applyAll(deployment("baked", { hostAliases }));
-  await until("the pods", async () => (await holders()).length === 3);
+  // No node here makes a new pod ready, so a rolling update would never remove the old one.
+  await system.apply(workload("Deployment", "web", "shop", { spec: { strategy: { type: "Recreate" } } }));
+  await system.apply(JSON.stringify(podObject("other", "bare")));
+  await until("the pods", async () => (await holders()).length === 2);
 });
 after(() => system?.stop());
 
-const pod = (namespace: string, name: string, hostAliases?: object[]) => ({
-  apiVersion: "v1",
-  kind: "Pod",
-  metadata: { namespace, name },
-  spec: { containers: [{ name: "main", image: "example.com/none" }], ...(hostAliases && { hostAliases }) },
-});
-
-async function applyAll(...objects: object[]): Promise<void> {
-  await system.apply(objects.map((object) => JSON.stringify(object)).join("\n---\n"));
-}
-
-async function frontAddress(): Promise<string> {
-  const args = ["-n", NAMESPACE, "get", "service", "switchback-ingress-nginx", "-o", "jsonpath={.spec.clusterIP}"];
-  return await system.kubectl(...args);
-}
-
-/** Pods with the front's address in their spec, as `namespace/name`. */
+/** The namespaces of the pods that hold an address of Switchback. */
 async function holders(): Promise<string[]> {
-  const address = await frontAddress();
-  const { items } = await system.json<{
-    items: { metadata: { namespace: string; name: string }; spec: { hostAliases?: { ip: string }[] } }[];
-  }>("get", "pods", "-A");
-  return items
-    .filter(({ spec }) => spec.hostAliases?.some(({ ip }) => ip === address))
-    .map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);
+  const { items } = await system.json<{ items: (Pod & { metadata: { namespace: string } })[] }>("get", "pods", "-A");
+  return items.filter((pod) => mapped(pod).includes(NAME)).map(({ metadata }) => metadata.namespace);
 }
 
-/** Whether the webhook configuration is still there. */
-async function isCalled(): Promise<boolean> {
-  const names = await system.kubectl("get", "mutatingwebhookconfigurations", "-o", "name");
-  return names.includes("switchback-webhook");
+/** Our objects in the cluster and in our namespace. */
+async function remaining(): Promise<string[]> {
+  const wide = "clusterroles,clusterrolebindings,mutatingwebhookconfigurations";
+  const created = "services,configmaps,secrets,leases";
+  const installed = "deployments,serviceaccounts,roles,rolebindings,jobs,pods";
+  const listed = await system.kubectl("-n", NAMESPACE, "get", `${wide},${created},${installed}`, "-o", "name");
+  return listed.split("\n").filter((name) => name.includes("switchback"));
 }
 
-/** Verb and resource of every rule of the hooks that ran. */
-const granted: string[] = [];
+const helm = (...args: string[]) => system.cluster.tool("helm", args, {});
+
+/** The commands of a text that begin with `program`. */
+const commands = (text: string, program: string): string[][] =>
+  [...text.matchAll(new RegExp(`^ +${program} (.*)$`, "gm"))].map(([, args = ""]) => args.split(" "));
 
 interface HookObject {
-  kind: string;
-  rules?: { verbs: string[]; resources: string[] }[];
-  metadata: { name: string };
-  spec: { template: { spec: { serviceAccountName: string; containers: { command: string[] }[] } } };
+  readonly kind: string;
+  readonly rules?: readonly { readonly verbs: string[]; readonly resources: string[] }[];
+  readonly metadata: { readonly name: string };
+  readonly spec: { readonly template: { readonly spec: { readonly containers: { readonly command: string[] }[] } } };
 }
 
-/** Runs the Job of a hook. Its account and rights are created as Helm does it, and its command runs here. */
-async function runHook(name: string, ...more: string[]) {
-  const { stdout } = await system.cluster.tool("helm", ["get", "hooks", "switchback", "-n", NAMESPACE], {});
+/** Verb and resource of every rule of the hook. */
+const granted = new Set<string>();
+
+/** Runs the command of the hook. Its account and rights exist only meanwhile, as with Helm. */
+async function runHook(...more: string[]) {
+  const { stdout } = await helm("get", "hooks", "switchback", "-n", NAMESPACE);
   const objects = parseAllDocuments(stdout).map((document) => document.toJS() as HookObject);
-  const ours = objects.filter((object) => object?.metadata.name === name);
-  await applyAll(...ours.filter(({ kind }) => kind !== "Job"));
-  for (const { rules = [] } of ours) {
-    granted.push(
-      ...rules.flatMap(({ verbs, resources }) => verbs.flatMap((verb) => resources.map((it) => `${verb} ${it}`))),
-    );
-  }
-  const job = ours.find(({ kind }) => kind === "Job");
-  assert.ok(job);
-  // The restricted Pod Security level must admit the pod.
-  const { template } = job.spec;
-  await system.kubectl(
-    "label",
-    "namespace",
-    "restricted",
-    "pod-security.kubernetes.io/enforce=restricted",
-    "--overwrite",
-  );
-  const metadata = { namespace: "restricted", name };
-  const spec = { ...template.spec, serviceAccountName: "default" };
-  const { code, stderr } = await system.cluster.tool("kubectl", ["create", "--dry-run=server", "-f", "-"], {
-    input: JSON.stringify({ apiVersion: "v1", kind: "Pod", metadata, spec }),
-  });
+  const ours = objects.filter((object) => object?.metadata.name === HOOK);
+  for (const { verbs, resources } of ours.flatMap(({ rules = [] }) => rules))
+    for (const verb of verbs) for (const resource of resources) granted.add(`${verb} ${resource}`);
+  const pod = ours.find(({ kind }) => kind === "Job")?.spec.template.spec ?? assert.fail(stdout);
+  // The restricted Pod Security Standard admits the pod.
+  const spec = { ...pod, serviceAccountName: "default" };
+  const metadata = { namespace: "restricted", name: HOOK };
+  await system.apply(JSON.stringify({ apiVersion: "v1", kind: "Pod", metadata, spec }));
+  const rights = ours.filter(({ kind }) => kind !== "Job").map((object) => JSON.stringify(object));
+  await system.apply(rights.join("\n---\n"));
+  const token = await system.cluster.tokenFor(`${NAMESPACE}/${HOOK}`);
+  const kubeconfig = await system.cluster.kubeconfigFor({ token });
+  const [, , ...args] = pod.containers[0]?.command ?? [];
+  const result = await system.cli([...args, ...more], { kubeconfig });
+  await system.cluster.tool("kubectl", ["delete", "-f", "-"], { input: rights.join("\n---\n") });
+  return result;
+}
+
+it("the check lists the pods that hold addresses, fails and changes nothing", async () => {
+  const { code, stdout, stderr } = await system.cli(["uninstall", "--check"]);
+  assert.equal(code, 1);
+  assert.match(stdout, /are restarted:\n {5}shop\/Deployment\/web \(web-\S+\)\n/);
+  assert.match(stdout, /other\/Pod\/bare: nothing recreates it: delete it/);
+  assert.match(stderr, /^switchback: 2 pods hold addresses of Switchback/);
+  assert.ok((await remaining()).includes(WEBHOOK));
+  assert.equal((await holders()).length, 2);
+});
+
+it("if the hook cannot start, helm uninstall fails and deletes nothing", async () => {
+  const { code, stdout } = await helm("uninstall", "switchback", "--namespace", NAMESPACE, "--timeout", "5s");
+  assert.equal(code, 1, stdout);
+  const left = await remaining();
+  for (const name of [WEBHOOK, "deployment.apps/switchback-proxy"]) assert.ok(left.includes(name), left.join());
+});
+
+it("the hook removes the webhook, restarts what it may, and fails because of the rest, which is served", async () => {
+  const { code, stdout, stderr } = await runHook("--timeout", "20");
+  assert.equal(code, 1, stdout);
+  assert.match(stdout, /^the webhook configuration switchback-webhook is gone.*\nshop\/Deployment\/web: restarted\n/);
+  assert.match(stdout, /\n {2}other\/Pod\/bare: nothing recreates it: delete it\n/);
+  assert.match(stderr, /^switchback: 1 pod holds addresses of Switchback: nothing more is removed/);
+  assert.deepEqual(await holders(), ["other"]);
+  const left = await remaining();
+  assert.ok(!left.includes(WEBHOOK));
+  assert.ok(left.includes("service/switchback-ingress-nginx"));
+});
+
+it("the page's command brings the webhook back, for a user who wants to stay", async () => {
+  const [stay = []] = commands(PAGE, "helm").filter(([word]) => word === "rollback");
+  const { code, stderr } = await helm(...stay.map((arg) => (arg === "REVISION" ? "1" : arg)));
   assert.equal(code, 0, stderr);
-  const [, , ...args] = template.spec.containers[0]?.command ?? [];
-  const token = await system.cluster.tokenFor(`${NAMESPACE}/${template.spec.serviceAccountName}`);
-  return await system.cli([...args, ...more], { kubeconfig: await system.cluster.kubeconfigFor({ token }) });
-}
-
-describe("uninstall --check", () => {
-  it("says what would happen, changes nothing, and fails because pods hold addresses", async () => {
-    const { code, stdout, stderr } = await system.cli(["uninstall", "--check"]);
-    assert.equal(code, 1);
-    assert.match(
-      stdout,
-      new RegExp(`that the uninstall frees: ${await frontAddress()} \\(switchback-ingress-nginx\\)`),
-    );
-    assert.match(stdout, /are restarted:\n {5}shop\/Deployment\/baked \(.*\)\n {5}shop\/Deployment\/web \(web-\S+\)\n/);
-    assert.match(stdout, /other\/Pod\/bare: nothing recreates it: delete it/);
-    assert.match(stderr, /^switchback: 3 pods hold addresses of Switchback/);
-    assert.ok(await isCalled());
-    assert.equal((await holders()).length, 3);
-  });
-
-  it("says where it looked if there is no Switchback", async () => {
-    const { code, stderr } = await system.cli(["uninstall", "--check", "--namespace", "default"]);
-    assert.equal(code, 2);
-    assert.match(stderr, /no ConfigMap switchback-config in the namespace default.*--namespace/);
-  });
-
-  it("is all that `uninstall` does if it has no terminal to ask on", async () => {
-    const { code, stdout, stderr } = await system.cli(["uninstall"], { input: "y\n" });
-    assert.equal(code, 1);
-    assert.match(stdout, /3 pods hold/);
-    assert.match(stderr, /^switchback: there is no terminal to ask on: nothing was changed\. --yes /);
-    assert.ok(await isCalled());
-  });
+  assert.ok((await remaining()).includes(WEBHOOK));
 });
 
-describe("the hook before anything is deleted", () => {
-  before(() => system.kubectl("create", "namespace", "restricted"));
-
-  it("removes the webhook, restarts what it may, and fails because of the rest", async () => {
-    const { code, stdout, stderr } = await runHook("switchback-uninstall", "--timeout", "20");
-    assert.equal(code, 1, stdout);
-    assert.match(stdout, /^the webhook configuration switchback-webhook is gone/);
-    assert.match(stdout, /\nshop\/Deployment\/web: restarted\n/);
-    assert.match(stdout, /\n {2}shop\/Deployment\/baked \(.*\): its own template has them/);
-    assert.match(stdout, /\n {2}other\/Pod\/bare: nothing recreates it: delete it\n/);
-    assert.match(stderr, /^switchback: 2 pods hold addresses of Switchback: nothing more is removed/);
-    assert.equal(await isCalled(), false);
-    assert.ok(!(await holders()).some((name) => name.includes("web")));
-    assert.ok(await frontAddress(), "who still holds it is still served");
-  });
-
-  it("asks the agents to leave, and waits until each has done so", async () => {
-    await system.kubectl("-n", "shop", "delete", "deployment", "baked");
-    await system.kubectl("-n", "other", "delete", "pod", "bare", "--now");
-    await until("no holder", async () => (await holders()).length === 0);
-    const labels = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "agent" };
-    const metadata = { namespace: "switchback-agent", name: "switchback-agent-node-1", labels };
-    await applyAll({ apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata });
-    const silent = await runHook("switchback-uninstall", "--timeout", "1");
-    assert.equal(silent.code, 1);
-    assert.match(silent.stderr, /agents still have names in the hosts files of running pods: switchback-agent-node-1/);
-    const args = ["-n", "switchback-agent", "get", "daemonset", "switchback-agent", "-o", "yaml"];
-    assert.match(await system.kubectl(...args), /switchback\.dev\/leaving: "true"/);
-    await system.kubectl("-n", "switchback-agent", "delete", "lease", "switchback-agent-node-1");
-  });
-
-  it("knows the address of a front Service that somebody has deleted", async () => {
-    await applyAll(pod("other", "late", [{ ip: await frontAddress(), hostnames: ["c.example.com"] }]));
-    await system.end(await system.leader());
-    await system.kubectl("-n", NAMESPACE, "delete", "service", "switchback-ingress-nginx");
-    const { code, stderr } = await runHook("switchback-uninstall");
-    assert.equal(code, 1);
-    assert.match(stderr, /1 pod holds addresses/);
-    const next = await system.start("controller");
-    await until("the front Service", async () => (await frontAddress()) !== "");
-    await system.end(next);
-    await system.kubectl("-n", "other", "delete", "pod", "late", "--now");
-  });
-
-  it("once no pod holds an address, stops the controller and leaves nothing that was created at run time", async () => {
-    const made = [
-      "service/switchback-ingress-nginx",
-      `configmap/${OBJECTS.map}`,
-      `configmap/${OBJECTS.targets}`,
-      `secret/${OBJECTS.ca}`,
-      `secret/${OBJECTS.serving}`,
-    ];
-    const before = await remaining();
-    assert.deepEqual(
-      made.filter((name) => !before.includes(name)),
-      [],
-      "what it is about was there",
-    );
-    // The pods of the Deployment are those of nobody: the processes of this test are the controllers.
-    for (const controller of [...system.controllers]) await system.end(controller);
-    const { code, stdout, stderr } = await runHook("switchback-uninstall");
-    assert.equal(code, 0, stderr);
-    assert.match(stdout, /no pod holds an address of Switchback\nswitchback-controller has no replicas now\ndeleted /);
-    const args = ["uninstall", "switchback", "-n", NAMESPACE, "--no-hooks"];
-    const uninstalled = await system.cluster.tool("helm", args, {});
-    assert.equal(uninstalled.code, 0, uninstalled.stderr);
-    assert.deepEqual(await remaining(), []);
-  });
+it("once no pod holds an address, the hook stops the controller and deletes what was created at run time", async () => {
+  const created = [
+    WEBHOOK,
+    "service/switchback-ingress-nginx",
+    ...[OBJECTS.map, OBJECTS.targets].map((name) => `configmap/${name}`),
+    ...[OBJECTS.ca, OBJECTS.serving, OBJECTS.statusKey].map((name) => `secret/${name}`),
+    `lease.coordination.k8s.io/${OBJECTS.lease}`,
+  ];
+  const left = async () => new Set(created).intersection(new Set(await remaining()));
+  assert.equal((await left()).size, created.length);
+  await system.kubectl("-n", "other", "delete", "pod", "bare", "--now");
+  // The hook stops the controller's pods. The controller of this test is not in a pod.
+  await system.end(await system.leader());
+  const { code, stdout, stderr } = await runHook();
+  assert.equal(code, 0, stderr);
+  assert.match(stdout, /no pod holds an address of Switchback\nswitchback-controller has no replicas now\ndeleted /);
+  assert.deepEqual(await left(), new Set());
 });
 
-describe("the hook's rights", () => {
-  const isHook = ({ user }: AuditEntry) => /:switchback-uninstall$/.test(user.username);
-
-  it("are enough, and every one of them was used", async () => {
-    const entries = (await system.audit.entries()).filter(isHook);
-    const forbidden = entries.filter(({ responseStatus }) => responseStatus?.code === 403);
-    assert.deepEqual(
-      forbidden.map(({ verb, requestURI }) => `${verb} ${requestURI}`),
-      [],
-    );
-    const used = new Set(
-      entries.map(({ verb, objectRef: { resource, subresource } = { resource: "" } }) =>
-        [`${verb} ${resource}`, ...(subresource ? [subresource] : [])].join("/"),
-      ),
-    );
-    assert.deepEqual([...used].sort(), [
-      "delete configmaps",
-      "delete leases",
-      "delete mutatingwebhookconfigurations",
-      "delete secrets",
-      "delete services",
-      "get configmaps",
-      "get daemonsets",
-      "get deployments",
-      "list leases",
-      "list pods",
-      "list services",
-      "patch daemonsets",
-      "patch deployments",
-      "patch deployments/scale",
-    ]);
-    for (const right of granted.filter((each) => !/statefulsets/.test(each))) assert.ok(used.has(right), right);
-  });
+it("the commands of the notes, which are those of the page, do the hook's work and leave nothing", async () => {
+  const notes = (await helm("get", "notes", "switchback", "-n", NAMESPACE)).stdout;
+  const ofNotes = commands(notes, "switchback").filter(([word, flag]) => word === "uninstall" && flag !== "--check");
+  const [release = [], ...others] = ofNotes;
+  const [remove = []] = commands(notes, "helm");
+  assert.deepEqual([others, remove.at(-1)], [[], "--no-hooks"]);
+  assert.ok(commands(PAGE, "switchback").some((args) => args.join() === release.join()));
+  const released = await system.cli([...release, "--yes"]);
+  assert.equal(released.code, 0, released.stderr);
+  const removed = await helm(...remove);
+  assert.equal(removed.code, 0, removed.stderr);
+  const jobs = commands(PAGE, "kubectl").filter((args) => args.includes("job"));
+  assert.equal(jobs.length, 1);
+  for (const args of jobs) await system.kubectl(...args);
+  await until("nothing to be left", async () => (await remaining()).length === 0);
 });
 
-const KINDS = "services,configmaps,secrets,leases.coordination.k8s.io,deployments,jobs";
-
-/** Our objects that are in the namespace. */
-async function remaining(): Promise<string[]> {
-  const names = (await system.kubectl("-n", NAMESPACE, "get", KINDS, "-o", "name")).split("\n");
-  return names.filter((name) => name.includes("switchback")).map((name) => name.replace(/\.[^/]*/, ""));
-}
+it("the hook's rights were enough, and every one of them was used", async () => {
+  const entries = (await system.audit.entries()).filter(({ user }) => user.username.endsWith(`:${HOOK}`));
+  const forbidden = entries.filter(({ responseStatus }) => responseStatus?.code === 403);
+  assert.deepEqual(
+    forbidden.map(({ verb, requestURI }) => `${verb} ${requestURI}`),
+    [],
+  );
+  const used = entries.map(({ verb, objectRef }) => {
+    const { resource = "", subresource } = objectRef ?? {};
+    return `${verb} ${subresource === undefined ? resource : `${resource}/${subresource}`}`;
+  });
+  assert.deepEqual([...granted.difference(new Set(used))], []);
+});
