@@ -66,9 +66,9 @@ describe("text from tenants cannot control the terminal of", () => {
     const { code, stdout, stderr } = await run("restart", "shop", "--yes", "--switchback-namespace", NAMESPACE);
     assert.equal(code, 1);
     assertPrintable(stdout + stderr);
-    assert.match(stderr, /^Deployment shop\/\.\. was not restarted: /m);
-    assert.match(stdout, /^Deployment shop\/web is restarted$/m);
-    assert.ok(stderr.startsWith(`Deployment shop/${SHOWN} was not restarted: `), stderr);
+    assert.match(stderr, /^shop\/Deployment\/\.\. was not restarted: /m);
+    assert.match(stdout, /^shop\/Deployment\/web is restarted$/m);
+    assert.ok(stderr.startsWith(`shop/Deployment/${SHOWN} was not restarted: `), stderr);
   });
 
   it("inject: file names, names and values, which keep their values in the printed YAML", async () => {

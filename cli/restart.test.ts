@@ -107,10 +107,10 @@ describe("restart", () => {
     const { exitCode, out, err } = await run("shop");
     assert.deepEqual([exitCode, out, patches()], [1, ["shop/Deployment/d is restarted"], [0, 0, 0, 1]]);
     const expected = [
-      /^Deployment shop\/a was not restarted: spec\.paused/,
-      /^Deployment shop\/b was not restarted: its update strategy is OnDelete/,
-      /^Deployment shop\/c was not restarted: you need permission to get and patch Deployments in shop: .*403/,
-      /^Deployment shop\/gone was not restarted: .*404/,
+      /^shop\/Deployment\/a was not restarted: spec\.paused/,
+      /^shop\/Deployment\/b was not restarted: its update strategy is OnDelete/,
+      /^shop\/Deployment\/c was not restarted: you need permission to get and patch Deployments in shop: .*403/,
+      /^shop\/Deployment\/gone was not restarted: .*404/,
     ];
     assert.equal(err.length, expected.length);
     for (const [index, pattern] of expected.entries()) assert.match(err[index] ?? "", pattern);

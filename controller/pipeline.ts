@@ -129,9 +129,9 @@ export class Pipeline {
     this.#areRead ||= this.#areSourcesRead();
     // An object of a source that is not read yet may be older, or have the name.
     if (!this.#areRead) return POLL_MS;
-    for (const key of this.#steady.takeDue(steadyNow())) this.#due.add(key.split(" ")[1] ?? "");
+    this.settled(this.#steady.takeDue(steadyNow()).map((key) => key.split(" ")[0] ?? ""));
     await this.#decideDue();
-    if (this.#due.size === 0 && !this.#isAllDue) this.#isRead = true;
+    this.#isRead = true;
     const next = this.#steady.nextDeadline();
     return next === undefined ? undefined : next - steadyNow();
   }

@@ -82,6 +82,7 @@ const CASES: ReadonlyArray<readonly [keyof typeof CLAIMS, what: string, DnsDecis
   ["chosen", "leads to another target", OTHER, "edge"],
   ["chosen", "leads elsewhere", ELSEWHERE, "dns-elsewhere"],
   ["?", "leads to a target", OTHER, "internal!"],
+  ["?", "leads to a target, not settled yet", OTHER, "dns-other-target ? undefined", { isSettled: false }],
   ["?", "leads to the target of its class by an externalIP", { ...OTHER, chosen: true }, "internal"],
   ["?", "leads nowhere", "nowhere", "no-service"],
   ["? held", "is verified", "verified", "edge!"],

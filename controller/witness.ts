@@ -80,8 +80,8 @@ function withFirst(claim: Claim, { decision, isWaiting, isSettled }: Testimony, 
   // What does without a mapping still does so when evidence of its target disappears.
   if (decision === "nowhere" && claim.lacking) return { ...claim, lacking: { ...claim.lacking, isElsewhere: true } };
   if (typeof decision === "string" || !("target" in decision)) return claim;
-  const verified = isSettled && !decision.chosen;
-  return moved({ ...claim, ...(verified && { verified }) }, decision.target, witnesses);
+  if (!isSettled) return { ...waiting, target: decision, undecided: true };
+  return moved(decision.chosen ? claim : { ...claim, verified: true }, decision.target, witnesses);
 }
 
 function withEnforce(claim: Claim, aim: string, { decision, isSettled }: Testimony): Claim {

@@ -59,7 +59,7 @@ export function injectTemplate(template: Template, { choose, longLine }: InjectO
   const { aliases } = plan.managed;
   const tooLong = longLineReason(aliases, isWindows(spec));
   if (tooLong !== undefined && !longLine)
-    return { code: tooLong.code, text: `${tooLong.text}, or allow the long line with --long-line` };
+    return { code: "line-too-long", text: `${tooLong.text}, or allow the long line with --long-line` };
   write(template, ["spec", "hostAliases"], aliasesNode(template, hostAliases, plan));
   for (const [key, text] of Object.entries(plan.managed.annotations))
     write(template, ["metadata", "annotations", key], text);
@@ -96,7 +96,8 @@ function checkTemplate({ document, at, objectDepth, value }: Template): readonly
   }
   const { value: valid, flaw } = attempt(templateSchema, Object(value));
   if (flaw === undefined) return valid.spec.hostAliases;
-  const code = flaw.path.at(-1) === "spec" ? "no-pod-template" : "template-malformed";
+  let code = "template-malformed";
+  if (flaw.path.at(-1) === "spec") code = "no-pod-template";
   return refused([...at, ...flaw.path], code, flaw.message);
 }
 

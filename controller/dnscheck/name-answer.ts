@@ -29,6 +29,8 @@ export class NameAnswer {
   /** Undefined: no answer yet. */
   answers: readonly string[] | undefined;
   asking = false;
+  /** Whether it was not looked up since it came, or since the last sweep began. */
+  isDue = true;
   /** Whether a look-up has ended, or the name waits for it no longer. */
   tried = false;
   /** Since when the name waits for its first look-up, milliseconds of a monotonic clock. */

@@ -78,6 +78,8 @@ export class DnsSweep {
   /** Names to look up, by namespace: new names, and those of the current sweep. */
   readonly #new = new Map<string, Set<string>>();
   readonly #rest = new Map<string, Set<string>>();
+  /** The two queues. They take turns, too. */
+  #queues = [this.#new, this.#rest] as const;
   /** Names that wait for their first look-up. Those beyond the quotas of their namespaces wait for room, too. */
   readonly #untried = new Set<string>();
   /** The namespaces of the running look-ups. */
@@ -114,7 +116,7 @@ export class DnsSweep {
 
   /** The evidence about a claim. The first call for a name adds it to the sweeps. */
   askAbout(subject: Subject, claim: ExpectedClaim): Testimony {
-    const { name, isShared } = subject;
+    const { name, namespace, isShared } = subject;
     const mayDecide =
       isShared || claim.target === undefined || expectedAddresses(claim, this.#deps.locations).length > 0;
     if (!mayDecide && !this.#names.has(name)) return NOTHING;
@@ -122,7 +124,12 @@ export class DnsSweep {
     const line = this.#deps.plan.lineOf(name);
     const waits = this.#deps.mode === "auto" && (claim.target !== undefined || line !== undefined) && mayDecide;
     const { decision, isSettled } = answer.decisionOn(subject, claim, this.#deciderOf(name));
-    if (!answer.tried) this.#queueNew(subject, answer);
+    if (!answer.tried) {
+      this.#untried.add(name);
+      this.#queue(name, answer, [namespace]);
+      // It does not wait for the next review.
+      queueMicrotask(() => this.#lookUpDue());
+    }
     return {
       decision,
       isWaiting: waits && answer.answers === undefined && !answer.tried,
@@ -156,20 +163,15 @@ export class DnsSweep {
     return answer;
   }
 
-  /** A new name waits in the turns of each namespace that claims it, so that slow names of another delay none. */
-  #queueNew({ name, namespace }: Subject, answer: NameAnswer): void {
-    this.#untried.add(name);
-    this.#queue(name, answer, [namespace]);
-    // It does not wait for the next review.
-    queueMicrotask(() => this.#lookUpDue());
-  }
-
-  /** A name beyond the quotas of its namespaces is not looked up. While DNS is down, nothing takes names from here. */
+  /**
+   * A name waits in the turns of each namespace that claims it, so that slow names of another delay none. Beyond the
+   * quotas of its namespaces, it is not looked up. While DNS is down, nothing takes names from here.
+   */
   #queue(name: string, answer: NameAnswer, namespaces: Iterable<string> = answer.namespaces): void {
     if (answer.asking || !this.#isUp) return;
-    const all = [...namespaces].filter((each) => this.#deps.plan.isWithinQuota(each, name));
-    const [queue, turns] = answer.tried ? [this.#rest, all.slice(0, 1)] : [this.#new, all];
-    for (const namespace of turns) getOrAdd(queue, namespace, () => new Set<string>()).add(name);
+    const queue = answer.tried ? this.#rest : this.#new;
+    for (const namespace of namespaces)
+      if (this.#deps.plan.isWithinQuota(namespace, name)) getOrAdd(queue, namespace, () => new Set<string>()).add(name);
   }
 
   /** A name waits for its turn while DNS answers at all, and for room in the quota. */
@@ -203,14 +205,14 @@ export class DnsSweep {
     this.#onChange(name);
   }
 
-  /** Queues all names, once those of the last sweep have been looked up. */
+  /** Queues all names. Those that still wait for their turn keep their place. */
   async #sweep(): Promise<ReconcileResult> {
-    if (this.#rest.size > 0) return { requeueAfter: REVIEW_MS };
     const begun = this.#deps.now();
     await this.#askCluster();
     if (!this.#isUp) return { requeueAfter: RETRY_MS };
     const slice = timeSlices();
     for (const [name, answer] of this.#names) {
+      answer.isDue = true;
       this.#queue(name, answer);
       await slice();
     }
@@ -235,13 +237,15 @@ export class DnsSweep {
     if (!this.#isUp) return;
     const isFree = (namespace: string) => this.#running.filter((each) => each === namespace).length < PER_NAMESPACE;
     while (this.#running.length < CONCURRENCY) {
-      const first = takeTurn(this.#new, isFree);
-      const turn = first ?? takeTurn(this.#rest, isFree);
+      // If new names were always first, slow ones would keep the others from being swept.
+      const [first, second] = this.#queues;
+      const turn = takeTurn(first, isFree) ?? takeTurn(second, isFree);
       if (turn === undefined) return;
+      this.#queues = [second, first];
       const { namespace, name } = turn;
       const answer = this.#names.get(name);
-      // Another namespace may have had a turn for a new name, and the quota may be used up by now.
-      const isDone = answer === undefined || answer.asking || (first !== undefined && answer.tried);
+      // Another namespace may have had a turn for the name, and the quota may be used up by now.
+      const isDone = answer === undefined || answer.asking || !answer.isDue;
       if (isDone || !this.#deps.plan.isWithinQuota(namespace, name)) continue;
       this.#running.push(namespace);
       void this.#ask(name, answer, namespace);
@@ -253,6 +257,7 @@ export class DnsSweep {
     const isKnown = () => this.#names.get(name) === answer;
     let changed = false;
     answer.asking = true;
+    answer.isDue = false;
     try {
       const addresses = await this.#lookUp(name, answer);
       this.#answeredAt = this.#deps.now();
@@ -301,10 +306,7 @@ export class DnsSweep {
  * Takes the next name of a namespace for which `isFree` is true. That namespace gets its next turn after all others,
  * so a namespace with many names delays no other.
  */
-function takeTurn(
-  queue: Map<string, Set<string>>,
-  isFree: (namespace: string) => boolean,
-): { namespace: string; name: string } | undefined {
+function takeTurn(queue: Map<string, Set<string>>, isFree: (namespace: string) => boolean) {
   for (const [namespace, names] of queue) {
     if (!isFree(namespace)) continue;
     const [name] = names;

@@ -284,3 +284,18 @@ test("if objects have different targets, the one whose target DNS leads to wins,
   plan.takeChanges();
   assert.deepEqual(targets(plan), { [name]: "one" }, "DNS does not decide: the oldest does");
 });
+
+test("a newer Service takes no name from a namespace that has it, whichever of its objects had it", () => {
+  let isService = false;
+  const plan = new Plan(policy, 3, () => (isService ? { code: "in-cluster-name", text: "" } : undefined));
+  const [first, second] = ["shop/a", "shop/b"].map((from) => claimOf("a.example.com", from));
+  assert.ok(first && second);
+  plan.set("a", [first]);
+  plan.set("b", [second]);
+  plan.takeChanges();
+  isService = true;
+  plan.set("b", [{ ...second, publicAddresses: ["192.0.2.1"] }]);
+  plan.set("a", []);
+  plan.takeChanges();
+  assert.ok(plan.planned.has("a.example.com"));
+});

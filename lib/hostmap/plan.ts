@@ -257,12 +257,11 @@ export class Plan {
     return refused === undefined ? indexed : { ...indexed, refused, part: undefined, inCluster: true };
   }
 
-  /** Whether the object has the name now, or its namespace had it under an earlier leader. */
+  /** Whether the namespace has the name now, or had it under an earlier leader. */
   #isMapped({ name, claim }: EvaluatedClaim): boolean {
-    const planned = this.#planned.get(name);
-    if (planned !== undefined) return sameObject(planned.from, claim.from);
-    const line = this.#published(name);
-    return line !== undefined && (line.holder ?? claim.from.namespace) === claim.from.namespace;
+    const { namespace } = claim.from;
+    const has = this.#planned.get(name) ?? this.#published(name);
+    return has !== undefined && (has.holder ?? namespace) === namespace;
   }
 
   #index(indexed: IndexedClaim): void {

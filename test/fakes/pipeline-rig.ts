@@ -64,7 +64,7 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
   const { mode = "auto", addresses = {}, known, quota = 1_000, clusterDomain, before = {}, asksDns = true } = setting;
   const { published = {} } = setting;
   t.mock.timers.enable({ apis: ["setInterval", "setTimeout"] });
-  const state = { now: 1_000, slow: false, open: 0, most: 0, fails: false, lists: false };
+  const state = { now: 1_000, slow: undefined as string | undefined, open: 0, most: 0, fails: false, lists: false };
   mockSteadyTime(t, () => state.now);
   const records = new Map<string, readonly string[] | Error>(Object.entries(before));
   const asked: string[] = [];
@@ -76,7 +76,8 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
       state.most = Math.max(state.most, state.open);
     }
     await new Promise((resolve) => setImmediate(resolve));
-    while (state.slow && !name.endsWith(`svc.${clusterDomain}`)) await new Promise((resolve) => setImmediate(resolve));
+    const isSlow = () => state.slow !== undefined && name.startsWith(state.slow);
+    while (isSlow() && !name.endsWith(`svc.${clusterDomain}`)) await new Promise((resolve) => setImmediate(resolve));
     if (family === 4) state.open -= 1;
     if (all instanceof Error) throw all;
     return all.filter((address) => isIP(address) === family).slice(0, 16);
@@ -91,7 +92,7 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
   const plan: Plan = new Plan(createClaimPolicy(rules, undefined), quota);
   plan.setPublished((name) => {
     const target = published[name];
-    return target === undefined ? undefined : { name, addresses: ["10.96.0.9"], order: 0, holder: "shop", target };
+    return !target ? undefined : { name, addresses: ["10.96.0.9"], order: 0, holder: "shop", target };
   });
   const dns = new DnsSweep({ lookup, locations, ownAddresses, plan, clusterDomain, mode, known, now, log });
   const listed: Parameters<ViewSink>[] = [];
@@ -155,7 +156,7 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
   const loop = new Reconciler({ reconcile: async () => ({ requeueAfter: await pipeline.decide() }) });
   pipeline.start(() => loop.enqueue());
   t.after(async () => {
-    state.slow = false;
+    state.slow = undefined;
     await Promise.all([loop.stop(), pipeline.stop()]);
   });
   const pass = async (ms: number, stepMs = 50) => {

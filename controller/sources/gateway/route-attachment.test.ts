@@ -37,14 +37,11 @@ function conflicted(accepted: string, name: string): Raw {
 
 /** A Gateway `gw` and a ListenerSet `set` of it, where all namespaces are known. */
 function world(options: { readonly requireAccepted?: boolean; readonly listeners?: boolean } = {}) {
-  const { objects, labels, put, outcome, claims } = gatewayWorld(options);
+  const of = gatewayWorld(options);
+  const { labels, put, outcome, claims } = of;
   labels.set(INFRA, {}).set(BACKEND, { allowed: "ns" });
-  const one = {
-    objects,
-    labels,
-    put,
-    outcome,
-    claims,
+  return {
+    ...of,
     gateway: (listeners: readonly ListenerParts[], more: Raw = {}, allowed: object = ALL) =>
       outcome(put(viewGateway(gatewayObject("gw", listeners, more, allowed)))),
     set: (
@@ -62,7 +59,6 @@ function world(options: { readonly requireAccepted?: boolean; readonly listeners
     reason: (object: string) =>
       claims(object).flatMap(({ hints }) => ("code" in hints ? `${hints.code}: ${hints.text}` : []))[0],
   };
-  return one;
 }
 type RouteParts = Readonly<Parameters<ReturnType<typeof world>["route"]>>;
 const toSet = (sectionName?: string, namespace = INFRA): Raw => ({
