@@ -76,7 +76,7 @@ test("a later namespace or Service removes no name, even if the object changes, 
     "blog.dev": "in-cluster-name",
     "db.payments": "in-cluster-name",
   });
-  claim("tenant/other", "api.payments");
+  claim("other/web", "api.payments");
   claim("tenant/web");
   assert.deepEqual(mapped(), [], "nobody inherits it");
 });
