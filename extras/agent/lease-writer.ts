@@ -105,8 +105,7 @@ export class AgentLeaseWriter {
     };
     this.#present = true;
     // The first write does not wait, because an uninstall finds the nodes whose files have blocks by their Leases.
-    // After a millisecond it has the state of the pods that were listed together.
-    if (this.#isBehind) this.#reconciler.enqueue(this.#said === undefined ? 1 : this.#spread());
+    if (this.#isBehind) this.#reconciler.enqueue(this.#said === undefined ? 0 : this.#spread());
   }
 
   /** Deletes the Lease, because the node has nothing of ours any more. A later report creates it again. */

@@ -62,7 +62,7 @@ for (const what of ["/api/v1/pods", "/api/v1/namespaces"]) {
     assert.deepEqual(kube.writes, []);
     speak();
     await pass(LEASE_MS);
-    assert.equal(kube.writes.length, 1);
+    assert.notDeepEqual(kube.writes, []);
     await soon(agent.stop());
   });
 }
