@@ -63,8 +63,6 @@ async function leadsTo(name: string, namespace: string, service: string): Promis
   });
 }
 
-const leadsToFront = (name: string, target: string) => leadsTo(name, NAMESPACE, `switchback-${target}`);
-
 async function refused(name: string, code: string): Promise<void> {
   await until(`${name} to be refused: ${code}`, async () => {
     const { names } = await (await system.leader()).status();
@@ -92,7 +90,7 @@ it("an Ingress gets an address: its name leads to a front Service on all ports, 
   await system.apply(ingress("one", [hostOf("one")]));
   await refused("one", "no-address");
   await giveAddress("ingress", "one", { ip: "203.0.113.1" });
-  await leadsToFront("one", ONE);
+  await leadsTo("one", NAMESPACE, `switchback-${ONE}`);
   const { spec } = await system.json<{ spec: { ports: { port: number; targetPort: number }[] } }>(
     ...["-n", NAMESPACE, "get", "svc", `switchback-${ONE}`],
   );
@@ -113,7 +111,7 @@ it("the annotations of a Service decide which header it gets; without any, its n
   const annotations = { "service.beta.kubernetes.io/scw-loadbalancer-proxy-protocol-v2": "443" };
   const target = await balancer("two", { ip: "203.0.113.2" }, annotations);
   await admitted("two", { ip: "203.0.113.2" });
-  await leadsToFront("two", target);
+  await leadsTo("two", NAMESPACE, `switchback-${target}`);
   assert.equal(await protocolsOf(target), "v1, v2");
   await annotate("two", "switchback.dev/proxy-protocol=v2");
   await until("both ports to speak v2", async () => (await protocolsOf(target)) === "v2, v2");

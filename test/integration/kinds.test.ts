@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
 import { PRESETS } from "#controller/sources/custom.ts";
 import { ISTIO_KINDS } from "#controller/sources/istio.ts";
 import type { PresetName } from "#lib/config/sources.ts";
@@ -188,6 +189,8 @@ it("removed kinds end their names like deleted objects; installed again, they ar
   await system.kubectl("delete", "crd", ...CRDS, "widgets.example.com", "--timeout=60s");
   await unpublished("one.example.com", "http.example.com", "grpc.example.com", "tls.example.com");
   await published("route.example.com");
+  // The controller looks for kinds every 15 s. Before that, it does not know that they are gone.
+  await delay(20_000);
   await noProblem();
   await installKind(system, "Widget", WIDGETS);
   await installGatewayApi(system);
