@@ -119,7 +119,7 @@ test("for the healthy install, the doctor says that all is well, and it removes 
 test("if the image cannot be pulled, the doctor says so, and answers with the rest", async () => {
   const examination = await examine("--image", "localhost:1/none");
   assertFound(examination, "unknown", "probe-not-started", "probe");
-  assert.match(examination.text, /probe pod cannot start: Pending, (ErrImagePull|ImagePullBackOff), .*localhost:1\/none/);
+  assert.match(examination.text, /cannot start: Pending, (ErrImagePull|ImagePullBackOff), .*localhost:1\/none/);
   assertFound(examination, "ok", "short-circuit-cured", NGINX.service);
   assert.equal(examination.code, 0);
 });
