@@ -124,7 +124,7 @@ test("if the image cannot be pulled, the doctor says so, and answers with the re
   assert.equal(examination.code, 0);
 });
 
-test("headers that are not sent or are refused, names that lead elsewhere, and proxies that do not answer", async () => {
+test("headers that are not sent or are refused, names that lead elsewhere, and missing proxies", async () => {
   // The controller would repair the faults.
   await scale("controller", 0);
   const restored = await cluster.get<{ data: object }>("-n", SYSTEM, TARGETS);
