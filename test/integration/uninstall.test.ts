@@ -6,9 +6,9 @@ import { OBJECTS } from "../published.ts";
 import { ingress, mapped, namespaceYaml, type Pod, podObject, workload } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
-// One uninstall on a real API server. No node runs here, so Helm's hook cannot start, and the test runs its command with
-// the account and the rights that the chart gives it. Then it runs the commands that the notes and docs/uninstalling.md
-// give for this case.
+// One uninstall on a real API server. No node runs here, so Helm's hook cannot start, and the test runs its command
+// with the account and the rights that the chart gives it. Then it runs the commands that the notes and
+// docs/uninstalling.md give for this case.
 
 const PAGE = readFileSync(new URL("../../docs/uninstalling.md", import.meta.url), "utf8");
 const NAME = "a.example.com";
