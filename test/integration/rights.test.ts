@@ -164,7 +164,9 @@ async function lookAtStatus(): Promise<void> {
   }
   client.close();
   // The command also reads the reports of the publishers.
-  const { code, stderr } = await system.cli(["status", "-o", "name"], { kubeconfig: await operator() });
+  const { code, stderr } = await system.cli(["status", "-o", "name", "--switchback-namespace", NAMESPACE], {
+    kubeconfig: await operator(),
+  });
   assert.notEqual(code, 2, stderr);
 }
 
