@@ -117,7 +117,7 @@ describe("doctor --probe", () => {
   test("without a terminal, nothing is created, and the command for a probe is printed", async () => {
     addLoadBalancer();
     const { stdout } = await run();
-    assert.match(stdout, /^Pods may be cut off from .*\n(.*\n)*Find out:\n {2}switchback doctor --probe /);
+    assert.match(stdout, /^It is not known whether pods reach .*\n(.*\n)*Find out:\n {2}switchback doctor --probe /);
     assert.deepEqual(created(), []);
   });
 
@@ -175,7 +175,7 @@ describe("doctor --probe", () => {
     server.onCall = ({ method, path }) =>
       method === "POST" && path === PODS ? refusal(403, "denied by x") : undefined;
     const refused = await run({ probe: true });
-    assert.match(refused.stdout, /^Pods may be cut off from .*\n(.*\n)*Also:\n(.*\n)*.*denied by x/);
+    assert.match(refused.stdout, /^It is not known whether pods reach .*\n(.*\n)*Also:\n(.*\n)*.*denied by x/);
     const waiting = { reason: "ErrImagePull", message: "no such image" };
     runPods(() => ({ status: { phase: "Pending", containerStatuses: [{ state: { waiting } }] } }));
     const { stdout } = await run({ probe: true });

@@ -64,7 +64,7 @@ const HEADLINES: readonly [what: string, findings: Finding[], headline: string, 
   [
     "what only a probe shows",
     [named(reach.unknown(A, "need-unseen", "e"), 1), unknown("d", "not-read", "e")],
-    "Pods may be cut off from 1 name: they bypass the load balancer",
+    "It is not known whether pods reach 1 name: they bypass the load balancer",
     1,
   ],
   [

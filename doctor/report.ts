@@ -59,7 +59,11 @@ export function verdictOf(findings: readonly Finding[]): Verdict {
   if (faulty.length > 0) return about(`Switchback ${fault}`, faulty, findings);
   const unseen = reach.filter(({ code }) => code === "need-unseen");
   if (unseen.length > 0)
-    return about(`Pods may be cut off from ${namesOf(unseen)}: they bypass the load balancer`, unseen, findings);
+    return about(
+      `It is not known whether pods reach ${namesOf(unseen)}: they bypass the load balancer`,
+      unseen,
+      findings,
+    );
   // It is ok to lack kinds that a cluster may lack.
   const unread = reach.filter(({ status, code }) => status === "unknown" || code === "dump-incomplete");
   const good = reach.filter((finding) => finding.status === "ok" && !unread.includes(finding));

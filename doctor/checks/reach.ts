@@ -85,7 +85,7 @@ function checkUnmapped(loadBalancer: LoadBalancer, facts: ClusterFacts): Finding
     return ok(subject, "pods-reach-it", `${evidence}; it answered the proxies without a header, so pods reach it`);
   const ranges = filteredBy(loadBalancer);
   const filter = ranges.length === 0 ? "" : `, or if loadBalancerSourceRanges (${ranges.join(", ")}) leave them out`;
-  const harm = `${evidence}: that cuts them off if the ingress controller demands a PROXY header${filter}`;
+  const harm = `${evidence}. If the ingress controller demands a PROXY header${filter}, they are cut off`;
   return unknown(subject, "need-unseen", harm, probeCommand(facts), ...waysOut(loadBalancer, facts));
 }
 
