@@ -17,7 +17,7 @@ const BALANCER = { loadBalancer: { ingress: [{ ip: "203.0.113.7" }] } };
 const SERVICES = { name: "services", kind: "Service", namespaced: true, verbs: ["list", "watch"] };
 /** What a file does not decide about a name. */
 const UNDECIDED =
-  "1 name would be mapped if the cluster's DNS leads them to their load balancers, and if their ingress controllers " +
+  "1 name would be mapped if the cluster's DNS leads to the load balancers, and if the ingress controllers " +
   "take a PROXY header";
 const base64 = (text: string) => Buffer.from(text).toString("base64");
 
@@ -184,7 +184,7 @@ describe("status --from", () => {
     assert.deepEqual(
       warnings.map(({ code, text }: Reason) => [code, text]),
       [
-        ["not-installed", "Switchback is not installed there: it would map these names"],
+        ["not-installed", "Switchback is not installed there; these are the names that it may map"],
         ["names-undecided", UNDECIDED],
       ],
     );

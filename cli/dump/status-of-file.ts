@@ -44,8 +44,8 @@ export async function statusOfFile({
   const hasNoFront = ({ reason }: NameStatus) => reason?.code === "target-without-address";
   const names = observed.names.map((name) => (hasNoFront(name) ? { ...name, reason: undefined } : name));
   const conditions = [
-    ...(answers.size > 0 ? [] : ["the cluster's DNS leads them to their load balancers"]),
-    ...(isAsked ? [] : ["their ingress controllers take a PROXY header"]),
+    ...(answers.size > 0 ? [] : ["the cluster's DNS leads to the load balancers"]),
+    ...(isAsked ? [] : ["the ingress controllers take a PROXY header"]),
   ];
   const missing = [...notRunning(install, namespace), ...incomplete(lacks(), observed)];
   const warnings = [...missing, ...undecided(names, conditions), ...observed.warnings];
@@ -58,7 +58,7 @@ function notRunning({ deployments }: InstallFacts, namespace: string): Reason[] 
   const findings = checkComponents(deployments.value, (name) => `Deployment ${namespace}/${name}`);
   const [down] = findings.filter(({ status }) => status === "broken");
   if (findings.every(({ code }) => code === "deployment-missing"))
-    return [{ code: "not-installed", text: "Switchback is not installed there: it would map these names" }];
+    return [{ code: "not-installed", text: "Switchback is not installed there; these are the names that it may map" }];
   return down ? [{ code: down.code, text: `Switchback is not running there: ${down.subject}: ${down.evidence}` }] : [];
 }
 
