@@ -169,16 +169,17 @@ test("three equal sweeps take a mapping away, and give it back", async (t) => {
   }
 });
 
-for (const claimants of [["shop"], ["shop", "other"]]) {
-  test(`a new leader moves a name of ${claimants.join(" and ")} after three sweeps, not after one`, async (t) => {
-    const { set, sync, pass, records, plan } = pipelineRig(t, { addresses: addresses(), published: PUBLISHED });
+for (const what of ["shop", "shop and other", "shop at a target that is gone"]) {
+  const gone = what.endsWith("gone") ? "gone" : "edge";
+  test(`a new leader moves a name of ${what} after ${gone === "gone" ? "one sweep" : "three sweeps"}`, async (t) => {
+    const { set, sync, pass, records, plan } = pipelineRig(t, { addresses: addresses(), published: { [NAME]: gone } });
     records.set(NAME, [INTERNAL]);
-    for (const [place, namespace] of claimants.entries())
-      set(namespace, ["edge", "internal"][place], [NAME], of(namespace));
+    set("shop");
+    if (what.includes("other")) set("other", "internal", [NAME], of("other"));
     await sync();
-    const target = () => (plan.isUndecided(NAME) ? "edge" : plan.planned.get(NAME)?.target);
+    const target = () => (plan.isUndecided(NAME) ? gone : plan.planned.get(NAME)?.target);
     await pass(SWEEP_MS);
-    assert.equal(target(), "edge");
+    assert.equal(target(), gone === "gone" ? "internal" : "edge");
     await pass(2 * SWEEP_MS);
     assert.equal(target(), "internal");
   });

@@ -130,11 +130,12 @@ export class DnsSweep {
       // It does not wait for the next review.
       queueMicrotask(() => this.#lookUpDue());
     }
-    return {
-      decision,
-      isWaiting: waits && answer.answers === undefined && !answer.tried,
-      isSettled: isSettled || line === undefined || leadsTo(line.target, claim, decision),
-    };
+    const led = ledTo(claim, decision);
+    // The target that the name has may be gone.
+    const has = line?.target !== undefined && this.#deps.locations.addressesOf(line.target).length > 0;
+    const isFree = line === undefined || (led !== undefined && (led === line.target || !has));
+    const isWaiting = waits && answer.answers === undefined && !answer.tried;
+    return { decision, isWaiting, isSettled: isSettled || isFree };
   }
 
   /** Call this when DNS decides nothing about a claim, or when there is no such claim. */
@@ -319,13 +320,8 @@ function takeTurn(queue: Map<string, Set<string>>, isFree: (namespace: string) =
   return undefined;
 }
 
-/** Whether DNS leads the claim to this target. */
-function leadsTo(target: string | undefined, claim: ExpectedClaim, decision: DnsDecision): boolean {
-  const led =
-    decision === "verified"
-      ? claim.target
-      : typeof decision !== "string" && "target" in decision
-        ? decision.target
-        : undefined;
-  return led !== undefined && led === target;
+/** The target to which DNS leads a claim. */
+function ledTo(claim: ExpectedClaim, decision: DnsDecision): string | undefined {
+  if (decision === "verified") return claim.target;
+  return typeof decision !== "string" && "target" in decision ? decision.target : undefined;
 }
