@@ -50,8 +50,8 @@ describe("without a probe, it is said of a load balancer", () => {
   }
 
   for (const [what, change, evidence] of [
-    ["has ipMode VIP", { entries: [{ ip: "192.0.2.80", ipMode: "VIP" }] }, /^pods bypass .* \(ipMode VIP\): /],
-    ["has no ipMode", { entries: [{ ip: "192.0.2.80" }] }, /^pods bypass .* \(status without ipMode Proxy\): /],
+    ["has ipMode VIP", { entries: [{ ip: "192.0.2.80", ipMode: "VIP" }] }, /^pods bypass .* \(ipMode VIP\)\. /],
+    ["has no ipMode", { entries: [{ ip: "192.0.2.80" }] }, /^pods bypass .* \(status without ipMode Proxy\)\. /],
     [
       "adds PROXY headers, by an annotation",
       { annotations: { "load-balancer.hetzner.cloud/uses-proxyprotocol": "true" } },
