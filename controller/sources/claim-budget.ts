@@ -41,7 +41,7 @@ export interface Entry {
   used: number;
   /** The first name that was left out. */
   leftOut: string | undefined;
-  /** The counts of its own names. A route may have more claims: the names of its Gateway. */
+  /** The counts without the names of its Gateway, which a route may also claim. */
   own: Count;
 }
 type Count = Readonly<Pick<Entry, "used" | "leftOut">>;

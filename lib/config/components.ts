@@ -19,9 +19,8 @@ export const controllerSchema = strictObject({
   leaseSeconds: setting(
     number(2, MAX_LEASE_SECONDS),
     15,
-    "Another replica may take over the Lease after this long without a renewal. A leader stops after two thirds " +
-      "of it. " +
-      "Raise it if the API server is often slower than 10 s.",
+    "Another replica may take over the Lease after this long without a renewal. " +
+      "A leader stops after two thirds of it. Raise it if the API server is often slower than 10 s.",
   ),
 });
 
@@ -35,9 +34,8 @@ export const proxySchema = strictObject({
   workers: setting(
     integer(0, 64),
     0,
-    "Threads of the linux engine; 0: half of the cores that the process may use, at least 1 and at most 4. Set " +
-      "it if more cores " +
-      "should relay in one pod.",
+    "Threads of the linux engine; 0: half of the cores that the process may use, at least 1 and at most 4. " +
+      "Set it if more cores should relay in one pod.",
   ),
   v2Checksum: setting(
     v.boolean(),

@@ -12,8 +12,8 @@ export function searchesIn(resolvConf: string): string[] {
 }
 
 /**
- * The search domains of pods, as far as a process knows them: those of its own pod, and those that the configuration
- * of pod DNS adds.
+ * The search domains of pods that a process knows: from the resolv.conf of its pod, and from the configuration of pod
+ * DNS.
  */
 export function searchesOfPods(resolvConf: string, config: object): string[] {
   const { podDns } = config as { readonly podDns?: { readonly searches?: readonly string[] | undefined } };
