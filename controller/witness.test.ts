@@ -34,6 +34,7 @@ interface Setting {
   readonly mode?: VerifyMode;
   readonly isWaiting?: boolean;
   readonly isSettled?: boolean;
+  readonly mayHaveLed?: boolean;
   readonly always?: boolean;
   readonly against?: Readonly<Record<string, Reason>>;
   readonly asksDns?: boolean;
@@ -41,13 +42,14 @@ interface Setting {
 
 /** What a claim becomes, and what DNS was asked about it: undefined if nothing. */
 function hear(claim: Claim, decision: DnsDecision, setting: Setting = {}) {
-  const { mode = "auto", isWaiting = false, isSettled = true, always = false, against = {}, asksDns = true } = setting;
+  const { mode = "auto", always = false, against = {}, asksDns = true } = setting;
+  const { isWaiting = false, isSettled = true, mayHaveLed = false } = setting;
   let asked: ExpectedClaim | undefined;
   let released = false;
   const dns = {
     askAbout(_subject: object, expected: ExpectedClaim) {
       asked = expected;
-      return { decision, isWaiting, isSettled };
+      return { decision, isWaiting, isSettled, mayHaveLed };
     },
     release() {
       released = true;
@@ -78,6 +80,8 @@ const CASES: ReadonlyArray<readonly [keyof typeof CLAIMS, what: string, DnsDecis
   ["edge", "leads elsewhere, not settled yet", ELSEWHERE, "dns-elsewhere ? edge", { isSettled: false }],
   ["edge", "leads elsewhere, map: always", ELSEWHERE, "edge", { always: true }],
   ["edge", "has no first answer yet", "unknown", "dns-not-verified ? edge", { isWaiting: true }],
+  ["edge", "may have led elsewhere", "unknown", "dns-not-verified ? edge", { mayHaveLed: true }],
+  ["chosen", "may have led elsewhere", "unknown", "edge", { mayHaveLed: true }],
   ["edge", "is not asked", ELSEWHERE, "edge", { asksDns: false }],
   ["chosen", "leads to another target", OTHER, "edge"],
   ["chosen", "leads elsewhere", ELSEWHERE, "dns-elsewhere"],

@@ -20,6 +20,8 @@ interface Verdict {
   decision: DnsDecision;
   /** How many sweeps in a row had this decision. */
   same: number;
+  /** Whether this is the first verdict about the claim, and the claim was always this one. */
+  readonly isFirst: boolean;
   /** Another decision, and how many sweeps in a row had it. */
   other?: { readonly decision: DnsDecision; readonly same: number } | undefined;
 }
@@ -54,16 +56,21 @@ export class NameAnswer {
     return new Set(this.#verdicts.values().map(({ namespace }) => namespace));
   }
 
-  /** The decision on a claim. It stays when targets get other addresses, until enough sweeps say otherwise. */
+  /**
+   * The decision on a claim. It stays when targets get other addresses, until enough sweeps say otherwise. `isSilent`:
+   * DNS has not said anything about the claim yet.
+   */
   decisionOn({ key, namespace }: Subject, claim: ExpectedClaim, decide: Decide) {
     const last = this.#verdicts.get(key);
     let verdict = last !== undefined && isSame(last.claim, claim) ? last : undefined;
     if (verdict === undefined || isOpen(verdict.decision)) {
       const decision = decide(claim, this.answers);
-      verdict = { namespace, claim, decision, same: decision === "unknown" ? 0 : 1 };
+      const isFirst = last === undefined || verdict?.isFirst === true;
+      verdict = { namespace, claim, decision, same: decision === "unknown" ? 0 : 1, isFirst };
       this.#verdicts.set(key, verdict);
     }
-    return { decision: verdict.decision, isSettled: verdict.same >= this.#sweeps };
+    const isSilent = verdict.isFirst && verdict.decision === "unknown";
+    return { decision: verdict.decision, isSettled: verdict.same >= this.#sweeps, isSilent };
   }
 
   /** Forgets a claim. */

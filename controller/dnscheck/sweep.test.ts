@@ -95,27 +95,37 @@ test("20,000 new names of a tenant wait no longer than 3 s while DNS is down", a
   assert.equal(plan.planned.size, 20_000);
 });
 
-test("while DNS is down, a new leader leaves what DNS may have decided before, and asks once it is back", async (t) => {
-  const before = { [CLUSTER]: new Error("ETIMEOUT") };
-  const names = ["moved.example.com", "first.example.com"];
-  const published = Object.fromEntries(names.map((name) => [name, "internal"]));
-  const setting = { addresses: addresses(), clusterDomain: "cluster.local", before, published };
-  const { set, sync, pass, records, plan, results, answers } = pipelineRig(t, setting);
-  answers.set("none", { code: "no-address", text: "its status is empty", byClass: undefined });
-  set("a", "edge", names.slice(0, 1));
-  set("b", "none", names.slice(1));
-  await sync();
-  await pass(11 * 60_000, 500);
-  assert.deepEqual([results("a"), results("b")], [["dns-not-verified?"], ["dns-not-verified?"]]);
-  assert.ok(
-    names.every((name) => plan.isUndecided(name)),
-    "they stay published",
-  );
-  for (const name of names) records.set(name, [INTERNAL]);
-  records.set(CLUSTER, ["10.96.0.1"]);
-  await pass(2_500);
-  assert.deepEqual([results("a"), results("b")], [["internal!"], ["internal!"]]);
-});
+for (const [what, place, answer] of [
+  ["DNS is down", CLUSTER, new Error("ETIMEOUT")],
+  ["their look-ups fail", "example.com", new Error("ESERVFAIL")],
+  ["DNS has the map's own address", "example.com", [FRONT]],
+] as const) {
+  test(`a new leader leaves what DNS may have decided before, while ${what}`, async (t) => {
+    const [moved = "", first = "", later = ""] = namesOf("n", 3);
+    const setting = { addresses: addresses(), clusterDomain: "cluster.local", before: { [CLUSTER]: ["10.96.0.1"] } };
+    const published = { [moved]: "internal", [first]: "internal", [later]: "internal" };
+    const { set, sync, pass, records, plan, results, answers } = pipelineRig(t, { ...setting, published });
+    answers.set("none", { code: "no-address", text: "its status is empty", byClass: undefined });
+    for (const name of place === CLUSTER ? [CLUSTER] : [moved, first, later]) records.set(name, answer);
+    set("a", "edge", [moved]);
+    set("b", "none", [first]);
+    set("c", "none", [later]);
+    await sync();
+    await pass(11 * 60_000, 500);
+    for (const object of ["a", "b", "c"]) assert.deepEqual(results(object), ["dns-not-verified?"]);
+    assert.ok(
+      [moved, first, later].every((name) => plan.isUndecided(name)),
+      "they stay published",
+    );
+    set("c", "edge", [later]);
+    await pass(1_000);
+    assert.deepEqual(results("c"), ["edge"], "its owner changed it");
+    for (const name of [moved, first]) records.set(name, [INTERNAL]);
+    records.set(CLUSTER, ["10.96.0.1"]);
+    await pass(SWEEP_MS + 2_500, 500);
+    assert.deepEqual([results("a"), results("b")], [["internal!"], ["internal!"]]);
+  });
+}
 
 test("a published name whose holder does not wait for DNS has no gap while DNS is down", async (t) => {
   const before = { [CLUSTER]: new Error("ETIMEOUT") };

@@ -26,7 +26,7 @@ interface SweepDeps {
   readonly ownAddresses: () => ReadonlySet<string>;
   readonly clusterDomain: string | undefined;
   readonly mode: VerifyMode;
-  readonly plan: Pick<Plan, "lineOf" | "isUndecided" | "isWithinQuota">;
+  readonly plan: Pick<Plan, "lineOf" | "heldTarget" | "isWithinQuota">;
   /** Answers that are already known, such as those of a stored cluster. If present, no name is looked up. */
   readonly known?: DnsAnswers | undefined;
   /** A monotonic clock, milliseconds. */
@@ -64,9 +64,11 @@ export interface Testimony {
   readonly isWaiting: boolean;
   /** Whether the answer may change what is published: enough sweeps had it, or it changes nothing. */
   readonly isSettled: boolean;
+  /** The name has another target, and DNS has said nothing yet. It may have led there under an earlier leader. */
+  readonly mayHaveLed: boolean;
 }
 
-const NOTHING: Testimony = { decision: "unknown", isWaiting: false, isSettled: true };
+const NOTHING: Testimony = { decision: "unknown", isWaiting: false, isSettled: true, mayHaveLed: false };
 
 /**
  * Looks up all names in the cluster's DNS, again and again, to see where they lead without us. Namespaces take turns,
@@ -117,13 +119,13 @@ export class DnsSweep {
   /** The evidence about a claim. The first call for a name adds it to the sweeps. */
   askAbout(subject: Subject, claim: ExpectedClaim): Testimony {
     const { name, namespace, isShared } = subject;
-    const mayDecide =
-      isShared || claim.target === undefined || expectedAddresses(claim, this.#deps.locations).length > 0;
+    const { plan, locations, mode } = this.#deps;
+    const mayDecide = isShared || claim.target === undefined || expectedAddresses(claim, locations).length > 0;
     if (!mayDecide && !this.#names.has(name)) return NOTHING;
     const answer = this.#names.get(name) ?? this.#add(name);
-    const line = this.#deps.plan.lineOf(name);
-    const waits = this.#deps.mode === "auto" && (claim.target !== undefined || line !== undefined) && mayDecide;
-    const { decision, isSettled } = answer.decisionOn(subject, claim, this.#deciderOf(name));
+    const line = plan.lineOf(name);
+    const waits = mode === "auto" && (claim.target !== undefined || line !== undefined) && mayDecide;
+    const { decision, isSettled, isSilent } = answer.decisionOn(subject, claim, this.#deciderOf(name));
     if (!answer.tried) {
       this.#untried.add(name);
       this.#queue(name, answer, [namespace]);
@@ -132,10 +134,12 @@ export class DnsSweep {
     }
     const led = ledTo(claim, decision);
     // The target that the name has may be gone.
-    const has = line?.target !== undefined && this.#deps.locations.addressesOf(line.target).length > 0;
+    const has = line?.target !== undefined && locations.addressesOf(line.target).length > 0;
     const isFree = line === undefined || (led !== undefined && (led === line.target || !has));
     const isWaiting = waits && answer.answers === undefined && !answer.tried;
-    return { decision, isWaiting, isSettled: isSettled || isFree };
+    const held = plan.heldTarget(name, namespace);
+    const mayHaveLed = isSilent && has && held !== undefined && held !== claim.target;
+    return { decision, isWaiting, isSettled: isSettled || isFree, mayHaveLed };
   }
 
   /** Call this when DNS decides nothing about a claim, or when there is no such claim. */
@@ -195,10 +199,7 @@ export class DnsSweep {
     const { plan, now } = this.#deps;
     const isRoom = answer.namespaces.values().some((namespace) => plan.isWithinQuota(namespace, name));
     if (!isRoom) answer.since = now();
-    // While DNS is down, a published name stays as it is: an earlier leader may have had an answer. But if the claims
-    // of its holder do not wait, the others must not wait longer than its removal takes.
-    const stays = !this.#isUp && plan.lineOf(name) !== undefined && plan.isUndecided(name);
-    return stays || now() - Math.max(answer.since, this.#answeredAt) < FIRST_ANSWER_MS;
+    return now() - Math.max(answer.since, this.#answeredAt) < FIRST_ANSWER_MS;
   }
 
   #endWait(name: string, answer: NameAnswer): void {

@@ -257,6 +257,17 @@ test("while holders are not known, a name waits also if another namespace's clai
   assert.deepEqual(targets(plan), { "a.example.com": "of-tenant" });
 });
 
+test("while holders are not known, a published name without a holder stays as it is", () => {
+  const name = "a.example.com";
+  const plan = new Plan(policy, 3);
+  plan.setPublished(() => ({ name, addresses: ["192.0.2.1"], order: 0, holder: undefined, target: undefined }));
+  plan.loseHolders(true);
+  for (const from of ["shop/web", "tenant/web"]) plan.set(from, [claimOf(name, from, { target: from })]);
+  assert.deepEqual([[...plan.takeChanges()], plan.isUndecided(name)], [[], true]);
+  plan.loseHolders(false);
+  assert.deepEqual([...plan.takeChanges().keys()], [name]);
+});
+
 test("a wildcard covers any depth if any object of its target says so, whichever object is the oldest", () => {
   const ingress = claimOf("*.example.com", "shop/ingress", { created: OLD });
   const route = claimOf("*.example.com", "shop/route", { created: NEW, anyDepth: true });

@@ -152,9 +152,10 @@ export class Plan {
 
   /**
    * Whether a claim of the name is not decided yet. Then its publication stays. Claims of other namespaces than the
-   * holder do not count.
+   * holder do not count. While the holders are not known, nobody loses a name that several objects claim.
    */
   isUndecided(name: string): boolean {
+    if (this.#areHoldersLost && this.#contested.get(name) === null) return true;
     return (this.#byName.get(name) ?? []).some((indexed) => this.#stays(indexed));
   }
 
