@@ -112,10 +112,23 @@ test("an object without evidence is decided again when its name gets a line, or 
   await sync();
   for (const target of ["edge", ""]) {
     published["shop.example.com"] = target;
-    pipeline.settled(["shop.example.com"]);
+    pipeline.settled(new Set(["shop.example.com"]));
     await pass(100);
     assert.deepEqual(results("a"), [target === "" ? "no-service" : "header-not-expected"]);
   }
+});
+
+test("of several Services, an object gets the one that another name of its namespace gets", async (t) => {
+  const { set, sync, pass, answers, results, pipeline, plan } = pipelineRig(t, WITHOUT_DNS);
+  answers.set("ambiguous", { code: "several-services", text: "two Services have the labels" });
+  set("a", "ambiguous");
+  await sync();
+  assert.deepEqual(results("a"), ["several-services"]);
+  set("b", "edge", ["other.example.com"]);
+  await pass(100);
+  pipeline.settled(new Set(plan.planned.keys()));
+  await pass(100);
+  assert.deepEqual(results("a"), ["edge"]);
 });
 
 for (const namespace of ["shop", "tenant"]) {

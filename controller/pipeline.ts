@@ -82,6 +82,8 @@ export class Pipeline {
   readonly #objects = new Map<string, Viewed>();
   readonly #byName = new Map<string, Set<string>>();
   readonly #due = new Set<string>();
+  /** The objects to which several Services may lead. Other names of their namespaces may decide. */
+  readonly #ambiguous = new Set<string>();
   /** Whether Services or answers of ingress controllers have changed. */
   #isAllDue = false;
   readonly #steady = new SteadyTargets();
@@ -109,7 +111,7 @@ export class Pipeline {
     this.#onDue = onDue;
     const { namespaces, resolver, headers, dns } = this.#deps;
     headers?.follow(() => this.#decideAll());
-    dns?.start((name) => this.settled([name]));
+    dns?.start((name) => this.#decideNames([name]));
     const isKnown = (part: object) => () => {
       this.#missing.delete(part);
       onDue();
@@ -129,7 +131,7 @@ export class Pipeline {
     this.#areRead ||= this.#areSourcesRead();
     // An object of a source that is not read yet may be older, or have the name.
     if (!this.#areRead) return POLL_MS;
-    this.settled(this.#steady.takeDue(steadyNow()).map((key) => key.split(" ")[0] ?? ""));
+    this.#decideNames(this.#steady.takeDue(steadyNow()).map((key) => key.split(" ")[0] ?? ""));
     await this.#decideDue();
     this.#isRead = true;
     const next = this.#steady.nextDeadline();
@@ -138,10 +140,11 @@ export class Pipeline {
 
   /**
    * The plan or the published line of these names has changed. An object without evidence has the target of its name,
-   * whichever object of the namespace had the evidence.
+   * whichever object of the namespace had the evidence. What a namespace has may decide between several Services.
    */
-  settled(names: Iterable<string>): void {
-    for (const name of names) this.#decideObjects(this.#byName.get(name) ?? []);
+  settled(names: ReadonlySet<string>): void {
+    this.#decideNames(names);
+    if (names.size > 0) this.#decideObjects(this.#ambiguous);
   }
 
   /** Whether everything is decided with what can be read. Until the sources are read, nothing is decided. */
@@ -208,6 +211,8 @@ export class Pipeline {
       if (!isDeepStrictEqual(viewed?.claims, claims)) this.#deps.plan.set(object, claims);
       if (viewed !== undefined) viewed.claims = claims;
     });
+    if (claims.some(isAmbiguous)) this.#ambiguous.add(object);
+    else this.#ambiguous.delete(object);
   }
 
   /** Each error is logged once, with the first object that it affects. */
@@ -233,7 +238,8 @@ export class Pipeline {
     const claim: Claim = { ...view, ...found };
     if (name === undefined) return claim;
     const isShared = (this.#byName.get(name)?.size ?? 0) > 1;
-    return this.#steadied(witness(claim, { name, key, namespace, isShared }, this.#deps), { name, key, held });
+    const subject = { name, key, namespace, isShared, held: claim.chosen ? undefined : held };
+    return this.#steadied(witness(claim, subject, this.#deps), { name, key, held });
   }
 
   #find(hints: RoutingHints | Reason, holding: Holding): Hinted {
@@ -287,6 +293,10 @@ export class Pipeline {
     dns?.forget(name);
   }
 
+  #decideNames(names: Iterable<string>): void {
+    for (const name of names) this.#decideObjects(this.#byName.get(name) ?? []);
+  }
+
   #decideObjects(objects: Iterable<string>): void {
     const before = this.#due.size;
     for (const object of objects) this.#due.add(object);
@@ -297,6 +307,10 @@ export class Pipeline {
     this.#isAllDue = true;
     this.#onDue();
   }
+}
+
+function isAmbiguous({ target }: Claim): boolean {
+  return typeof target !== "string" && target.code === "several-services";
 }
 
 function seenOf(object: string, views: readonly View[]): Seen[] {

@@ -30,11 +30,12 @@ const CLAIMS = {
   refused: { ...CLAIM, target: { code: "ip-mode-proxy", text: "" } },
 } satisfies Record<string, Claim>;
 
+const SUBJECT = { name: "shop.example.com", key: "shop 0", namespace: "shop", isShared: false, held: undefined };
+
 interface Setting {
   readonly mode?: VerifyMode;
   readonly isWaiting?: boolean;
   readonly isSettled?: boolean;
-  readonly mayHaveLed?: boolean;
   readonly always?: boolean;
   readonly against?: Readonly<Record<string, Reason>>;
   readonly asksDns?: boolean;
@@ -42,14 +43,13 @@ interface Setting {
 
 /** What a claim becomes, and what DNS was asked about it: undefined if nothing. */
 function hear(claim: Claim, decision: DnsDecision, setting: Setting = {}) {
-  const { mode = "auto", always = false, against = {}, asksDns = true } = setting;
-  const { isWaiting = false, isSettled = true, mayHaveLed = false } = setting;
+  const { mode = "auto", isWaiting = false, isSettled = true, always = false, against = {}, asksDns = true } = setting;
   let asked: ExpectedClaim | undefined;
   let released = false;
   const dns = {
     askAbout(_subject: object, expected: ExpectedClaim) {
       asked = expected;
-      return { decision, isWaiting, isSettled, mayHaveLed };
+      return { decision, isWaiting, isSettled };
     },
     release() {
       released = true;
@@ -57,8 +57,7 @@ function hear(claim: Claim, decision: DnsDecision, setting: Setting = {}) {
   };
   const headers = { against: (target: string) => against[target] };
   const locations = { mapsAlways: () => always, warningOf: () => undefined };
-  const subject = { name: "shop.example.com", key: "shop.example.com 0/web 0", namespace: "shop", isShared: false };
-  const heard = witness(claim, subject, { headers, locations, dns: asksDns ? dns : undefined, mode });
+  const heard = witness(claim, SUBJECT, { headers, locations, dns: asksDns ? dns : undefined, mode });
   assert.ok(!(released && asked), "either asked or released");
   return { heard, asked, released };
 }
@@ -80,8 +79,6 @@ const CASES: ReadonlyArray<readonly [keyof typeof CLAIMS, what: string, DnsDecis
   ["edge", "leads elsewhere, not settled yet", ELSEWHERE, "dns-elsewhere ? edge", { isSettled: false }],
   ["edge", "leads elsewhere, map: always", ELSEWHERE, "edge", { always: true }],
   ["edge", "has no first answer yet", "unknown", "dns-not-verified ? edge", { isWaiting: true }],
-  ["edge", "may have led elsewhere", "unknown", "dns-not-verified ? edge", { mayHaveLed: true }],
-  ["chosen", "may have led elsewhere", "unknown", "edge", { mayHaveLed: true }],
   ["edge", "is not asked", ELSEWHERE, "edge", { asksDns: false }],
   ["chosen", "leads to another target", OTHER, "edge"],
   ["chosen", "leads elsewhere", ELSEWHERE, "dns-elsewhere"],

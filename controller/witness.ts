@@ -58,8 +58,8 @@ function expectedOf(claim: Claim, aim: string | undefined, mode: VerifyMode): Ex
  * Missing evidence of DNS unmaps no name. Only names that DNS leads to an address of no Service here are not mapped.
  */
 function withAuto(claim: Claim, aim: string, testimony: Testimony, witnesses: Witnesses): Claim {
-  const { decision, isWaiting, isSettled, mayHaveLed } = testimony;
-  if (isWaiting || (mayHaveLed && !claim.chosen)) return undecided(claim, aim, WAITING);
+  const { decision, isWaiting, isSettled } = testimony;
+  if (isWaiting) return undecided(claim, aim, WAITING);
   if (decision === "verified") return { ...decided(claim, aim), ...(isSettled && { verified: true }) };
   // As in `firstTarget`: the class and an address that somebody chose are evidence, also once the name has the target.
   if (decision === "external" && claim.lacking?.byClass === aim) return decided(claim, aim);
@@ -73,14 +73,10 @@ function withAuto(claim: Claim, aim: string, testimony: Testimony, witnesses: Wi
 }
 
 /** Gives a claim the target to which DNS leads its name. Without one, the claim keeps its reason. */
-function withFirst(
-  claim: Claim,
-  { decision, isWaiting, isSettled, mayHaveLed }: Testimony,
-  witnesses: Witnesses,
-): Claim {
+function withFirst(claim: Claim, { decision, isWaiting, isSettled }: Testimony, witnesses: Witnesses): Claim {
   // The name is published, maybe because DNS gave it its target under an earlier leader.
   const { lacking: _other, ...waiting } = claim;
-  if (isWaiting || mayHaveLed) return { ...waiting, target: WAITING, undecided: true };
+  if (isWaiting) return { ...waiting, target: WAITING, undecided: true };
   // What does without a mapping still does so when evidence of its target disappears.
   if (decision === "nowhere" && claim.lacking) return { ...claim, lacking: { ...claim.lacking, isElsewhere: true } };
   if (typeof decision === "string" || !("target" in decision)) return claim;

@@ -11,6 +11,8 @@ export interface Subject {
   readonly namespace: string;
   /** Whether other objects claim the name, too. Then DNS may lead it to the target of one of them. */
   readonly isShared: boolean;
+  /** The target that the name has for the namespace, if the object did not choose its own. */
+  readonly held: string | undefined;
 }
 
 /** The decision on one claim. */

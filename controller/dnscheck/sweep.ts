@@ -26,7 +26,7 @@ interface SweepDeps {
   readonly ownAddresses: () => ReadonlySet<string>;
   readonly clusterDomain: string | undefined;
   readonly mode: VerifyMode;
-  readonly plan: Pick<Plan, "lineOf" | "heldTarget" | "isWithinQuota">;
+  readonly plan: Pick<Plan, "lineOf" | "isWithinQuota">;
   /** Answers that are already known, such as those of a stored cluster. If present, no name is looked up. */
   readonly known?: DnsAnswers | undefined;
   /** A monotonic clock, milliseconds. */
@@ -60,15 +60,13 @@ const OWN_MS = 100;
 /** The DNS evidence about a claim. */
 export interface Testimony {
   readonly decision: DnsDecision;
-  /** The name has no first answer yet. */
+  /** DNS has said nothing yet, and may decide: the name is new, or may have its target from DNS. */
   readonly isWaiting: boolean;
   /** Whether the answer may change what is published: enough sweeps had it, or it changes nothing. */
   readonly isSettled: boolean;
-  /** The name has another target, and DNS has said nothing yet. It may have led there under an earlier leader. */
-  readonly mayHaveLed: boolean;
 }
 
-const NOTHING: Testimony = { decision: "unknown", isWaiting: false, isSettled: true, mayHaveLed: false };
+const NOTHING: Testimony = { decision: "unknown", isWaiting: false, isSettled: true };
 
 /**
  * Looks up all names in the cluster's DNS, again and again, to see where they lead without us. Namespaces take turns,
@@ -82,8 +80,6 @@ export class DnsSweep {
   readonly #rest = new Map<string, Set<string>>();
   /** The two queues. They take turns, too. */
   #queues = [this.#new, this.#rest] as const;
-  /** Names that wait for their first look-up. Those beyond the quotas of their namespaces wait for room, too. */
-  readonly #untried = new Set<string>();
   /** The namespaces of the running look-ups. */
   readonly #running: string[] = [];
   #onChange: (name: string) => void = () => {};
@@ -118,17 +114,15 @@ export class DnsSweep {
 
   /** The evidence about a claim. The first call for a name adds it to the sweeps. */
   askAbout(subject: Subject, claim: ExpectedClaim): Testimony {
-    const { name, namespace, isShared } = subject;
+    const { name, isShared, held } = subject;
     const { plan, locations, mode } = this.#deps;
     const mayDecide = isShared || claim.target === undefined || expectedAddresses(claim, locations).length > 0;
     if (!mayDecide && !this.#names.has(name)) return NOTHING;
     const answer = this.#names.get(name) ?? this.#add(name);
     const line = plan.lineOf(name);
-    const waits = mode === "auto" && (claim.target !== undefined || line !== undefined) && mayDecide;
     const { decision, isSettled, isSilent } = answer.decisionOn(subject, claim, this.#deciderOf(name));
     if (!answer.tried) {
-      this.#untried.add(name);
-      this.#queue(name, answer, [namespace]);
+      this.#queue(name, answer);
       // It does not wait for the next review.
       queueMicrotask(() => this.#lookUpDue());
     }
@@ -136,10 +130,11 @@ export class DnsSweep {
     // The target that the name has may be gone.
     const has = line?.target !== undefined && locations.addressesOf(line.target).length > 0;
     const isFree = line === undefined || (led !== undefined && (led === line.target || !has));
-    const isWaiting = waits && answer.answers === undefined && !answer.tried;
-    const held = plan.heldTarget(name, namespace);
+    const isNew = claim.target !== undefined && mayDecide && answer.answers === undefined && !answer.tried;
+    // It may have led there under an earlier leader.
     const mayHaveLed = isSilent && has && held !== undefined && held !== claim.target;
-    return { decision, isWaiting, isSettled: isSettled || isFree, mayHaveLed };
+    const isWaiting = mode === "auto" && (isNew || mayHaveLed);
+    return { decision, isWaiting, isSettled: isSettled || isFree };
   }
 
   /** Call this when DNS decides nothing about a claim, or when there is no such claim. */
@@ -172,20 +167,19 @@ export class DnsSweep {
    * A name waits in the turns of each namespace that claims it, so that slow names of another delay none. Beyond the
    * quotas of its namespaces, it is not looked up. While DNS is down, nothing takes names from here.
    */
-  #queue(name: string, answer: NameAnswer, namespaces: Iterable<string> = answer.namespaces): void {
+  #queue(name: string, answer: NameAnswer): void {
     if (answer.asking || !this.#isUp) return;
     const queue = answer.tried ? this.#rest : this.#new;
-    for (const namespace of namespaces)
+    for (const namespace of answer.namespaces)
       if (this.#deps.plan.isWithinQuota(namespace, name)) getOrAdd(queue, namespace, () => new Set<string>()).add(name);
   }
 
   /** A name waits for its turn while DNS answers at all, and for room in the quota. */
   async #review(): Promise<ReconcileResult> {
     const slice = timeSlices();
-    for (const name of this.#untried) {
-      const answer = this.#names.get(name);
-      if (answer === undefined || answer.tried) this.#untried.delete(name);
-      else if (this.#mayWait(name, answer)) this.#queue(name, answer);
+    for (const [name, answer] of this.#names) {
+      if (answer.tried) continue;
+      if (this.#mayWait(name, answer)) this.#queue(name, answer);
       else this.#endWait(name, answer);
       const pausing = slice();
       // Only a pause lets the objects be decided again: those of many names must not be decided after each name.

@@ -101,10 +101,11 @@ export function pipelineRig(t: TestContext, setting: Setting = {}) {
   let isSourceSynced = false;
   let [sourceSynced, servicesChanged, headersChanged, resolverSynced] = [nothing, nothing, nothing, nothing];
   const stopped: string[] = [];
-  const find = (hints: RoutingHints, { held }: Holding) => {
+  const find = (hints: RoutingHints, { held, isOfNamespace }: Holding) => {
     resolved.push(hints);
     const answer = answers.get(hints.className ?? "");
-    const target = answer ?? hints.className ?? NO_SERVICE;
+    const isKnown = hints.className === "ambiguous" && isOfNamespace?.("edge");
+    const target = isKnown ? "edge" : (answer ?? hints.className ?? NO_SERVICE);
     const warned = (name: string) => ({ ...(addresses.warnings?.[name] && { warning: addresses.warnings[name] }) });
     if (typeof target === "string") return { target, ...warned(target) };
     const lacking = typeof answer === "object" && "byClass" in answer ? { byClass: answer.byClass } : undefined;
