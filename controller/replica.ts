@@ -100,12 +100,13 @@ export function createReplica(config: Config, deps: ReplicaDeps): Replica {
     now: () => performance.now(),
   });
   const dns = policy.verifyDns === "off" ? undefined : sweep;
-  const ofSource = { client, log, budget, config: config.sources };
+  const ofSource = { client, log, budget };
+  const configured = { ...ofSource, config: config.sources };
   const sources = [
     config.sources.ingress.enabled ? ingressSource(ofSource) : undefined,
-    config.sources.gateway.enabled ? gatewaySource({ ...ofSource, namespaces }) : undefined,
-    customSource(ofSource),
-    istioSource(ofSource),
+    config.sources.gateway.enabled ? gatewaySource({ ...configured, namespaces }) : undefined,
+    customSource(configured),
+    istioSource(configured),
   ].filter((one) => one !== undefined);
   const stages = { resolver: targets, locations: targets, headers, dns, mode, budget, namespaces, plan };
   const find = (hints: RoutingHints, holding: Holding) => findTarget(hints, holding, targets);
