@@ -1,9 +1,19 @@
 import type { Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { getOrAdd } from "#hostmap/multi-map.ts";
 
 /** Go keeps idle connections for 90 s (`DefaultTransport`) and does not repeat a POST: a server closes them later. */
 const KEEP_ALIVE_MS = 120_000;
+
+/** What a connection did last. `answered`: its last request had an answer of 200. Only these stages count. */
+const COUNTED = ["silent", "begun", "asked", "answered"] as const;
+type Stage = (typeof COUNTED)[number] | "waiting" | "closed";
+
+interface Connection {
+  readonly socket: Socket;
+  stage: Stage;
+  /** When it got there: larger is later. */
+  since: number;
+}
 
 /**
  * Limits the connections of an HTTP or HTTPS server without refusing new ones, so that the first clients cannot lock
@@ -14,47 +24,62 @@ const KEEP_ALIVE_MS = 120_000;
 export function reclaimConnections(server: Server, max: number) {
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   server.headersTimeout = KEEP_ALIVE_MS;
-  /** In each, the one with the oldest progress first. `answered`: the last request had an answer of 200. */
-  const stages = { silent: stage(), begun: stage(), asked: stage(), answered: stage() };
-  const counted = Object.values(stages);
-  /** By address, because node:https has two sockets for one connection. */
-  const sockets = new Map<string, Socket>();
-  const leave = (socket: Socket): boolean => counted.some((each) => each.delete(socket));
-  const reach = (next: "waiting" | keyof typeof stages, of: Socket): void => {
-    const socket = sockets.get(addressOf(of));
-    if (socket === undefined) return;
-    leave(socket);
-    if (next !== "waiting") stages[next].add(socket);
-    if (counted.reduce((sum, { size }) => sum + size, 0) <= max) return;
-    const [oldest] = counted.reduce((one, other) => (other.size > one.size ? other : one));
-    if (oldest !== undefined) leave(oldest.destroy());
+  const open = new Set<Connection>();
+  /** For TLS: node:https has two sockets for one connection. Clients that are gone by now have no address. */
+  const byAddress = new Map<string, Connection>();
+  const bySocket = new WeakMap<Socket, Connection>();
+  let counted = 0;
+  let steps = 0;
+  const reach = (stage: Stage, socket: Socket): void => {
+    const connection = bySocket.get(socket);
+    if (connection === undefined || connection.stage === "closed") return;
+    counted += Number(isCounted(stage)) - Number(isCounted(connection.stage));
+    steps += 1;
+    connection.stage = stage;
+    connection.since = steps;
+    if (counted > max) closeOldest();
+  };
+  const closeOldest = (): void => {
+    const all = [...open];
+    const crowds = COUNTED.map((stage) => all.filter((connection) => connection.stage === stage));
+    const crowd = crowds.reduce((one, other) => (other.length > one.length ? other : one));
+    const { socket } = crowd.reduce((one, other) => (other.since < one.since ? other : one));
+    reach("closed", socket);
+    socket.destroy();
   };
   server.on("connection", (socket: Socket) => {
-    sockets.set(addressOf(socket), socket);
+    const address = addressOf(socket);
+    const connection: Connection = { socket, stage: "waiting", since: 0 };
+    open.add(connection);
+    byAddress.set(address, connection);
+    bySocket.set(socket, connection);
     reach("silent", socket);
     socket.once("close", () => {
-      leave(socket);
-      if (sockets.get(addressOf(socket)) === socket) sockets.delete(addressOf(socket));
+      reach("closed", socket);
+      open.delete(connection);
+      if (byAddress.get(address) === connection) byAddress.delete(address);
     });
   });
-  server.on("secureConnection", (socket: Socket) => reach("begun", socket));
+  server.on("secureConnection", (socket: Socket) => {
+    const connection = byAddress.get(addressOf(socket));
+    if (connection !== undefined) bySocket.set(socket, connection);
+    reach("begun", socket);
+  });
   server.on("request", ({ socket }, response: ServerResponse) => {
     reach("asked", socket);
     response.on("finish", () => response.statusCode === 200 && reach("answered", socket));
   });
   /** Closes the connections without a request: the server's `close` leaves these. */
   const closeUnasked = (): void => {
-    const { asked, answered } = stages;
-    for (const socket of sockets.values()) if (!asked.has(socket) && !answered.has(socket)) socket.destroy();
+    for (const { socket, stage } of open) if (stage !== "asked" && stage !== "answered") socket.destroy();
   };
   return { reach, closeUnasked };
 }
 
-const stage = () => new Set<Socket>();
+function isCounted(stage: Stage): boolean {
+  return stage !== "waiting" && stage !== "closed";
+}
 
-/** The addresses of sockets are kept: to build the text for each request takes longer than the rest of this file. */
-const addresses = new WeakMap<Socket, string>();
-
-function addressOf(socket: Socket): string {
-  return getOrAdd(addresses, socket, () => `${socket.remoteAddress} ${socket.remotePort} ${socket.localAddress}`);
+function addressOf({ remoteAddress, remotePort, localAddress }: Socket): string {
+  return `${remoteAddress} ${remotePort} ${localAddress}`;
 }
