@@ -291,7 +291,8 @@ export class DnsSweep {
 
   #deciderOf(name: string): Decide {
     const isOwnAddress = (address: string) => this.#isOwn(address);
-    return (claim, answers) => decideByDns(claim, { name, answers, isOwnAddress }, this.#deps.locations);
+    const held = this.#deps.plan.lineOf(name)?.target;
+    return (claim, answers) => decideByDns(claim, { name, answers, held, isOwnAddress }, this.#deps.locations);
   }
 
   /** Whether an address is ours, or of another tool. Such an address does not show where the name leads without us. */
