@@ -197,34 +197,6 @@ test("a tenant has the addresses of a neighbour's name in `externalIPs`: DNS doe
   await becomes(rig, "shop/web", target);
 });
 
-test("a tenant's Service shares the address, on another port: DNS does not give it a name that leaves", async (t) => {
-  const prepare = (kube: MemoryKube) => {
-    putTenant(kube, { ingress: [{ ip: EDGE }], ports: [8443], always: false });
-    putIngress(kube, "shop/web", { ip: EDGE });
-  };
-  const rig = await started(t, new MemoryKube(), prepare, await withDns(t, { [NAME]: EDGE }));
-  await untilPublished(rig);
-  claimAsTenant(rig.kube, { created: LONG_AGO, ip: "" });
-  await becomes(rig, "tenant/web", "conflict");
-  removeShop(rig);
-  await isLeaving(rig);
-  await becomes(rig, "tenant/web", "conflict");
-  putIngress(rig.kube, "shop/web", { ip: EDGE, created: LATER });
-  await becomes(rig, "shop/web", "ingress-nginx");
-});
-
-test("a tenant has an ingress controller's address in `externalIPs`: DNS still leads names there", async (t) => {
-  const prepare = (kube: MemoryKube) => {
-    putTenant(kube);
-    putService(kube, "zone/other", { ingress: [{ ip: "203.0.113.50" }] });
-    putIngress(kube, "shop/web", { ip: EDGE });
-    putService(kube, "tenant/lb", { ingress: [{ ip: OF_TENANT }], externalIPs: ["203.0.113.50"] });
-  };
-  const rig = await started(t, new MemoryKube(), prepare, await withDns(t, { [NAME]: "203.0.113.50" }));
-  await untilPublished(rig);
-  await becomes(rig, "shop/web", /^zone-other-/);
-});
-
 const WITHOUT_MAPPING: ReadonlyArray<{
   readonly what: string;
   readonly code: string;

@@ -14,15 +14,17 @@ interface Given {
   /** The addresses of the claim's target, or of the target of its class. */
   readonly expected?: readonly string[];
   readonly external?: readonly string[];
+  /** The target that the name has. It shares the address LB. */
+  readonly held?: string;
 }
 
 function decide(answers: readonly string[] | undefined, given: Given = {}): DnsDecision {
-  const { name = "shop.example.com", claim, expected = [LB], external = [] } = given;
-  const evidence = { name, answers, isOwnAddress: (address: string) => address === FRONT };
+  const { name = "shop.example.com", claim, expected = [LB], external = [], held } = given;
+  const evidence = { name, answers, held, isOwnAddress: (address: string) => address === FRONT };
   const locations = {
     addressesOf: (target: string) => (target === "" ? [] : expected),
     externalIPsOf: () => external,
-    targetAt: (address: string) => ({ [LB]: "edge", [INTERNAL]: "internal" })[address],
+    targetAt: (address: string, current = "edge") => ({ [LB]: current, [INTERNAL]: "internal" })[address],
   };
   return decideByDns({ target: "edge", publicAddresses: [], ...claim }, evidence, locations);
 }
@@ -36,6 +38,7 @@ function shown(decision: DnsDecision): string {
 const WILDCARD = { name: "*.example.com" };
 const CHOSEN = { expected: [LB, FRONT, CDN], external: [FRONT, CDN] };
 const SHARED = { claim: { target: "db" }, expected: [LB, CDN] };
+const HELD = { claim: { target: undefined }, held: "other" };
 const NO_ADDRESS = { expected: [] };
 const NO_TARGET = { claim: { target: undefined } };
 const BY_CLASS = { claim: { target: undefined, byClass: "edge" }, expected: [EXTERNAL] };
@@ -56,6 +59,8 @@ const CASES: ReadonlyArray<readonly [what: string, answers: readonly string[] | 
   ["an externalIP that is our own address", [FRONT], "unknown", CHOSEN],
   ["an address that another target has on the ports of HTTP", [LB], "external", SHARED],
   ["such an address beside one that nobody shares", [LB, CDN], "verified", SHARED],
+  ["an address that the name's target has as well", [LB], "external", { held: "other" }],
+  ["an address of the name's target beside another's", [INTERNAL, LB], "dns-other-target other", HELD],
   ["an address, for a target without one", [CDN], "unknown", NO_ADDRESS],
   ["an address of a Service, without a target", [CDN, INTERNAL], "dns-other-target internal", NO_TARGET],
   ["an unknown address, without a target", [CDN], "nowhere", NO_TARGET],
@@ -73,10 +78,8 @@ for (const [what, answers, expected, given] of CASES) {
 }
 
 test("the text lists four addresses", () => {
-  const decision = decide(
-    [1, 2, 3, 4, 5].map((last) => `198.51.100.${last}`),
-    { expected: [LB, "2001:db8::9"] },
-  );
+  const answers = [1, 2, 3, 4, 5].map((last) => `198.51.100.${last}`);
+  const decision = decide(answers, { expected: [LB, "2001:db8::9"] });
   const text =
     'the cluster\'s DNS resolves "shop.example.com" to 198.51.100.1, 198.51.100.2, 198.51.100.3, 198.51.100.4, not ' +
     `to its load balancer (${LB}, 2001:db8::9)`;

@@ -20,6 +20,8 @@ export interface DnsEvidence {
   readonly name: string;
   /** All addresses that DNS has for the name. Undefined: no answer yet; empty: the name does not exist. */
   readonly answers: readonly string[] | undefined;
+  /** The target that the name has. It stays if another Service gets its address. */
+  readonly held?: string | undefined;
   /** Whether the address is a ClusterIP that mapped names resolve to: ours, or that of a tool with the same purpose. */
   readonly isOwnAddress: (address: string) => boolean;
 }
@@ -50,15 +52,15 @@ const LISTED = 4;
  * short-circuits a connection only if the name resolves to an address of the target's Service.
  */
 export function decideByDns(claim: ExpectedClaim, evidence: DnsEvidence, locations: Locations): DnsDecision {
-  const { name, answers, isOwnAddress } = evidence;
+  const { name, answers, held, isOwnAddress } = evidence;
   const { target: claimed } = claim;
   const expected = expectedAddresses(claim, locations);
   if (answers === undefined) return "unknown";
-  if (claimed === undefined) return firstTarget(claim.byClass, expected, evidence, locations);
+  if (claimed === undefined) return firstTarget(claim, evidence, locations);
   if (expected.length === 0) return "unknown";
   const reached = answers.filter((address) => expected.includes(address));
   // Services may share an address. Only the one with the ports of HTTP gets a name that leads there.
-  const isOfClaim = (address: string) => (locations.targetAt(address) ?? claimed) === claimed;
+  const isOfClaim = (address: string) => (locations.targetAt(address, held) ?? claimed) === claimed;
   const chosen = locations.externalIPsOf(claimed);
   if (reached.some((address) => !chosen.includes(address) && isOfClaim(address))) return "verified";
   // A publisher gave our own answer to DNS. If it counted as evidence, a name would come and go with each answer, and
@@ -71,35 +73,28 @@ export function decideByDns(claim: ExpectedClaim, evidence: DnsEvidence, locatio
     if (isWildcard(name)) return "unknown";
     return { code: "dns-absent", text: `the cluster's DNS has no address for ${show(name)}; expected is ${listed}` };
   }
-  const target = targetAmong(answers, locations);
+  const target = targetAmong(answers, held, locations);
   if (target !== undefined) return otherTarget(name, answers, target);
   return { code: "dns-elsewhere", text: `${found(name, answers)}, not to its load balancer (${listed})` };
 }
 
 /**
- * Decides on a claim without a target. DNS gives it the target that has the address. `expected` are the addresses of
- * the target that the object's class leads to. They include `externalIPs`, which are evidence only together with the
- * class.
+ * Decides on a claim without a target. DNS gives it the target that has the address. The addresses of the target that
+ * its class leads to include `externalIPs`, which are evidence only together with the class.
  */
-function firstTarget(
-  byClass: string | undefined,
-  expected: readonly string[],
-  { name, answers = [], isOwnAddress }: DnsEvidence,
-  locations: Locations,
-): DnsDecision {
+function firstTarget(claim: ExpectedClaim, evidence: DnsEvidence, locations: Locations): DnsDecision {
+  const { name, answers = [], held, isOwnAddress } = evidence;
   if (answers.length === 0 || answers.some(isOwnAddress)) return "unknown";
-  const target = targetAmong(answers, locations);
+  const target = targetAmong(answers, held, locations);
   if (target !== undefined) return otherTarget(name, answers, target);
-  const isConfirmed = answers.some((address) => expected.includes(address));
+  const { byClass } = claim;
+  const isConfirmed = expectedAddresses(claim, locations).some((address) => answers.includes(address));
   return isConfirmed && byClass !== undefined ? { ...otherTarget(name, answers, byClass), chosen: true } : "nowhere";
 }
 
-function targetAmong(answers: readonly string[], locations: Pick<Locations, "targetAt">): string | undefined {
-  for (const address of answers) {
-    const target = locations.targetAt(address);
-    if (target !== undefined) return target;
-  }
-  return undefined;
+function targetAmong(answers: readonly string[], held: string | undefined, locations: Locations): string | undefined {
+  const there = answers.flatMap((address) => locations.targetAt(address, held) ?? []);
+  return there.find((target) => target === held) ?? there[0];
 }
 
 function otherTarget(name: string, answers: readonly string[], target: string): OtherTarget {

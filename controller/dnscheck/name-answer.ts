@@ -41,6 +41,8 @@ export class NameAnswer {
   since: number;
   /** How many sweeps in a row must agree before they change a decision. One is not enough to take a mapping away. */
   readonly #sweeps: number;
+  /** How many sweeps in a row found no record. */
+  #absent = 0;
   /** By claim. */
   readonly #verdicts = new Map<string, Verdict>();
 
@@ -68,7 +70,7 @@ export class NameAnswer {
     if (verdict === undefined || isOpen(verdict.decision)) {
       const decision = decide(claim, this.answers);
       const isFirst = last === undefined || verdict?.isFirst === true;
-      verdict = { namespace, claim, decision, same: decision === "unknown" ? 0 : 1, isFirst };
+      verdict = { namespace, claim, decision, same: sweepsTo(ledTo(claim, decision), last), isFirst };
       this.#verdicts.set(key, verdict);
     }
     const isSilent = verdict.isFirst && verdict.decision === "unknown";
@@ -82,30 +84,45 @@ export class NameAnswer {
 
   /**
    * Takes the answer of a sweep. Returns whether a decision has changed or has just become settled. An answer with our
-   * own addresses changes nothing.
+   * own addresses changes nothing. `sweeps`: for how many sweeps the answer counts.
    */
-  learn(answers: readonly string[], decide: Decide): boolean {
+  learn(answers: readonly string[], decide: Decide, sweeps: number): boolean {
     // A first answer that says nothing about the claims so far may decide about a later one.
     this.answers ??= answers;
+    this.#absent = answers.length > 0 ? 0 : this.#absent + 1;
     const news = [...this.#verdicts.values()].map((verdict) => [verdict, decide(verdict.claim, answers)] as const);
-    if (news.every(([, decision]) => decision === "unknown")) return false;
-    this.answers = answers;
-    return news.filter(([verdict, decision]) => this.#takes(verdict, decision)).length > 0;
+    const saysNothing = news.every(([, decision]) => decision === "unknown");
+    if (!saysNothing || this.#absent >= this.#sweeps) this.answers = answers;
+    const changed = news.filter(([verdict, decision]) => this.#takes(verdict, decision, sweeps));
+    return changed.length > 0 || this.#absent === this.#sweeps;
   }
 
-  #takes(verdict: Verdict, decision: DnsDecision): boolean {
+  #takes(verdict: Verdict, decision: DnsDecision, sweeps: number): boolean {
     if (decision === "unknown") return false;
     const isSame = meaningOf(decision) === meaningOf(verdict.decision);
     if (isSame || isOpen(verdict.decision)) {
-      Object.assign(verdict, { decision, same: isSame ? verdict.same + 1 : 1, other: undefined });
-      return !isSame || verdict.same === this.#sweeps;
+      const wasSettled = isSame && verdict.same >= this.#sweeps;
+      Object.assign(verdict, { decision, same: isSame ? verdict.same + sweeps : sweeps, other: undefined });
+      return !isSame || (!wasSettled && verdict.same >= this.#sweeps);
     }
     const { other } = verdict;
-    const same = other !== undefined && meaningOf(other.decision) === meaningOf(decision) ? other.same + 1 : 1;
+    const same = sweeps + (other && meaningOf(other.decision) === meaningOf(decision) ? other.same : 0);
     const changes = same >= this.#sweeps;
     Object.assign(verdict, changes ? { decision, same, other: undefined } : { other: { decision, same } });
     return changes;
   }
+}
+
+/** The target to which DNS leads a claim. */
+export function ledTo(claim: ExpectedClaim, decision: DnsDecision): string | undefined {
+  if (decision === "verified") return claim.target;
+  return typeof decision !== "string" && "target" in decision ? decision.target : undefined;
+}
+
+/** How many sweeps in a row led to a target, whichever target the claim had meanwhile. */
+function sweepsTo(led: string | undefined, last: Verdict | undefined): number {
+  if (led === undefined || last === undefined) return 1;
+  return [last, last.other].find((one) => one && ledTo(last.claim, one.decision) === led)?.same ?? 1;
 }
 
 /** Whether a decision says nothing yet. A Service that gets an address may change it at any time. */

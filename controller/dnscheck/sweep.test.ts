@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { renderHosts } from "#hostmap/hosts-text.ts";
-import { pipelineRig, viewOf } from "#test/fakes/pipeline-rig.ts";
+import { NO_SERVICE, pipelineRig, viewOf } from "#test/fakes/pipeline-rig.ts";
 import { LeaderMap } from "../leader-map.ts";
 
 // Which names are looked up in the cluster's DNS, and when.
@@ -179,19 +179,31 @@ test("three equal sweeps take a mapping away, and give it back", async (t) => {
   }
 });
 
-for (const what of ["shop", "shop and other", "shop at a target that is gone"]) {
-  const gone = what.endsWith("gone") ? "gone" : "edge";
-  test(`a new leader moves a name of ${what} after ${gone === "gone" ? "one sweep" : "three sweeps"}`, async (t) => {
-    const { set, sync, pass, records, plan } = pipelineRig(t, { addresses: addresses(), published: { [NAME]: gone } });
-    records.set(NAME, [INTERNAL]);
-    set("shop");
-    if (what.includes("other")) set("other", "internal", [NAME], of("other"));
+for (const { what, at = "edge", shop = "edge", later = shop, other } of [
+  { what: "shop" },
+  { what: "shop and other", other: "internal" },
+  { what: "shop without evidence, and other", shop: "none", other: "internal" },
+  { what: "shop, whose object changes meanwhile, and other", later: "six", other: "internal" },
+  { what: "shop at a target that is gone, and other", at: "gone", other: "none" },
+]) {
+  test(`a new leader moves a name of ${what} after ${at === "gone" ? "one sweep" : "three sweeps"}`, async (t) => {
+    const setting = { addresses: addresses(), published: { [NAME]: at } };
+    const { answers, set, sync, pass, records, plan, servicesChanged } = pipelineRig(t, setting);
+    answers.set("none", { ...NO_SERVICE, byClass: undefined });
+    records.set(NAME, [CDN]);
+    set("shop", shop);
+    if (other !== undefined) set("other", other, [NAME], of("other"));
     await sync();
-    const target = () => (plan.isUndecided(NAME) ? gone : plan.planned.get(NAME)?.target);
+    records.set(NAME, [INTERNAL]);
+    const target = () => (plan.isUndecided(NAME) ? at : plan.planned.get(NAME)?.target);
     await pass(SWEEP_MS);
-    assert.equal(target(), gone === "gone" ? "internal" : "edge");
-    await pass(2 * SWEEP_MS);
-    assert.equal(target(), "internal");
+    assert.equal(target(), at === "gone" ? "internal" : "edge");
+    await pass(SWEEP_MS);
+    set("shop", later);
+    await pass(SWEEP_MS);
+    servicesChanged();
+    await pass(100);
+    assert.deepEqual([target(), plan.planned.get(NAME)?.holder], ["internal", "shop"]);
   });
 }
 
@@ -237,17 +249,24 @@ test("an object that claims a name for two targets is steady, and DNS decides ab
   assert.deepEqual(results("a"), ["dns-elsewhere", "dns-elsewhere"]);
 });
 
-test("an answer that says nothing about the claims of its time decides about a later one", async (t) => {
-  const { set, sync, pass, records, results, asked } = pipelineRig(t, { addresses: addresses() });
-  records.set(NAME, [LB]);
-  set("a", "without-addresses");
-  set("b", "without-addresses", [NAME], of("other"));
-  await sync();
-  await pass(500);
-  set("c", "internal", [NAME], of("third"));
-  await pass(100);
-  assert.deepEqual([results("a"), results("c"), asked], [["without-addresses"], ["edge!"], [NAME]]);
-});
+for (const [what, ends, expected] of [
+  ["stays", false, "edge!"],
+  ["is gone", true, "internal"],
+] as const) {
+  test(`an answer that says nothing about the claims of its time; the record ${what}: ${expected}`, async (t) => {
+    const { set, sync, pass, records, results } = pipelineRig(t, { addresses: addresses() });
+    records.set(NAME, [LB]);
+    set("a", "without-addresses");
+    set("b", "without-addresses", [NAME], of("other"));
+    await sync();
+    await pass(500);
+    if (ends) records.delete(NAME);
+    await pass(3 * SWEEP_MS, 500);
+    set("c", "internal", [NAME], of("third"));
+    await pass(100);
+    assert.deepEqual([results("a"), results("c")], [["without-addresses"], [expected]]);
+  });
+}
 
 test("of a tenant's 40 names only those within the quota are looked up, and a neighbour's", async (t) => {
   const { set, sync, pass, records, asked } = pipelineRig(t, { addresses: addresses(), quota: 10 });

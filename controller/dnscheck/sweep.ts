@@ -14,7 +14,7 @@ import {
   type VerifyMode,
 } from "./dns-decision.ts";
 import { askedFor, type DnsLookup, MAX_ADDRESSES, toolAddresses } from "./lookup.ts";
-import { type Decide, NameAnswer, type Subject } from "./name-answer.ts";
+import { type Decide, ledTo, NameAnswer, type Subject } from "./name-answer.ts";
 
 /** By name or wildcard: all addresses that DNS has for the name. */
 export type DnsAnswers = ReadonlyMap<string, readonly string[]>;
@@ -126,14 +126,11 @@ export class DnsSweep {
       // It does not wait for the next review.
       queueMicrotask(() => this.#lookUpDue());
     }
-    const led = ledTo(claim, decision);
-    // The target that the name has may be gone.
-    const has = line?.target !== undefined && locations.addressesOf(line.target).length > 0;
-    const isFree = line === undefined || (led !== undefined && (led === line.target || !has));
+    const isFree = line === undefined || (line.target !== undefined && line.target === ledTo(claim, decision));
     const isNew = claim.target !== undefined && mayDecide && answer.answers === undefined && !answer.tried;
-    // It may have led there under an earlier leader.
-    const mayHaveLed = isSilent && has && held !== undefined && held !== claim.target;
-    const isWaiting = mode === "auto" && (isNew || mayHaveLed);
+    // It may have led to that target under an earlier leader.
+    const isOther = held !== undefined && held !== claim.target && locations.addressesOf(held).length > 0;
+    const isWaiting = mode === "auto" && (isNew || (isSilent && isOther));
     return { decision, isWaiting, isSettled: isSettled || isFree };
   }
 
@@ -257,7 +254,9 @@ export class DnsSweep {
     try {
       const addresses = await this.#lookUp(name, answer);
       this.#answeredAt = this.#deps.now();
-      changed = isKnown() && answer.learn(addresses, this.#deciderOf(name));
+      const line = this.#deps.plan.lineOf(name);
+      const isGone = line !== undefined && this.#deps.locations.addressesOf(line.target ?? "").length === 0;
+      changed = isKnown() && answer.learn(addresses, this.#deciderOf(name), isGone ? SWEEPS : 1);
     } catch (error) {
       this.#deps.log.debug({ name }, `not looked up: ${describeError(error)}`);
     }
@@ -286,7 +285,8 @@ export class DnsSweep {
 
   #deciderOf(name: string): Decide {
     const isOwnAddress = (address: string) => this.#isOwn(address);
-    return (claim, answers) => decideByDns(claim, { name, answers, isOwnAddress }, this.#deps.locations);
+    const held = this.#deps.plan.lineOf(name)?.target;
+    return (claim, answers) => decideByDns(claim, { name, answers, held, isOwnAddress }, this.#deps.locations);
   }
 
   /** Whether an address is ours, or of another tool. Such an address does not show where the name leads without us. */
@@ -313,10 +313,4 @@ function takeTurn(queue: Map<string, Set<string>>, isFree: (namespace: string) =
     return { namespace, name };
   }
   return undefined;
-}
-
-/** The target to which DNS leads a claim. */
-function ledTo(claim: ExpectedClaim, decision: DnsDecision): string | undefined {
-  if (decision === "verified") return claim.target;
-  return typeof decision !== "string" && "target" in decision ? decision.target : undefined;
 }

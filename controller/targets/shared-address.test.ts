@@ -245,8 +245,13 @@ test("a reason names the addresses, the ports and the Services", () => {
 
 test("DNS leads to a Service by an address of its load balancer, whatever externalIPs a tenant writes", () => {
   const external = { type: "NodePort", external: ["203.0.113.1", "198.51.100.1"], created: OLD };
-  const { table } = targetsOf({}, [service("tenant/lb", external), A]);
+  const { table, set } = targetsOf({}, [service("tenant/lb", external), A]);
   assert.deepEqual([table.targetAt("203.0.113.1"), table.targetAt("198.51.100.1")], [A_NAME, undefined]);
+  set(service("tenant/old", { ips: ["203.0.113.1"], created: OLD, ports: [8443] }));
+  assert.equal(table.targetAt("203.0.113.1"), A_NAME, "the other one has no port of HTTP");
+  set(service("tenant/old", { ips: ["203.0.113.1"], created: OLD }));
+  assert.equal(table.targetAt("203.0.113.1"), nameOf("tenant/old"));
+  assert.equal(table.targetAt("203.0.113.1", A_NAME), A_NAME, "the name has it");
   assert.deepEqual(table.addressesOf(nameOf("tenant/lb")), ["203.0.113.1", "198.51.100.1"]);
 });
 

@@ -18,6 +18,7 @@ import {
   isOfClasses,
   keyOf,
   mayHavePort,
+  nameOf,
   PROXY_NAME_LABEL,
   portOf,
   preferred,
@@ -258,14 +259,12 @@ export class TargetTable {
     return addresses.filter((address) => !assigned.includes(address));
   }
 
-  /** The target whose load balancer has an IP address, on a port of HTTP or HTTPS. `externalIPs` do not count. */
-  targetAt(address: string): string | undefined {
+  /** The target whose load balancer has an IP, on a port of HTTP; `current` before others. Without `externalIPs`. */
+  targetAt(address: string, current?: string): string | undefined {
     const ip = canonicalAddress(address);
     const there = this.at(ip).filter((view) => view.assigned.includes(ip) && mayHavePort(view, HTTP_PORTS));
-    const service = firstOf(
-      preferred(there, (view) => !isOfClasses(view)),
-      [ip],
-    );
+    const able = preferred(there, (view) => !isOfClasses(view));
+    const service = able.find((view) => nameOf(view) === current) ?? firstOf(able, [ip]);
     const target = service && this.targetOf(service);
     return typeof target === "string" ? target : undefined;
   }
