@@ -61,7 +61,7 @@ WORLD.labels.set(INFRA, { "gateway-conformance": "infra" }).set(BACKEND, { "gate
 
 /** The names that have a target, and the other names with their codes. */
 function outcome(kind: RouteKind, route: Raw): string[] {
-  return WORLD.outcome(WORLD.put(viewRoute(kind, route)));
+  return WORLD.outcome(WORLD.put(viewRoute(route, kind)));
 }
 
 interface Example {

@@ -55,7 +55,7 @@ function world(options: { readonly requireAccepted?: boolean; readonly listeners
       hostnames?: readonly string[],
       parts: Parameters<typeof routeObject>[3] = {},
       kind: RouteKind = HTTP,
-    ) => outcome(put(viewRoute(kind, routeObject("web", parents, hostnames, parts)))),
+    ) => outcome(put(viewRoute(routeObject("web", parents, hostnames, parts), kind))),
     reason: (object: string) =>
       claims(object).flatMap(({ hints }) => ("code" in hints ? `${hints.code}: ${hints.text}` : []))[0],
   };
@@ -316,7 +316,7 @@ describe("a route at a ListenerSet", () => {
     gateway([]);
     set([{ hostname: "*.com" }]);
     const parents = [{ parentRef: { name: "set", namespace: INFRA }, conditions: ACCEPTED }];
-    const web = viewRoute(HTTP, { ...routeObject("web", [toSet()], ["a.com"]), status: { parents } });
+    const web = viewRoute({ ...routeObject("web", [toSet()], ["a.com"]), status: { parents } });
     assert.deepEqual(outcome(put(web)), ["a.com: not-accepted"]);
   });
 });
