@@ -46,7 +46,7 @@ export interface Fields {
   readonly [field: string]: Shape;
 }
 /** The type of a value, the fields of a map, or the fields of each map in a list. */
-export type Shape = keyof typeof LEAVES | Fields | readonly [Fields];
+type Shape = keyof typeof LEAVES | Fields | readonly [Fields];
 
 /** What is read of a value with this shape. */
 export type Read<S> = S extends keyof typeof LEAVES

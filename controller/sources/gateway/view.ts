@@ -175,15 +175,17 @@ function kindsOf(protocol: string, listed: Read<typeof ALLOWED_ROUTES.kinds> = [
   return (possible ?? ROUTE_KINDS).filter((kind) => own.some((each) => each.kind === kind));
 }
 
-/** Maximum length of a selector, as JSON. It is kept as it is, and may be as long as an object. */
+/** Maximum length of a selector, as JSON. It is kept whole, and may be as long as an object. */
 const MAX_SELECTOR = 16_384;
 
 /** Reads where objects may attach from. An unknown value, or a selector that is too long, allows no namespace. */
 function choiceOf({ from, selector }: Read<typeof NAMESPACES> = {}, usual: "Same" | "None") {
   const value = from ?? usual;
-  const isLong = value === "Selector" && (JSON.stringify(selector) ?? "").length > MAX_SELECTOR;
+  const text = value === "Selector" ? JSON.stringify(selector ?? {}) : "";
+  const isLong = text.length > MAX_SELECTOR;
   const known = (["Same", "All", "Selector"] as const).find((each) => each === value && !isLong) ?? "None";
-  return { from: known, selector: known === "Selector" ? selector : undefined };
+  // A copy that is read from JSON takes less memory than one that a schema has built.
+  return { from: known, selector: known === "Selector" ? (JSON.parse(text) as Selector) : undefined };
 }
 
 function addressOf({ type = "IPAddress", value }: { type?: string | undefined; value?: string | undefined }) {
