@@ -16,7 +16,6 @@ export const EXPERIMENTAL_GROUP = "gateway.networking.x-k8s.io";
 
 /** The kinds of routes whose requests have a hostname that a client resolves. */
 const ROUTE_KINDS = ["HTTPRoute", "GRPCRoute", "TLSRoute"] as const;
-export type RouteKind = (typeof ROUTE_KINDS)[number];
 /** The kinds of objects that add listeners to a Gateway (GEP-1713). */
 type SetKind = "ListenerSet" | "XListenerSet";
 /** The groups of the kinds of parents with listeners. */
