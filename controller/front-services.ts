@@ -6,17 +6,15 @@ import { describeError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { FIELD_MANAGER } from "#lib/kube/leader-client.ts";
 import { corePath } from "#lib/kube/paths.ts";
+import type { RawService } from "#lib/kube/services.ts";
 import { pause } from "#lib/kube/time.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { literalIPs, type RawService } from "./targets/service-view.ts";
+import { literalIPs } from "./targets/service-view.ts";
 
-interface RawFront {
+interface RawFront extends Pick<RawService, "spec"> {
   readonly metadata: ObjectMeta & { readonly name: string };
-  readonly spec?: Omit<NonNullable<RawService["spec"]>, "ports"> & {
-    readonly ports?: ReadonlyArray<{ readonly port: number; readonly targetPort?: number | string }>;
-  };
 }
 
 const DISTRIBUTION_FIELD = "trafficDistribution";
@@ -189,7 +187,9 @@ function viewFront({ metadata, spec }: RawFront): Front | undefined {
   const name = metadata.labels?.[TARGET_KEY];
   if (!name || metadata.name !== frontName(name)) return undefined;
   const ports = (spec?.ports ?? []).flatMap(({ port, targetPort = port }) =>
-    typeof targetPort === "number" ? { port, listenPort: targetPort, upstreamPort: port, protocol: "v1" as const } : [],
+    port !== undefined && typeof targetPort === "number"
+      ? { port, listenPort: targetPort, upstreamPort: port, protocol: "v1" as const }
+      : [],
   );
   const target = { name, clusterIPs: literalIPs(spec), upstream: frontName(name), upstreamIPs: [], ports };
   return { uid: metadata.uid, version: metadata.resourceVersion, target };

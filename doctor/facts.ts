@@ -22,10 +22,10 @@ export interface ServicePort {
 
 /** One entry of a Service's load balancer status. */
 export interface LoadBalancerIngress {
-  readonly ip?: string;
-  readonly hostname?: string;
+  readonly ip?: string | undefined;
+  readonly hostname?: string | undefined;
   /** Kubernetes defaults it to `VIP` if the provider does not set it (KEP-1860). */
-  readonly ipMode?: string;
+  readonly ipMode?: string | undefined;
   /** Whether it is one of the Service's `externalIPs`. */
   readonly external?: true;
 }

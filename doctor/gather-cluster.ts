@@ -3,7 +3,8 @@ import { METADATA_LIST } from "#lib/kube/accept.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "#lib/kube/endpoints.ts";
 import { corePath, resourcePath } from "#lib/kube/paths.ts";
-import type { ApiObject, ObjectMeta } from "#lib/kube/types.ts";
+import { type RawService, readService } from "#lib/kube/services.ts";
+import type { ApiObject } from "#lib/kube/types.ts";
 import { type NamespaceFacts, namespaceFacts } from "#lib/workloads/namespaces.ts";
 import { type Fact, known, mapFact, readFact } from "./fact.ts";
 import type { EndpointFacts, LoadBalancerIngress, ObjectName, ServiceFacts } from "./facts.ts";
@@ -11,37 +12,16 @@ import type { EndpointFacts, LoadBalancerIngress, ObjectName, ServiceFacts } fro
 // Facts about the cluster: Services, namespaces, cert-manager's issuers, nodes, endpoints. Keeps only what the checks
 // use.
 
-interface RawService {
-  readonly metadata: ObjectMeta;
-  readonly spec?: {
-    readonly type?: string;
-    readonly selector?: Record<string, string> | null;
-    readonly externalIPs?: readonly string[];
-    readonly loadBalancerSourceRanges?: readonly string[];
-    readonly clusterIP?: string;
-    readonly clusterIPs?: readonly string[];
-    readonly ports?: readonly {
-      readonly name?: string;
-      readonly port: number;
-      readonly appProtocol?: string;
-      readonly protocol?: string;
-    }[];
-  };
-  readonly status?: {
-    readonly loadBalancer?: { readonly ingress?: readonly LoadBalancerIngress[] | null };
-    readonly conditions?: readonly { readonly type?: string }[] | null;
-  };
-}
-
 /** All Services of the cluster, including front Services and upstreams. */
 export async function gatherServices(client: KubeClient): Promise<Fact<readonly ServiceFacts[]>> {
   return await readFact({ verb: "list", resource: "services" }, async () => {
-    return (await client.list<RawService>(corePath("services"))).items.map(serviceFacts);
+    const { items } = await client.list(corePath("services"));
+    return items.map((service) => serviceFacts(readService(service)));
   });
 }
 
 function serviceFacts(service: RawService): ServiceFacts {
-  const { metadata, spec = {}, status = {} } = service;
+  const { metadata = {}, spec = {}, status = {} } = service;
   const { ports = [] } = spec;
   return {
     namespace: metadata.namespace ?? "",
@@ -53,7 +33,7 @@ function serviceFacts(service: RawService): ServiceFacts {
     clusterIPs: literalIPs(spec),
     ports: ports
       .filter(({ protocol = "TCP" }) => protocol === "TCP")
-      .map(({ name = "", port, appProtocol = "" }) => ({ name, port, appProtocol })),
+      .flatMap(({ name = "", port, appProtocol = "" }) => (port === undefined ? [] : { name, port, appProtocol })),
     entries: entriesOf(service),
     sourceRanges: spec.loadBalancerSourceRanges ?? [],
     conditions: (status.conditions ?? []).flatMap(({ type }) => type ?? []),
@@ -61,8 +41,9 @@ function serviceFacts(service: RawService): ServiceFacts {
 }
 
 /** The addresses that kube-proxy may short-circuit; `externalIPs` have no `ipMode`. */
-function entriesOf({ metadata, spec = {}, status }: RawService): LoadBalancerIngress[] {
-  if (!isExposed({ metadata, spec })) return [];
+function entriesOf(service: RawService): LoadBalancerIngress[] {
+  const { spec = {}, status } = service;
+  if (!isExposed(service)) return [];
   const balancer = spec.type === "LoadBalancer" ? (status?.loadBalancer?.ingress ?? []) : [];
   return [...balancer, ...(spec.externalIPs ?? []).map((ip) => ({ ip, external: true as const }))];
 }

@@ -4,7 +4,6 @@ import {
   BACKEND,
   gatewayObject,
   gatewayWorld,
-  HTTP,
   INFRA,
   listenerSetObject,
   routeObject,
@@ -59,7 +58,7 @@ test("the choices of a ListenerSet and of a route override that of what they att
     put(viewListenerSet(listenerSetObject("set", "gw", listeners, { namespace: BACKEND, annotations })));
   const parts = { group: "gateway.networking.k8s.io", kind: "ListenerSet", name: "set", namespace: BACKEND };
   const route = (parents: readonly Raw[], annotations = {}) =>
-    of(put(viewRoute(HTTP, routeObject("web", parents, ["www.a.com"], { namespace: BACKEND, annotations }))));
+    of(put(viewRoute(routeObject("web", parents, ["www.a.com"], { namespace: BACKEND, annotations }))));
   const atGateway = ["one", "two"].map((sectionName) => ({ name: "gw", namespace: INFRA, sectionName }));
   assert.deepEqual(of(gateway), [`*.a.com: edge of ${INFRA}`]);
   assert.deepEqual(route(atGateway), [`www.a.com: edge of ${INFRA}`], "two listeners of one Gateway make one claim");

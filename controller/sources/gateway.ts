@@ -14,10 +14,11 @@ import {
   type ParentView,
   portsOf,
   type RouteView,
+  type Selector,
 } from "./gateway/view.ts";
 import { type ClaimsOf, KindsSource, type SourceDeps } from "./kinds-source.ts";
 import type { Namespaces } from "./namespaces.ts";
-import { ignoredBy, listOf, mapOf, type Raw, textMapOf, textOf, withChoice } from "./raw-object.ts";
+import { ignoredBy, withChoice } from "./raw-object.ts";
 import type { RoutingHints, Source, View } from "./types.ts";
 
 /** The GatewayClasses, Gateways, ListenerSets and routes of a cluster that may have Gateway API. */
@@ -118,7 +119,7 @@ function claimsOfOwner(owner: Owner): View[] {
 function claimsOfRoute(route: RouteView, owners: Owners, options: GatewayOptions): View[] {
   const claims = new ClaimList(route, { anyDepth: true });
   if (route.ignored) return claims.addAll(route.hostnames, ignoredBy(route.ref)).all;
-  const text = `the ${route.kind} has no Gateway or ListenerSet among its parents`;
+  const text = `the ${route.ref.kind} has no Gateway or ListenerSet among its parents`;
   const none: Attachment = { hints: { code: "gateway-not-found", text } };
   const attachments = route.parents.map((parent) => attach(route, parent, owners, options));
   // A route without hostnames uses those of its listeners.
@@ -174,10 +175,12 @@ function attach(route: RouteView, parent: ParentView, owners: Owners, options: G
   }
   const listeners = meant.filter(
     (one) =>
-      !one.refused && one.kinds.includes(route.kind) && selects(one, route.ref.namespace, owner.ref.namespace, options),
+      !one.refused &&
+      one.kinds.includes(route.ref.kind) &&
+      selects(one, route.ref.namespace, owner.ref.namespace, options),
   );
   if (listeners.length === 0) {
-    return refused("not-allowed", `no listener of the ${own} allows a ${route.kind} from this namespace`);
+    return refused("not-allowed", `no listener of the ${own} allows a ${route.ref.kind} from this namespace`);
   }
   const words = refusal === undefined ? "its controller has written no status" : show(refusal);
   const text = `the ${own} has not accepted the route: ${words}`;
@@ -255,18 +258,17 @@ function covers(wide: string, narrow: string): boolean {
  * Whether labels match a `LabelSelector` (meta/v1). An empty selector matches all labels. An unknown operator matches
  * no labels.
  */
-export function matchesSelector(selector: unknown, labels: Labels): boolean {
-  const { matchLabels, matchExpressions } = mapOf(selector);
-  const expressions = listOf(matchExpressions).map(mapOf);
-  for (const [key, value] of Object.entries(textMapOf(matchLabels)))
-    expressions.push({ key, operator: "In", values: [value] });
+export function matchesSelector({ matchLabels = {}, matchExpressions = [] }: Selector = {}, labels: Labels): boolean {
   const own = new Map(Object.entries(labels));
-  return expressions.every((expression) => matchesExpression(expression, own));
+  const ofLabels = Object.entries(matchLabels).map(([key, value]) => ({ key, operator: "In", values: [value] }));
+  return [...ofLabels, ...matchExpressions].every((expression) => matchesExpression(expression, own));
 }
 
-function matchesExpression({ key, operator, values }: Raw, labels: ReadonlyMap<string, string>): boolean {
-  const value = labels.get(textOf(key) ?? "");
-  const isIn = value !== undefined && listOf(values).includes(value);
+type Expression = NonNullable<Selector["matchExpressions"]>[number];
+
+function matchesExpression({ key = "", operator, values = [] }: Expression, labels: Map<string, string>): boolean {
+  const value = labels.get(key);
+  const isIn = value !== undefined && values.includes(value);
   if (operator === "In") return isIn;
   // As in Kubernetes, `In` does not match an object without the label, and `NotIn` does.
   if (operator === "NotIn") return !isIn;

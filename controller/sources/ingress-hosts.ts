@@ -1,7 +1,8 @@
+import { BALANCER } from "#lib/kube/services.ts";
 import { ClaimList, MAX_NAMES_PER_OBJECT } from "./claim-list.ts";
 import { type Kind, KindsSource, namesOf, type SourceDeps } from "./kinds-source.ts";
 import { isOf } from "./known-software.ts";
-import { copied, ignoredBy, listOf, mapOf, originOf, type Raw, textOf, textsOf, withChoice } from "./raw-object.ts";
+import { copied, ignoredBy, viewer, withChoice } from "./raw-object.ts";
 import type { RoutingHints, Source, View } from "./types.ts";
 
 /** The API group of Ingresses and IngressClasses. */
@@ -13,30 +14,29 @@ const OLD_CLASS_ANNOTATION = "kubernetes.io/ingress.class";
 /** What is kept of an Ingress. */
 export type IngressView = ReturnType<typeof viewIngress>;
 
-/** Projects an Ingress (networking.k8s.io/v1). A field of another type counts as missing. */
-export function viewIngress(raw: Raw) {
-  const spec = mapOf(raw.spec);
-  const annotations = mapOf(mapOf(raw.metadata).annotations);
-  const rules = listOf(spec.rules).map((rule) => textOf(mapOf(rule).host) ?? "");
-  const ofTls = listOf(spec.tls).flatMap((tls) => textsOf(mapOf(tls).hosts));
+export const INGRESS_FIELDS = {
+  spec: { ingressClassName: "text", rules: [{ host: "text" }], tls: [{ hosts: "texts" }] },
+  status: { loadBalancer: BALANCER },
+} as const;
+
+/** Projects an Ingress (networking.k8s.io/v1). */
+export const viewIngress = viewer("Ingress", INGRESS_FIELDS, (origin, { metadata, spec, status }) => {
+  const annotations = metadata?.annotations ?? {};
   // An empty host is a rule for all names.
+  const rules = (spec?.rules ?? []).map(({ host = "" }) => host);
+  const ofTls = (spec?.tls ?? []).flatMap(({ hosts = [] }) => hosts);
   const hosts = [...new Set([...rules.filter((host) => host !== ""), ...ofTls])];
-  const className = textOf(spec.ingressClassName) ?? textOf(annotations[OLD_CLASS_ANNOTATION]);
+  const className = spec?.ingressClassName ?? (annotations[OLD_CLASS_ANNOTATION] || undefined);
   return {
-    ...originOf("Ingress", raw),
+    ...origin,
     className: className && copied(className),
     hosts,
     /** They count only if ingress-nginx serves the Ingress. */
     nginx: nginxNames(annotations, rules, hosts),
     /** IP addresses and host names, as written. */
-    addresses: loadBalancerOf(raw).flatMap(({ ip, hostname }) => textOf(ip) ?? textOf(hostname) ?? []),
+    addresses: (status?.loadBalancer?.ingress ?? []).flatMap(({ ip, hostname }) => ip ?? hostname ?? []),
   };
-}
-
-/** The entries of `status.loadBalancer.ingress` of an Ingress or a Service. */
-export function loadBalancerOf(raw: Raw): readonly Raw[] {
-  return listOf(mapOf(mapOf(raw.status).loadBalancer).ingress).map(mapOf);
-}
+});
 
 const NGINX_PREFIX = "nginx.ingress.kubernetes.io/";
 
@@ -46,14 +46,14 @@ const NGINX_PREFIX = "nginx.ingress.kubernetes.io/";
  * the hosts of its rules, with an empty text for a rule without a host; `hosts` are all hosts that it claims.
  */
 function nginxNames(
-  annotations: Readonly<Record<string, unknown>>,
+  annotations: Readonly<Record<string, string>>,
   ruleHosts: readonly string[],
   hosts: readonly string[],
 ): readonly string[] {
-  const alias = textOf(annotations[`${NGINX_PREFIX}server-alias`]);
+  const alias = annotations[`${NGINX_PREFIX}server-alias`] ?? "";
   const redirects = isTrue(annotations[`${NGINX_PREFIX}from-to-www-redirect`]);
-  if ((alias === undefined && !redirects) || isTrue(annotations[`${NGINX_PREFIX}canary`])) return [];
-  const aliases = alias === undefined || ruleHosts.length === 0 ? [] : aliasesOf(alias);
+  if ((alias === "" && !redirects) || isTrue(annotations[`${NGINX_PREFIX}canary`])) return [];
+  const aliases = ruleHosts.length === 0 ? [] : aliasesOf(alias);
   const redirected = redirects ? ruleHosts.filter((host) => host !== "" && !host.startsWith("*")).map(otherOf) : [];
   const names = new Set([...redirected, ...aliases]).difference(new Set(hosts));
   return [...names].slice(0, MAX_NAMES_PER_OBJECT + 1).map((name) => copied(name));
@@ -70,8 +70,8 @@ function otherOf(host: string): string {
 }
 
 /** Parses a boolean like Go's strconv.ParseBool. */
-function isTrue(value: unknown): boolean {
-  return typeof value === "string" && /^(?:1|[tT]|true|TRUE|True)$/.test(value);
+function isTrue(value = ""): boolean {
+  return /^(?:1|[tT]|true|TRUE|True)$/.test(value);
 }
 
 type ClassView = ReturnType<typeof viewClass>;
@@ -103,14 +103,13 @@ export function claimsOfIngress(
 /** Marks an IngressClass as the cluster's default. */
 const DEFAULT_CLASS_ANNOTATION = "ingressclass.kubernetes.io/is-default-class";
 
-function viewClass(raw: Raw) {
-  const { annotations } = mapOf(raw.metadata);
-  return {
-    ...originOf("IngressClass", raw),
-    isDefault: mapOf(annotations)[DEFAULT_CLASS_ANNOTATION] === "true",
-    controller: textOf(mapOf(raw.spec).controller),
-  };
-}
+export const INGRESS_CLASS_FIELDS = { spec: { controller: "text" } } as const;
+
+const viewClass = viewer("IngressClass", INGRESS_CLASS_FIELDS, (origin, { metadata, spec }) => ({
+  ...origin,
+  isDefault: metadata?.annotations?.[DEFAULT_CLASS_ANNOTATION] === "true",
+  controller: spec?.controller,
+}));
 
 const INGRESSES: Kind<IngressView> = {
   ...namesOf("Ingress", INGRESS_GROUP),

@@ -3,10 +3,11 @@ import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { PresetName } from "#lib/config/sources.ts";
+import type { Read } from "#lib/kube/shapes.ts";
 import { ClaimList, MAX_NAMES_PER_OBJECT } from "./claim-list.ts";
 import type { Kind } from "./kinds-source.ts";
 import { type ClaimsOf, KindsSource, namesOf, type SourceDeps } from "./kinds-source.ts";
-import { copied, ignoredBy, listOf, mapOf, originOf, type Raw, textMapOf, textsOf, withChoice } from "./raw-object.ts";
+import { copied, ignoredBy, viewer, withChoice } from "./raw-object.ts";
 import type { RoutingHints, Source, View } from "./types.ts";
 
 /**
@@ -23,53 +24,54 @@ type ServerHost = ReturnType<typeof serverHost>;
 type GatewayView = ReturnType<typeof viewGateway>;
 type VirtualServiceView = ReturnType<typeof viewVirtualService>;
 
+const SERVER = { hosts: "texts", port: { number: "number" }, tls: { mode: "word" } } as const;
+export const GATEWAY_FIELDS = { spec: { selector: "map", servers: [SERVER] } } as const;
+
 /** Keeps at most one host more than an object may claim, so that the excess is reported. */
-export function viewGateway(raw: Raw) {
-  const own = originOf("Gateway", raw);
-  const spec = mapOf(raw.spec);
-  const hosts: ServerHost[] = [];
-  for (const entry of listOf(spec.servers)) {
-    const server = mapOf(entry);
-    if (!hasPublicNames(server)) continue;
-    for (const text of textsOf(server.hosts)) {
-      if (hosts.length > MAX_NAMES_PER_OBJECT) break;
-      hosts.push(serverHost(short(text), own.ref.namespace));
-    }
-  }
-  return { ...own, selector: selectorOf(spec.selector), hosts };
-}
+export const viewGateway = viewer("Gateway", GATEWAY_FIELDS, (origin, { spec }) => {
+  const servers = (spec?.servers ?? []).filter(hasPublicNames);
+  const hosts = servers.flatMap(({ hosts = [] }) => hosts).slice(0, MAX_NAMES_PER_OBJECT + 1);
+  return {
+    ...origin,
+    selector: selectorOf(spec?.selector),
+    hosts: hosts.map((host) => serverHost(short(host), origin.ref.namespace)),
+  };
+});
 
 /**
  * Istio ignores a server without a port (istio/istio, pilot/pkg/model/gateway.go, mergeGateways). A server with
  * AUTO_PASSTHROUGH routes by names of the mesh (pilot/pkg/networking/core/gateway.go,
  * builtAutoPassthroughFilterChains).
  */
-function hasPublicNames({ port, tls }: Raw): boolean {
-  return mapOf(port).number !== undefined && mapOf(tls).mode !== "AUTO_PASSTHROUGH";
+function hasPublicNames({ port, tls }: Read<typeof SERVER>): boolean {
+  return port?.number !== undefined && tls?.mode !== "AUTO_PASSTHROUGH";
 }
 
-/** The labels of the pods that serve a Gateway, sorted. Undefined: the value is no map of labels, or is too large. */
-function selectorOf(value: unknown): Readonly<Record<string, string>> | undefined {
-  const labels = Object.entries(textMapOf(value)).sort();
+/** The labels of the pods that serve a Gateway, sorted. Undefined: they are too large. */
+function selectorOf(selector: Readonly<Record<string, string>> = {}) {
+  const labels = Object.entries(selector).sort();
   const isLong = labels.flat().some(({ length }) => length > MAX_TEXT);
-  const isOther = isLong || labels.length > MAX_ENTRIES || labels.length < Object.keys(mapOf(value)).length;
-  return isOther ? undefined : Object.fromEntries(labels);
+  return isLong || labels.length > MAX_ENTRIES ? undefined : Object.fromEntries(labels);
 }
 
-export function viewVirtualService(raw: Raw) {
-  const own = originOf("VirtualService", raw);
-  const spec = mapOf(raw.spec);
-  const named = textsOf(spec.gateways).filter((name) => name !== "mesh");
-  const keys = new Set(named.map((name) => gatewayKey(short(name), own.ref.namespace)));
-  const routed = routedGateways(spec, own.ref.namespace);
+const RULES = [{ match: [{ gateways: "texts" }] }] as const;
+export const VIRTUAL_SERVICE_FIELDS = {
+  spec: { hosts: "texts", gateways: "texts", exportTo: "texts", http: RULES, tls: RULES, tcp: RULES },
+} as const;
+
+export const viewVirtualService = viewer("VirtualService", VIRTUAL_SERVICE_FIELDS, (origin, { spec = {} }) => {
+  const own = origin.ref.namespace;
+  const named = (spec.gateways ?? []).filter((name) => name !== "mesh");
+  const keys = new Set(named.map((name) => gatewayKey(short(name), own)));
+  const routed = routedGateways(spec, own);
   return {
-    ...own,
-    hosts: [...new Set(textsOf(spec.hosts))].slice(0, MAX_NAMES_PER_OBJECT + 1).map(short),
+    ...origin,
+    hosts: [...new Set(spec.hosts)].slice(0, MAX_NAMES_PER_OBJECT + 1).map(short),
     /** `namespace/name` of its Gateways that a rule is for. The mesh does not count. */
     gateways: [...keys].filter((key) => routed === "all" || routed.has(key)).slice(0, MAX_GATEWAYS),
-    exportedTo: exportedTo(spec.exportTo, own.ref.namespace),
+    exportedTo: exportedTo(spec.exportTo, own),
   };
-}
+});
 
 /**
  * The Gateways that the rules are for. A rule without `match` is for all Gateways, and so is a match without
@@ -77,11 +79,13 @@ export function viewVirtualService(raw: Raw) {
  * sourceMatchHTTP and BuildHTTPRoutesForVirtualService; pilot/pkg/networking/core/gateway.go, isGatewayMatch). Istio
  * admits no VirtualService without a rule.
  */
-function routedGateways(spec: Raw, own: string): ReadonlySet<string> | "all" {
-  const rules = [spec.http, spec.tls, spec.tcp].flatMap(listOf).map(mapOf);
-  const matches = rules.map(({ match }) => listOf(match).map(mapOf));
-  if (matches.some((list) => list.length === 0) || rules.length === 0) return "all";
-  const named = matches.flat().map(({ gateways }) => textsOf(gateways));
+function routedGateways(
+  { http = [], tls = [], tcp = [] }: Read<typeof VIRTUAL_SERVICE_FIELDS.spec>,
+  own: string,
+): ReadonlySet<string> | "all" {
+  const matches = [...http, ...tls, ...tcp].map(({ match = [] }) => match);
+  if (matches.some((list) => list.length === 0) || matches.length === 0) return "all";
+  const named = matches.flat().map(({ gateways = [] }) => gateways);
   if (named.some((list) => list.length === 0)) return "all";
   return new Set(named.flat().map((name) => (name === "mesh" ? name : gatewayKey(short(name), own))));
 }
@@ -92,8 +96,7 @@ function routedGateways(spec: Raw, own: string): ReadonlySet<string> | "all" {
  * gateway is that of its pods, not of the Gateway object. A mesh may have another default than all,
  * `defaultVirtualServiceExportTo`, which is not read.
  */
-function exportedTo(value: unknown, own: string): readonly string[] | undefined {
-  const names = textsOf(value);
+function exportedTo(names: readonly string[] = [], own: string): readonly string[] | undefined {
   if (names.length === 0 || names.includes("*")) return undefined;
   if (names.includes("~")) return ["~"];
   return [...new Set(names.map((name) => (name === "." ? own : short(name))))].sort().slice(0, MAX_ENTRIES);
@@ -152,7 +155,7 @@ export function istioClaims(
 function hintsOf(view: GatewayView): RoutingHints | Reason {
   const { ref, ignored, selector } = view;
   if (ignored) return ignoredBy(ref);
-  const text = "the selector of its Gateway is no map of labels, or has too many";
+  const text = "the selector of its Gateway has too many labels";
   if (selector === undefined) return { code: "no-gateway-service", text };
   return withChoice({ className: "istio", addresses: [], admitted: true, selector }, view);
 }

@@ -8,7 +8,7 @@ import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { ClaimBudget } from "./claim-budget.ts";
 import type { Kind } from "./kinds-source.ts";
 import { KindsSource } from "./kinds-source.ts";
-import { mapOf, originOf, type Raw, textOf } from "./raw-object.ts";
+import { viewer } from "./raw-object.ts";
 
 // How objects of kinds that a cluster may lack become claims: each Route claims its name at its Hub, if that exists.
 
@@ -21,10 +21,11 @@ const PARTS = "/apis/built.in/v1/parts";
 const EVERY_MS = 15_000;
 const SOON_MS = 100;
 
-const view = (raw: Raw, kind: string) => {
-  const { name, hub } = mapOf(raw.spec);
-  return { ...originOf(kind, raw), name: textOf(name), hub: textOf(hub) };
-};
+const view = viewer("", { spec: { name: "text", hub: "text" } }, (origin, { spec }) => ({
+  ...origin,
+  name: spec?.name,
+  hub: spec?.hub,
+}));
 type Viewed = ReturnType<typeof view>;
 const route: Kind<Viewed> = {
   prefix: "Route ",

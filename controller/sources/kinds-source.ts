@@ -6,12 +6,13 @@ import { describeError, ifFound, SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
+import { readerOf } from "#lib/kube/shapes.ts";
 import { timeSlices } from "#lib/kube/time.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { type ClaimBudget, type Entry, NOTHING } from "./claim-budget.ts";
-import { listOf, mapOf, type ObjectOrigin, type Raw, textOf } from "./raw-object.ts";
+import type { ObjectOrigin, Raw } from "./raw-object.ts";
 import { informerState, type Source, type SourceState, type View, type ViewSink } from "./types.ts";
 
 /** The fields that are kept of any object. */
@@ -316,23 +317,25 @@ async function servedAs(
   signal: AbortSignal,
 ): Promise<{ version: string; name: string } | Reason | undefined> {
   if (builtIn !== undefined) return { version: versions[0] ?? "", name: builtIn };
-  const list = async (path: string, key: string) =>
+  const list = async (path: string, key: "versions" | "resources") =>
     entriesOf(await ifFound(client.get<Raw>(path, undefined, { signal })), key, path);
-  const served = (await list(`/apis/${group}`, "versions")).map(({ version }) => String(version));
+  const served = (await list(`/apis/${group}`, "versions")).map(({ version }) => version);
   for (const version of versions.filter((each) => served.includes(each))) {
     const resources = await list(`/apis/${group}/${version}`, "resources");
     const found = resources.find(({ name }) => name === resource);
-    if (found !== undefined) return { version, name: textOf(found.kind) ?? resource };
+    if (found !== undefined) return { version, name: found.kind ?? resource };
   }
   if (served.length === 0 || !named) return undefined;
   const text = `${group} has no ${show(resource)} of version ${versions.join(" or ")}; it has ${served.join(", ")}`;
   return { code: "resource-not-served", text };
 }
 
+const ENTRY = { name: "text", kind: "text", version: "text" } as const;
+const readDiscovery = readerOf({ versions: [ENTRY], resources: [ENTRY] });
+
 /** Returns the list in a document. Without this check, any other response would mean "nothing is served". */
-function entriesOf(document: Raw | undefined, key: string, path: string): Raw[] {
-  if (document === undefined) return [];
-  if (!Array.isArray(document[key]))
-    throw new SwitchbackError("data-corrupt", `GET ${path}: the response has no ${key}`);
-  return listOf(document[key]).map(mapOf);
+function entriesOf(document: Raw | undefined, key: "versions" | "resources", path: string) {
+  const entries = document === undefined ? [] : readDiscovery(document)[key];
+  if (entries === undefined) throw new SwitchbackError("data-corrupt", `GET ${path}: the response has no ${key}`);
+  return entries;
 }

@@ -4,10 +4,12 @@ import { serviceNameOf } from "#hostmap/service-names.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { isPublicTld } from "#lib/config/public-tlds.ts";
 import { corePath } from "#lib/kube/paths.ts";
+import { readerOf } from "#lib/kube/shapes.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { SourceDeps } from "./kinds-source.ts";
-import { mapOf, type Raw, textMapOf } from "./raw-object.ts";
 import { informerState, type SourceState } from "./types.ts";
+
+const readNamespace = readerOf({ metadata: { labels: "map", annotations: "map" } });
 
 interface NamespaceView {
   readonly labels: Readonly<Record<string, string>>;
@@ -29,13 +31,13 @@ export class Namespaces {
   }
 
   start(onSynced: () => void): void {
-    this.#informer = watchObjects<NamespaceView, Raw>({
+    this.#informer = watchObjects<NamespaceView>({
       ...this.#deps,
       path: corePath("namespaces"),
       metadataOnly: true,
-      project: ({ metadata }) => {
-        const { labels, annotations } = mapOf(metadata);
-        return { labels: textMapOf(labels), domains: textMapOf(annotations)[DOMAINS_KEY] };
+      project: (raw) => {
+        const { labels = {}, annotations = {} } = readNamespace(raw).metadata ?? {};
+        return { labels, domains: annotations[DOMAINS_KEY] };
       },
       onChange: ({ key, before, after }) => {
         for (const listener of this.#listeners) listener(key, before, after);

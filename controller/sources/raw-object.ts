@@ -1,8 +1,7 @@
 import { IGNORE_KEY, TARGET_KEY } from "#hostmap/metadata-keys.ts";
 import type { ObjectRef, Reason } from "#hostmap/types.ts";
+import { type Fields, ORIGIN, type Read, readerOf } from "#lib/kube/shapes.ts";
 import type { ChosenTarget, RoutingHints } from "./types.ts";
-
-// Readers for the fields of an unvalidated object: a field of another type counts as missing.
 
 /** An object as it was received or read from a file. */
 export type Raw = Readonly<Record<string, unknown>>;
@@ -22,36 +21,6 @@ export function copied(text: string, most = MAX_KEPT): string {
   return [start.slice(0, 1), start.slice(1)].join("");
 }
 
-/** The value if it is a non-empty string. */
-export function textOf(value: unknown): string | undefined {
-  return typeof value === "string" && value !== "" ? value : undefined;
-}
-
-export function numberOf(value: unknown): number | undefined {
-  return typeof value === "number" ? value : undefined;
-}
-
-export function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
-}
-
-/** The value if it is a map, or an empty map. */
-export function mapOf(value: unknown): Raw {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Raw) : {};
-}
-
-/** The members of the list that are strings. */
-export function textsOf(value: unknown): string[] {
-  return listOf(value).filter((entry): entry is string => textOf(entry) !== undefined);
-}
-
-/** The entries of the map that are strings. */
-export function textMapOf(value: unknown): Readonly<Record<string, string>> {
-  return Object.fromEntries(
-    Object.entries(mapOf(value)).filter((entry): entry is [string, string] => typeof entry[1] === "string"),
-  );
-}
-
 /** The fields that any object may have, whatever its kind. */
 export interface ObjectOrigin {
   readonly ref: ObjectRef;
@@ -66,19 +35,30 @@ export interface ObjectOrigin {
 /** One character more than a target's name may have, so a truncated name is still no valid target. */
 const MAX_TARGET_NAME = 64;
 
-export function originOf(kind: string, raw: Raw): ObjectOrigin {
-  const metadata = mapOf(raw.metadata);
-  const annotations = mapOf(metadata.annotations);
-  const namespace = textOf(metadata.namespace) ?? "";
+export const readOrigin = readerOf(ORIGIN);
+
+/** Returns what views an object by its fields. `usual` is the API's name of the kind. */
+export function viewer<const F extends Fields, V>(
+  usual: string,
+  fields: F,
+  view: (origin: ObjectOrigin, object: Read<F & typeof ORIGIN>) => V,
+): (raw: Raw, kind?: string) => V {
+  const read = readerOf({ ...ORIGIN, ...fields } as const);
+  return (raw, kind = usual) => {
+    const object = read(raw);
+    return view(originOf(kind, object), object);
+  };
+}
+
+export function originOf(kind: string, { apiVersion, metadata }: Read<typeof ORIGIN>): ObjectOrigin {
+  const { namespace = "", name = "", uid, creationTimestamp: created = "", annotations = {} } = metadata ?? {};
   const target = annotations[TARGET_KEY];
-  const apiVersion = textOf(raw.apiVersion);
-  const uid = textOf(metadata.uid);
   return {
-    ref: { kind, namespace, name: textOf(metadata.name) ?? "", ...(uid && apiVersion && { apiVersion, uid }) },
-    created: textOf(metadata.creationTimestamp) ?? "",
+    ref: { kind, namespace, name, ...(uid && apiVersion && { apiVersion, uid }) },
+    created,
     ignored: annotations[IGNORE_KEY] === "true",
     // An empty text matches no target, and is reported like an unknown name.
-    ...(typeof target === "string" && { chosen: { target: copied(target, MAX_TARGET_NAME), namespace } }),
+    ...(target !== undefined && { chosen: { target: copied(target, MAX_TARGET_NAME), namespace } }),
   };
 }
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
+import type { RawService } from "#lib/kube/services.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { nameOf, type ServiceParts, service, targetsOf } from "#test/fakes/target-table.ts";
 import type { RoutingHints } from "../sources/types.ts";
-import type { RawService } from "./service-view.ts";
 import { TargetTable } from "./target-table.ts";
 
 // Which Service serves a Gateway of Gateway API, and which Gateways are not ingress.

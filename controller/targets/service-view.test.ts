@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { checkConfig } from "#lib/config/parse.ts";
+import type { RawService } from "#lib/kube/services.ts";
 import { fc } from "#test/property.ts";
-import { canonicalIp, foundName, isExposed, type RawService, viewService } from "./service-view.ts";
+import { canonicalIp, foundName, isExposed, viewService } from "./service-view.ts";
 import { targetOfService } from "./target.ts";
 
 const RAW: RawService = {

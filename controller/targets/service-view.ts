@@ -5,6 +5,7 @@ import { MAP_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
+import type { RawService } from "#lib/kube/services.ts";
 import { softwareOf } from "../sources/known-software.ts";
 import { type Protocol, type StatedBy, statedProtocol } from "./proxy-protocol-annotations.ts";
 
@@ -86,30 +87,6 @@ const MERGED_LABEL = "gateway.envoyproxy.io/owning-gatewayclass";
  * (antrea-io/antrea#4973), kube-router (cloudnativelabs/kube-router#979) and OVN-Kubernetes.
  */
 export const PROXY_NAME_LABEL = "service.kubernetes.io/service-proxy-name";
-
-/** The fields of a Service that are read. */
-export interface RawService {
-  readonly metadata?: {
-    readonly name?: string;
-    readonly namespace?: string;
-    readonly creationTimestamp?: string;
-    readonly annotations?: Readonly<Record<string, string>>;
-    readonly labels?: Readonly<Record<string, string>>;
-  };
-  readonly spec?: {
-    readonly type?: string;
-    readonly externalIPs?: readonly string[];
-    readonly selector?: Readonly<Record<string, string>> | null;
-    readonly clusterIP?: string;
-    readonly clusterIPs?: readonly string[];
-    readonly ports?: ReadonlyArray<{ readonly port?: number; readonly protocol?: string }>;
-  };
-  readonly status?: {
-    readonly loadBalancer?: {
-      readonly ingress?: ReadonlyArray<{ readonly ip?: string; readonly hostname?: string; readonly ipMode?: string }>;
-    };
-  };
-}
 
 /**
  * Whether kube-proxy may short-circuit addresses of the Service. kube-proxy handles `externalIPs` of any type. It
@@ -294,7 +271,7 @@ export function canonicalAddress(address: string): string {
 }
 
 /** The key of a Service. */
-export function keyOf({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
+export function keyOf({ namespace = "", name = "" }: NonNullable<RawService["metadata"]>): string {
   return `${namespace}/${name}`;
 }
 

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { RawService } from "#lib/kube/services.ts";
 import { nameOf, type ServiceParts, service, targetsOf } from "#test/fakes/target-table.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { findTarget } from "./find-target.ts";
-import type { RawService, ServiceView } from "./service-view.ts";
+import type { ServiceView } from "./service-view.ts";
 
 // Which Service has the address of an object. Services may share addresses: k3s' ServiceLB gives every LoadBalancer
 // Service the addresses of the nodes (k3s-io/k3s, pkg/cloudprovider/servicelb.go, `getStatus` and `podIPs`), and

@@ -6,6 +6,7 @@ import type { Config, TargetConfig } from "#lib/config/schema.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
+import { type RawService, readService } from "#lib/kube/services.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { softwareOf } from "../sources/known-software.ts";
@@ -22,7 +23,6 @@ import {
   PROXY_NAME_LABEL,
   portOf,
   preferred,
-  type RawService,
   type ServiceView,
   viewService,
 } from "./service-view.ts";
@@ -97,11 +97,11 @@ export class TargetTable {
       onSynced();
       return;
     }
-    this.#watch = watchObjects<ServiceView | typeof OTHER, RawService>({
+    this.#watch = watchObjects<ServiceView | typeof OTHER>({
       client,
       path: corePath("services"),
       // Services of any type may have externalIPs, and no field selector can find those.
-      project: (raw) => this.view(raw) ?? OTHER,
+      project: (raw) => this.view(readService(raw)) ?? OTHER,
       onChange: ({ key, before = OTHER, after }) => {
         if (after === undefined) this.#onDeleted();
         if (before === OTHER && (after ?? OTHER) === OTHER) return;
@@ -148,7 +148,7 @@ export class TargetTable {
    */
   view(raw: RawService): ServiceView | undefined {
     const { detect, protocol, map } = this.config.discovery;
-    const key = keyOf({ namespace: "", name: "", ...raw.metadata });
+    const key = keyOf(raw.metadata ?? {});
     const isUpstream = ({ upstream }: TargetConfig) => "service" in upstream && keyOf(upstream.service) === key;
     const configured = this.config.targets.findLast(isUpstream);
     // With `auto`, the ingress controller is asked about ports without an annotation.

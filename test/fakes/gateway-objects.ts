@@ -1,4 +1,4 @@
-import type { GatewayObject, RouteKind } from "#controller/sources/gateway/view.ts";
+import type { GatewayObject } from "#controller/sources/gateway/view.ts";
 import { type GatewayOptions, gatewayClaims, type Labels } from "#controller/sources/gateway.ts";
 import type { Raw } from "#controller/sources/raw-object.ts";
 import type { View } from "#controller/sources/types.ts";
@@ -87,7 +87,7 @@ export function routeObject(
   };
 }
 
-export const HTTP: RouteKind = "HTTPRoute";
+export const HTTP = "HTTPRoute";
 
 /** Objects of Gateway API, and the claims that follow from all of them. */
 export function gatewayWorld(options: Partial<GatewayOptions> = {}) {

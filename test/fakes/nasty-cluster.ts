@@ -25,7 +25,7 @@ function filled(schema: Schema, make: SecretTexts, key = ""): unknown {
   if (wrapped !== undefined) return filled(wrapped, make, key);
   if (options !== undefined) return filled(options[0], make);
   if (item !== undefined) return [filled(item, make), filled(item, make)];
-  if (value !== undefined) {
+  if (value !== undefined || type === "custom") {
     const read = key === "annotations" ? READ_ANNOTATIONS : [];
     return Object.fromEntries([make.next(), make.word(), ...read].map((name) => [name, make.next()]));
   }

@@ -1,8 +1,9 @@
 import type { RoutingHints } from "#controller/sources/types.ts";
 import { findTarget } from "#controller/targets/find-target.ts";
-import { foundName, keyOf, type RawService } from "#controller/targets/service-view.ts";
+import { foundName, keyOf } from "#controller/targets/service-view.ts";
 import { TargetTable } from "#controller/targets/target-table.ts";
 import { parseConfig } from "#lib/config/parse.ts";
+import type { RawService } from "#lib/kube/services.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { MemoryKube } from "./memory-kube.ts";
 
@@ -51,7 +52,7 @@ export function targetsOf(settings: object, services?: readonly RawService[]) {
   const config = parseConfig({ targets: [], ...settings });
   const client = services === undefined ? undefined : new MemoryKube().client;
   const table = new TargetTable({ client, config, log: silentLogger });
-  const set = (raw: RawService) => table.set(keyOf({ namespace: "", name: "", ...raw.metadata }), table.view(raw));
+  const set = (raw: RawService) => table.set(keyOf(raw.metadata ?? {}), table.view(raw));
   for (const raw of services ?? []) set(raw);
   const of = (hints: Partial<RoutingHints>) => ({ className: "nginx", addresses: [], admitted: true, ...hints });
   return {

@@ -202,7 +202,7 @@ export const SURFACES: readonly Surface[] = [
   {
     name: "HTTPRoutes",
     seeds: [ROUTE],
-    feed: tolerant((raw) => planned(gatewayApiClaims(viewRoute("HTTPRoute", raw)))),
+    feed: tolerant((raw) => planned(gatewayApiClaims(viewRoute(raw)))),
   },
   { name: "Services", seeds: [SERVICE], feed: tolerant((raw) => void targetOfService(viewService(raw, "v1"))) },
   ...customs,

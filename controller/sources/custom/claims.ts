@@ -3,18 +3,17 @@ import type { Reason } from "#hostmap/types.ts";
 import { EXTERNAL_DNS_PREFIXES } from "#lib/config/defaults.ts";
 import { type JsonPath, jsonPath } from "#lib/config/json-path.ts";
 import type { CustomSource } from "#lib/config/schema.ts";
+import { type RawService, readService } from "#lib/kube/services.ts";
+import type { Read } from "#lib/kube/shapes.ts";
 import { ClaimList, MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
-import { loadBalancerOf } from "../ingress-hosts.ts";
 import {
   copied,
   ignoredBy,
-  listOf,
-  mapOf,
   type ObjectOrigin,
   originOf,
   type Raw,
-  textOf,
-  textsOf,
+  readOrigin,
+  viewer,
   withChoice,
 } from "../raw-object.ts";
 import type { RoutingHints, View } from "../types.ts";
@@ -50,7 +49,7 @@ export function customReader(source: ClaimPaths): CustomReader {
   const hostnames = jsonPath(source.hostnames);
   const hintsOf = hintsReader(source);
   return (raw, kind) => {
-    const origin = originOf(kind, raw);
+    const origin = originOf(kind, readOrigin(raw));
     const claims = new ClaimList(origin);
     const fails = (text: string) => claims.add(UNREADABLE, { code: "path-failed", text: `${source.hostnames}${text}` });
     try {
@@ -90,8 +89,13 @@ function hintsReader(source: ClaimPaths): (raw: Raw, origin: ObjectOrigin) => Ro
 }
 
 function textsAt(path: JsonPath, raw: Raw): string[] {
-  return textsOf(path(raw, MAX_VALUES)).map((text) => copied(text));
+  return path(raw, MAX_VALUES).flatMap((value) => (typeof value === "string" && value !== "" ? copied(value) : []));
 }
+
+const HOST = { host: "text", wildcardPolicy: "word" } as const;
+const CONDITIONS = [{ type: "word", status: "word" }] as const;
+const ADMITTED = { ...HOST, routerName: "text", conditions: CONDITIONS } as const;
+export const OPENSHIFT_ROUTE_FIELDS = { spec: HOST, status: { ingress: [ADMITTED] } } as const;
 
 /**
  * The claims of an OpenShift Route (route.openshift.io/v1). Each router writes an entry of `status.ingress` with the
@@ -100,31 +104,27 @@ function textsAt(path: JsonPath, raw: Raw): string[] {
  * below the router's domain, not a load balancer address. Host and policy of a Route are immutable, so `spec`
  * provides those that an entry omits.
  */
-export function routeClaims(raw: Raw, kind: string): readonly View[] {
-  const origin = originOf(kind, raw);
+export const routeClaims: CustomReader = viewer("Route", OPENSHIFT_ROUTE_FIELDS, (origin, { spec, status }) => {
   const claims = new ClaimList(origin);
-  const spec = mapOf(raw.spec);
-  const admitted = listOf(mapOf(raw.status).ingress).map(mapOf).filter(isAdmitted);
-  const hintsOf = ({ routerName }: Raw): RoutingHints | Reason => {
+  const admitted = (status?.ingress ?? []).filter(isAdmitted);
+  const hintsOf = ({ routerName }: Read<typeof ADMITTED>): RoutingHints | Reason => {
     if (origin.ignored) return ignoredBy(origin.ref);
-    if (admitted.length === 0) return { code: "not-admitted", text: `no router has admitted the ${kind}` };
+    if (admitted.length === 0) return { code: "not-admitted", text: `no router has admitted the ${origin.ref.kind}` };
     const controller = "openshift.io/router";
-    return withChoice({ className: textOf(routerName), controller, addresses: [], admitted: true }, origin);
+    return withChoice({ className: routerName, controller, addresses: [], admitted: true }, origin);
   };
   for (const entry of admitted.length > 0 ? admitted : [{}]) {
-    const host = textOf(entry.host) ?? textOf(spec.host);
-    const policy = textOf(entry.wildcardPolicy) ?? textOf(spec.wildcardPolicy);
+    const host = entry.host ?? spec?.host;
+    const policy = entry.wildcardPolicy ?? spec?.wildcardPolicy;
     // With the policy `Subdomain`, the first label of the host is a placeholder (WildcardPolicySubdomain).
     const name = policy === "Subdomain" ? host?.replace(/^[^.]*/, "*") : host;
     if (name !== undefined) claims.add(name, hintsOf(entry));
   }
   return claims.all;
-}
+});
 
-function isAdmitted({ conditions }: Raw): boolean {
-  return listOf(conditions)
-    .map(mapOf)
-    .some(({ type, status }) => type === "Admitted" && status === "True");
+function isAdmitted({ conditions = [] }: Read<typeof ADMITTED>): boolean {
+  return conditions.some(({ type, status }) => type === "Admitted" && status === "True");
 }
 
 /**
@@ -133,21 +133,22 @@ function isAdmitted({ conditions }: Raw): boolean {
  * several of them. Only the address of a load balancer is short-circuited.
  */
 export function serviceClaims(raw: Raw, prefixes: readonly string[] = EXTERNAL_DNS_PREFIXES): readonly View[] {
-  const annotations = mapOf(mapOf(raw.metadata).annotations);
-  const hostnames = prefixes.flatMap((prefix) => textOf(annotations[`${prefix}hostname`]) ?? []).join();
+  const service = readService(raw);
+  const hostnames = prefixes.flatMap((prefix) => service.metadata?.annotations?.[`${prefix}hostname`] || []).join();
   if (hostnames === "") return [];
-  const origin = originOf("Service", raw);
-  const hints = withChoice(hintsOfService(raw, origin), origin);
+  const origin = originOf("Service", service);
+  const hints = withChoice(hintsOfService(service, origin), origin);
   return new ClaimList(origin).addAll(namesIn(hostnames, "list") ?? [], hints).all;
 }
 
-function hintsOfService(raw: Raw, { ref, ignored }: ObjectOrigin): RoutingHints | Reason {
+function hintsOfService({ spec, status }: RawService, { ref, ignored }: ObjectOrigin): RoutingHints | Reason {
   if (ignored) return ignoredBy(ref);
-  if (mapOf(raw.spec).type !== "LoadBalancer") {
+  if (spec?.type !== "LoadBalancer") {
     const text = "the Service is not of type LoadBalancer: pods reach its address directly";
     return { code: "not-short-circuited", text };
   }
-  const addresses = loadBalancerOf(raw).flatMap(({ ip, hostname }) => textsOf([ip, hostname]));
+  const entries = status?.loadBalancer?.ingress ?? [];
+  const addresses = entries.flatMap(({ ip, hostname }) => [ip, hostname].filter((each) => each !== undefined));
   const { namespace, name } = ref;
   return { className: undefined, addresses, admitted: addresses.length > 0, service: { namespace, name } };
 }

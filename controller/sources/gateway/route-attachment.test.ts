@@ -13,7 +13,7 @@ import {
 } from "#test/fakes/gateway-objects.ts";
 import { MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
 import type { Raw } from "../raw-object.ts";
-import { type RouteKind, viewClass, viewGateway, viewListenerSet, viewRoute } from "./view.ts";
+import { viewClass, viewGateway, viewListenerSet, viewRoute } from "./view.ts";
 
 // Which names Gateways, ListenerSets and routes claim, beyond the specification's own examples for routes
 // (conformance.test.ts). Rows with a name like `ListenerSetHTTPRouting` are its examples for ListenerSets
@@ -54,8 +54,8 @@ function world(options: { readonly requireAccepted?: boolean; readonly listeners
       parents: readonly (string | Raw)[],
       hostnames?: readonly string[],
       parts: Parameters<typeof routeObject>[3] = {},
-      kind: RouteKind = HTTP,
-    ) => outcome(put(viewRoute(kind, routeObject("web", parents, hostnames, parts)))),
+      kind: string = HTTP,
+    ) => outcome(put(viewRoute(routeObject("web", parents, hostnames, parts), kind))),
     reason: (object: string) =>
       claims(object).flatMap(({ hints }) => ("code" in hints ? `${hints.code}: ${hints.text}` : []))[0],
   };
@@ -316,7 +316,7 @@ describe("a route at a ListenerSet", () => {
     gateway([]);
     set([{ hostname: "*.com" }]);
     const parents = [{ parentRef: { name: "set", namespace: INFRA }, conditions: ACCEPTED }];
-    const web = viewRoute(HTTP, { ...routeObject("web", [toSet()], ["a.com"]), status: { parents } });
+    const web = viewRoute({ ...routeObject("web", [toSet()], ["a.com"]), status: { parents } });
     assert.deepEqual(outcome(put(web)), ["a.com: not-accepted"]);
   });
 });

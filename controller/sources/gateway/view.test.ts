@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it, test } from "node:test";
-import { gatewayObject, HTTP, listenerSetObject } from "#test/fakes/gateway-objects.ts";
+import { gatewayObject, listenerSetObject } from "#test/fakes/gateway-objects.ts";
 import { matchesSelector } from "../gateway.ts";
 import type { Raw } from "../raw-object.ts";
 import { viewGateway, viewListenerSet, viewRoute } from "./view.ts";
@@ -14,8 +14,7 @@ const accepted = (status: string, more: object = {}) => [{ type: "Other" }, { ty
 /** A Gateway with these parts of its spec and status. */
 const gateway = (spec: Raw, status: Raw = {}, annotations: Raw = {}) =>
   viewGateway({ metadata: { ...METADATA, annotations }, spec, status });
-const route = (spec: Raw, parents: readonly Raw[] = []) =>
-  viewRoute(HTTP, { metadata: METADATA, spec, status: { parents } });
+const route = (spec: Raw, parents: readonly Raw[] = []) => viewRoute({ metadata: METADATA, spec, status: { parents } });
 
 describe("a listener", () => {
   for (const [protocol, listed, expected] of [
@@ -90,18 +89,19 @@ test("a refusal is the controller's reason and message, unless the condition is 
 });
 
 test("a Gateway allows ListenerSets from nowhere by default, and a listener routes from its own namespace", () => {
-  const [none, selected] = [
-    { from: "None", selector: undefined },
-    { from: "Selector", selector: { a: 1 } },
-  ];
+  const selector = { matchLabels: { a: "1" } };
+  const none = { from: "None", selector: undefined };
   for (const [namespaces, expected] of [
     [{ from: "Same" }, { from: "Same", selector: undefined }],
     [
       { from: "All", selector: {} },
       { from: "All", selector: undefined },
     ],
-    [{ from: "Selector", selector: { a: 1 } }, selected],
-    [{ from: "Selector", selector: { a: "x".repeat(20_000) } }, none],
+    [
+      { from: "Selector", selector: { ...selector, other: 1 } },
+      { from: "Selector", selector },
+    ],
+    [{ from: "Selector", selector: { matchLabels: { a: "x".repeat(20_000) } } }, none],
     [{ from: "Sometimes" }, none],
     [{}, none],
     [5, none],
