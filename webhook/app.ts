@@ -4,15 +4,14 @@ import { BY_HOSTS } from "#hostmap/delivery.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { steadyNow } from "#lib/kube/time.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
-import { type AnswerOptions, answerReview } from "./admission-response.ts";
+import { type AnswerOptions, answerReview, type Path } from "./admission-response.ts";
 import { decodeReview, encodeAnswer } from "./admission-review.ts";
-import { BY_DNS, type OptIn } from "./injection-decision.ts";
+import { BY_DNS } from "./injection-decision.ts";
 
 export type AppOptions = Omit<AnswerOptions, "throttle">;
 
 /** A request as the router and the reader of its body complete it. */
 interface Posted extends IncomingMessage {
-  readonly params: { readonly via?: string };
   body: Buffer;
 }
 
@@ -53,34 +52,30 @@ export function createApp(appOptions: AppOptions): RequestListener {
     // The client may have disconnected.
     if (!res.headersSent && !res.destroyed) res.writeHead(status, { "content-type": "text/plain" }).end(`${text}\n`);
   };
-  const vias = [undefined, BY_HOSTS, ...(options.via?.podDns === undefined ? [] : [BY_DNS])];
   const readBody = bodyReader(refuse);
-  const mutate = (optIn: OptIn): Handler => {
-    return ({ params: { via }, body }, res, next) => {
+  const router = Router();
+  const vias = options.via?.podDns === undefined ? [BY_HOSTS] : [BY_HOSTS, BY_DNS];
+  const mutate = (path: Path): Handler => {
+    return ({ body }, res) => {
       const receivedAt = performance.now();
-      if (vias.includes(via)) send(res, answerReview(decodeReview(body), { optIn, via }, options, receivedAt));
-      else next();
+      send(res, answerReview(decodeReview(body), path, options, receivedAt));
     };
   };
-  const router = Router();
-  router.post("/mutate/namespace{/:via}", readBody, mutate("namespace"));
-  router.post("/mutate/pod{/:via}", readBody, mutate("pod"));
+  for (const optIn of ["namespace", "pod"] as const) {
+    router.post(`/mutate/${optIn}`, readBody, mutate({ optIn }));
+    for (const via of vias) router.post(`/mutate/${optIn}/${via}`, readBody, mutate({ optIn, via }));
+  }
   const reachable: Handler = ({ body }, res) => send(res, encodeAnswer(decodeReview(body).uid));
   router.post("/reachable", readBody, reachable);
   return (req, res) =>
     router(req as Request, res as Response, (error) => {
       if (error === undefined) return refuse(res, 404, "POST /mutate/namespace or /mutate/pod");
-      // The router's text quotes a path that it cannot decode.
-      if (Object(error).status === 400) return refuse(res, 400, "bad request");
       refuse(res, 500, "internal error", error);
     });
 }
 
 function send(res: ServerResponse, text: string): void {
-  const length = Buffer.byteLength(text);
-  // Node writes ASCII, as most answers are, faster as latin1.
-  const encoding = length === text.length ? "latin1" : "utf8";
-  res.writeHead(200, { "content-type": "application/json", "content-length": length }).end(text, encoding);
+  res.writeHead(200, { "content-type": "application/json", "content-length": Buffer.byteLength(text) }).end(text);
 }
 
 /**
