@@ -54,50 +54,6 @@ export interface Decision {
   readonly patch?: readonly Operation[];
 }
 
-interface Subject {
-  readonly request: AdmissionRequest;
-  readonly optIn: OptIn;
-  readonly pod: AdmittedPod;
-  readonly map: InjectionCache | undefined;
-}
-
-interface Check {
-  readonly code: string;
-  readonly holds: (subject: Subject) => boolean;
-  /** Set if this indicates a problem that the user should see. */
-  readonly warning?: (subject: Subject) => string;
-}
-
-/** Why a pod is not injected: the first check that holds decides. A pod for which none holds is injected. */
-const CHECKS: readonly Check[] = [
-  {
-    code: "not-a-review",
-    holds: ({ request }) => request.flaw !== undefined,
-    warning: ({ request }) => `the review cannot be read: ${request.flaw}`,
-  },
-  {
-    code: "not-a-pod",
-    holds: ({ request: { kind, subResource } }) => kind.kind !== "Pod" || kind.group !== "" || Boolean(subResource),
-    warning: () => "the review is not about a Pod: check the rules of the MutatingWebhookConfiguration",
-  },
-  // hostAliases can only be set while a pod is created.
-  { code: "not-create", holds: ({ request }) => request.operation !== "CREATE" },
-  {
-    code: "pod-malformed",
-    holds: ({ pod }) => pod.flaw !== undefined,
-    warning: ({ pod }) => `the pod cannot be read: ${pod.flaw}`,
-  },
-  // The pod mirrors a static pod, whose hostAliases come from its file on the node.
-  { code: "mirror-pod", holds: ({ pod }) => Object.hasOwn(pod.annotations, MIRROR_KEY) },
-  { code: "pod-disabled", holds: ({ pod }) => pod.labels[INJECT_KEY] === "disabled" },
-  { code: "not-opted-in", holds: ({ pod, optIn }) => optIn === "pod" && pod.labels[INJECT_KEY] !== "enabled" },
-  {
-    code: "no-map",
-    holds: ({ map }) => map === undefined,
-    warning: () => "no hostname map is loaded yet, so this pod gets no names",
-  },
-];
-
 /** Decides what happens to a pod. A pure function; `map` is undefined until one is loaded. */
 export function decideInjection(
   request: AdmissionRequest,
@@ -105,12 +61,23 @@ export function decideInjection(
   map: InjectionCache | undefined,
   via: PodsVia = { fallback: BY_HOSTS },
 ): Decision {
+  const { kind, operation, subResource } = request;
+  if (request.flaw !== undefined) return skip("not-a-review", `the review cannot be read: ${request.flaw}`);
+  if (kind.kind !== "Pod" || kind.group !== "" || subResource) return skip("not-a-pod", NOT_A_POD);
+  // hostAliases can only be set while a pod is created.
+  if (operation !== "CREATE") return skip("not-create");
   const pod = readPod(request.object);
-  const subject = { request, optIn, pod, map };
-  for (const { code, holds, warning } of CHECKS) if (holds(subject)) return skip(code, warning?.(subject));
-  // The check `no-map` has passed.
-  return inject(request, pod, map as InjectionCache, via);
+  if (pod.flaw !== undefined) return skip("pod-malformed", `the pod cannot be read: ${pod.flaw}`);
+  // The pod mirrors a static pod, whose hostAliases come from its file on the node.
+  if (Object.hasOwn(pod.annotations, MIRROR_KEY)) return skip("mirror-pod");
+  const label = pod.labels[INJECT_KEY];
+  if (label === "disabled") return skip("pod-disabled");
+  if (optIn === "pod" && label !== "enabled") return skip("not-opted-in");
+  if (map === undefined) return skip("no-map", "no hostname map is loaded yet, so this pod gets no names");
+  return inject(request, pod, map, via);
 }
+
+const NOT_A_POD = "the review is not about a Pod: check the rules of the MutatingWebhookConfiguration";
 
 /** A pod that is not injected. `text`: what its user should know. */
 export function skip(code: string, text?: string): Decision {

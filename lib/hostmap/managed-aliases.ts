@@ -36,8 +36,8 @@ export function splitAliases(
   aliases: readonly HostAlias[],
   annotation: string | undefined,
 ): { readonly userAliases: readonly HostAlias[]; readonly managedAliases: readonly HostAlias[] } {
-  const owned = OWNED.exec(annotation ?? "");
-  if (owned === null) return { userAliases: aliases, managedAliases: [] };
+  const owned = annotation && OWNED.exec(annotation);
+  if (!owned) return { userAliases: aliases, managedAliases: [] };
   const [, firstIp, number, digest] = owned;
   const count = Number(number);
   const last = aliases.length - count;
