@@ -23,8 +23,8 @@ export function createWebhookServer(listener: RequestListener, maxConnections = 
     if (draining) res.setHeader("connection", "close");
     listener(req, res);
   });
-  const server = createServer({ handshakeTimeout: HANDSHAKE_MS }, answer);
-  const connections = reclaimConnections(server, maxConnections);
+  const server = createServer({ handshakeTimeout: HANDSHAKE_MS });
+  const connections = reclaimConnections(server, maxConnections, answer);
   queueHandshakes(server, HANDSHAKE_MS, connections.reach);
   return {
     /** Binds, and returns the port. Until the first pair is in use, handshakes fail. Throws `listen-failed`. */

@@ -19,8 +19,8 @@ interface Client {
 
 /** Connects clients one by one. Each connects after the server has accepted the previous one. */
 async function start(t: TestContext, listener: RequestListener = (_req, res) => res.end("ok")) {
-  const server = createServer(listener);
-  const reclaimed = reclaimConnections(server, MAX);
+  const server = createServer();
+  const reclaimed = reclaimConnections(server, MAX, listener);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
   t.after(() => {
@@ -100,7 +100,7 @@ test("an idle connection is closed before one whose request has been in flight f
 /** Reports connections of one address as the handshake queue does, on a server that only accepts them. */
 function queued() {
   const server = new EventEmitter();
-  const reclaimed = reclaimConnections(server as Server, MAX);
+  const reclaimed = reclaimConnections(server as Server, MAX, () => {});
   let remotePort = 0;
   const accept = (): Socket => {
     remotePort += 1;

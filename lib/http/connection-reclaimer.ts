@@ -1,4 +1,4 @@
-import type { Server, ServerResponse } from "node:http";
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
 /** Go keeps idle connections for 90 s (`DefaultTransport`) and does not repeat a POST: a server closes them later. */
@@ -20,8 +20,9 @@ interface Connection {
  * the others out. Above `max`, it closes the connection with the oldest progress, of the stage with the most
  * connections: silent connections replace each other and not those in use. Those that wait for the server to begin TLS
  * do not count. Otherwise 700 clients that connect at once would close those that an API server has just opened.
+ * `listener` gets the requests.
  */
-export function reclaimConnections(server: Server, max: number) {
+export function reclaimConnections(server: Server, max: number, listener: RequestListener) {
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   server.headersTimeout = KEEP_ALIVE_MS;
   const open = new Set<Connection>();
@@ -65,9 +66,12 @@ export function reclaimConnections(server: Server, max: number) {
     if (connection !== undefined) bySocket.set(socket, connection);
     reach("begun", socket);
   });
-  server.on("request", ({ socket }, response: ServerResponse) => {
+  // The listener is called from here, because a second listener of the server would make each request slower.
+  server.on("request", (request: IncomingMessage, response: ServerResponse) => {
+    const { socket } = request;
     reach("asked", socket);
-    response.on("finish", () => response.statusCode === 200 && reach("answered", socket));
+    response.on("close", () => response.writableFinished && response.statusCode === 200 && reach("answered", socket));
+    listener(request, response);
   });
   /** Closes the connections without a request: the server's `close` leaves these. */
   const closeUnasked = (): void => {

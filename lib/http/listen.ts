@@ -103,9 +103,9 @@ export async function startHealthServer(options: HealthServerOptions): Promise<H
       else send(response, 500, "text/plain", "internal error\n");
     });
   });
-  const server = http.createServer(handle);
+  const server = http.createServer();
   server.timeout = INACTIVE_MS;
-  reclaimConnections(server, MAX_CONNECTIONS);
+  reclaimConnections(server, MAX_CONNECTIONS, handle);
   await listen(server, options.port, options.address);
   return {
     port: (server.address() as AddressInfo).port,

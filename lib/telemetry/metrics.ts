@@ -80,8 +80,9 @@ export class MetricsRegistry implements MetricsText {
     this.counterOf(name, help, () => series.values());
     return {
       inc(labels) {
-        // Every call has the same labels, in this order.
-        const key = Object.values(labels).join("\n");
+        // Every call has the same labels, in this order. JSON.stringify takes longer.
+        let key = "";
+        for (const label in labels) key += `${labels[label]}\n`;
         const sample = getOrAdd<string, [Labels, number]>(series, key, () => [labels, 0]);
         sample[1] += 1;
       },
