@@ -4,11 +4,10 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { applyPatch } from "rfc6902";
 import { parse } from "yaml";
-import { BY_HOSTS } from "#hostmap/delivery.ts";
 import { parseHosts } from "#hostmap/hosts-text.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { createInjectionCache } from "#webhook/injection-cache.ts";
-import { type Decision, decideInjection, type OptIn, type PodDns } from "#webhook/injection-decision.ts";
+import { BY_HOSTS, type Decision, decideInjection, type OptIn, type PodDns } from "#webhook/injection-decision.ts";
 
 // Input: a folder's pods.yaml. By name, it has a pod and how the pod arrives. Expected: decisions.json beside it.
 //   To update it: npx node --test --test-update-snapshots, with the test file that names the folder.

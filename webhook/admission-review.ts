@@ -1,6 +1,6 @@
 import { getOrAdd } from "#hostmap/multi-map.ts";
 import { describeError } from "#lib/errors/errors.ts";
-import { flawAt, mapAt, textAt } from "#lib/errors/fields.ts";
+import { flawAt, mapAt, textAt } from "./fields.ts";
 import type { Operation } from "./json-patch.ts";
 
 /** The part of an AdmissionReview request that the webhook reads. */

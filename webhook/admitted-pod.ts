@@ -1,7 +1,7 @@
 import { isWindows, type Packing, packLines, packWindowsLines } from "#hostmap/pack.ts";
 import type { HostAlias } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
-import { flawAt, listAt, mapAt, textAt } from "#lib/errors/fields.ts";
+import { flawAt, listAt, mapAt, textAt } from "./fields.ts";
 
 /** The fields of a pod that the webhook reads. */
 export interface AdmittedPod {

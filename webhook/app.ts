@@ -1,12 +1,11 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { type Request, type Response, Router } from "express";
-import { BY_HOSTS } from "#hostmap/delivery.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { steadyNow } from "#lib/kube/time.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { type AnswerOptions, answerReview, type Path } from "./admission-response.ts";
 import { decodeReview, encodeAnswer } from "./admission-review.ts";
-import { BY_DNS } from "./injection-decision.ts";
+import { BY_DNS, BY_HOSTS } from "./injection-decision.ts";
 
 export type AppOptions = Omit<AnswerOptions, "throttle">;
 

@@ -1,4 +1,4 @@
-import { BY_HOSTS, effectiveDelivery } from "#hostmap/delivery.ts";
+import { show } from "#hostmap/hostnames.ts";
 import { type Injection, planInjection } from "#hostmap/inject.ts";
 import { HOSTS_KEY, INJECT_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
 import { MIRROR_KEY } from "#hostmap/opt-in.ts";
@@ -12,7 +12,8 @@ import { type Operation, patchOperations } from "./json-patch.ts";
 /** What opted the pod in. The path of the request carries it. */
 export type OptIn = "namespace" | "pod";
 
-/** Name of pod DNS: a value of the label `switchback.dev/via` and of `pods.via`. */
+/** How pods get the names: values of the label `switchback.dev/via` and of `pods.via`. */
+export const BY_HOSTS = "hosts";
 export const BY_DNS = "dns";
 
 /** How pods get the names if their own label does not decide. */
@@ -86,9 +87,11 @@ export function skip(code: string, text?: string): Decision {
 
 function inject(request: AdmissionRequest, pod: AdmittedPod, map: InjectionCache, via: PodsVia): Decision {
   const { namespace, fallback, podDns } = via;
-  const others = podDns === undefined ? [] : [{ name: BY_DNS }];
-  const { delivery, problem } = effectiveDelivery({ pod: pod.labels[VIA_KEY], namespace, fallback, others });
-  const problems = problem === undefined ? [] : [{ code: problem.code, text: problem.text.slice(0, MAX_WARNING) }];
+  const accepted = podDns === undefined ? [BY_HOSTS] : [BY_HOSTS, BY_DNS];
+  const label = pod.labels[VIA_KEY];
+  const isInvalid = label !== undefined && !accepted.includes(label);
+  const problems = isInvalid ? [viaInvalid(label, accepted)] : [];
+  const delivery = (isInvalid ? undefined : label) ?? namespace ?? fallback;
   const dns: PodDnsChange | Reason = podDns?.(request, pod, delivery === BY_DNS) ?? { changes: [] };
   if ("code" in dns) return skip(dns.code, dns.text);
   const { changes, given } = dns;
@@ -100,4 +103,9 @@ function inject(request: AdmissionRequest, pod: AdmittedPod, map: InjectionCache
   const code: "injected" | "nothing-chosen" = injection.managed.aliases.length > 0 ? "injected" : "nothing-chosen";
   const warnings = [...problems, ...selection.warnings];
   return { code, warnings, patch: patchOperations(pod, injection, changes) };
+}
+
+function viaInvalid(label: string, accepted: readonly string[]): Reason {
+  const text = `the pod's label ${VIA_KEY} is ${show(label)}; accepted are ${accepted.join(", ")}; it is ignored`;
+  return { code: "via-invalid", text: text.slice(0, MAX_WARNING) };
 }

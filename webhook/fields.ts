@@ -1,7 +1,7 @@
-import { SwitchbackError } from "./errors.ts";
-import { mismatch } from "./validation.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
+import { mismatch } from "#lib/errors/validation.ts";
 
-// Reads fields of a value from outside, one by one. It is for the webhook: a schema takes a tenth of an admission.
+// Reads fields of a value from outside, one by one: a schema takes a tenth of an admission.
 // `path` names the field in the error. Each function throws `input-invalid`, and quotes none of the value.
 
 /** A map, not a list. */
