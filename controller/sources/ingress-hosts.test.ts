@@ -4,7 +4,6 @@ import { silentLogger as log } from "#lib/telemetry/log.ts";
 import { ample } from "#test/fakes/claim-budget.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
-import { fc } from "#test/property.ts";
 import { claimsOfIngress, ingressSource, viewIngress } from "./ingress-hosts.ts";
 import type { Raw } from "./raw-object.ts";
 import type { View } from "./types.ts";
@@ -163,25 +162,4 @@ test("hostile: a quarter of a megabyte of aliases takes bounded time, and few na
   assert.equal(nginxNames({ [ALIASES]: many }, MAIN).length, 1_001);
   const { user, system } = process.cpuUsage(begun);
   assert.ok((user + system) / 1_000 < 500, `${(user + system) / 1_000} ms`);
-});
-
-test("property: for fields of any type, an Ingress has hosts that are strings", () => {
-  const part = fc.anything({ maxDepth: 3, values: [fc.string(), fc.integer(), fc.constant(null), fc.boolean()] });
-  const some = (shape: Record<string, fc.Arbitrary<unknown>>) => fc.oneof(part, fc.record(shape, { requiredKeys: [] }));
-  const annotations = some({ [ALIASES]: part, [WWW]: fc.oneof(part, fc.constant("true")) });
-  const raw = fc.record(
-    {
-      metadata: some({ annotations: fc.oneof(part, annotations), creationTimestamp: part }),
-      spec: some({ rules: part, tls: fc.oneof(part, fc.array(some({ hosts: part }))), ingressClassName: part }),
-      status: some({ loadBalancer: some({ ingress: part }) }),
-    },
-    { requiredKeys: [] },
-  );
-  fc.assert(
-    fc.property(raw, (object) => {
-      for (const { hostname, created } of claimsOfIngress(viewIngress(object), "nginx"))
-        assert.deepEqual([typeof hostname, typeof created, hostname === ""], ["string", "string", false]);
-    }),
-    { numRuns: 500 },
-  );
 });

@@ -140,7 +140,6 @@ const CASES: readonly Case[] = [
     ["s.apps.com default - true", "s.shard.com shard - true"],
   ],
   ["one that no router has seen", OPENSHIFT, object({ spec: { host: "a.com" } }), ["a.com: not-admitted"]],
-  ["one whose parts have other types", OPENSHIFT, admitted({ host: 5 }, null, entry("a", { host: ["a.com"] })), []],
   [
     "a custom kind by the first class",
     WIDGET,
