@@ -33,7 +33,7 @@ const FORMS: ReadonlyArray<readonly [form: string, pattern: RegExp]> = [
   ["an error", new RegExp(`SwitchbackError\\(\\s*("${WORD}")`, "g")],
   ["a code and its text", new RegExp(`("${HYPHENATED}"),\\s*${SENTENCE}`, "g")],
   ["a finding", new RegExp(`\\b(?:ok|warning|broken|unknown|notKnown)\\(\\s*${ARGUMENTS}("${HYPHENATED}")`, "g")],
-  ["a decision", new RegExp(`\\b(?:stuck|waiting|left|inStep)\\(\\s*("${WORD}")`, "g")],
+  ["a decision", new RegExp(`\\b(?:stuck|waiting|left|inStep|skip)\\(\\s*("${WORD}")`, "g")],
   ["a reason", new RegExp(`\\b(?:refusal|warningsFor|retrying|notify)\\(\\s*("${HYPHENATED}")`, "g")],
   ["a union of codes", /\btype \w*Code =([^;]*);/g],
   ["a list of causes", /\b\w+_CAUSES = \[([^\]]*)\]/g],
