@@ -71,7 +71,7 @@ describe("doctor", () => {
   test("prints the findings as text, and its progress on standard error", async () => {
     const { code, stdout, stderr } = await run();
     assert.equal(stderr, `diagnosing ${api.url.href}\n`);
-    assert.match(stdout, /^This cluster needs no mapping\.\n/);
+    assert.match(stdout, /^Pods reach the ingress controllers: this cluster needs no mapping\.\n/);
     assert.equal(code, 0);
     assert.ok(api.calls.every(({ headers }) => /^switchback-doctor\b/.test(headers["user-agent"] ?? "")));
   });

@@ -80,7 +80,12 @@ const HEADLINES: readonly [what: string, findings: Finding[], headline: string, 
     2,
   ],
   ["a warning", [GOOD, warning("a", "x", "e")], "Pods reach the cluster's names, with 1 warning", 1],
-  ["all is well, without Switchback", [GOOD, ABSENT], "This cluster needs no mapping", 1],
+  [
+    "all is well, without Switchback",
+    [GOOD, ABSENT],
+    "Pods reach the ingress controllers: this cluster needs no mapping",
+    1,
+  ],
   ["all is well, with Switchback", [GOOD], "Switchback works: pods reach the cluster's names", 1],
 ];
 

@@ -73,7 +73,9 @@ export function verdictOf(findings: readonly Finding[]): Verdict {
     return about(`Pods reach the cluster's names, with ${counted(warnings.length, "warning")}`, warnings, findings);
   if (unread.length > 0) return about("Pods reach the names that could be examined", [...good, ...unread], findings);
   const isAbsent = findings.some(({ code }) => code === "not-installed");
-  const well = isAbsent ? "This cluster needs no mapping" : "Switchback works: pods reach the cluster's names";
+  const well = isAbsent
+    ? "Pods reach the ingress controllers: this cluster needs no mapping"
+    : "Switchback works: pods reach the cluster's names";
   return about(well, good, findings);
 }
 

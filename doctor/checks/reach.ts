@@ -79,13 +79,15 @@ function checkUnmapped(loadBalancer: LoadBalancer, facts: ClusterFacts): Finding
   const isExternal = service.entries.every(({ external }) => external);
   const hasMode = service.entries.some(({ ipMode }) => ipMode === "VIP");
   const field = isExternal ? "externalIPs" : hasMode ? "ipMode VIP" : "status without ipMode Proxy";
-  const evidence = `${headerOf(service)}pods bypass the load balancer of ${bypassed.join(", ")} (${field})`;
+  const header = headerOf(service);
+  const evidence = `${header}pods bypass the load balancer of ${bypassed.join(", ")} (${field})`;
   const { ask = [] } = target ?? {};
   if (ask.length > 0 && ask.every(({ answer }) => answer === "optional" || answer === "refuses-header"))
     return ok(subject, "pods-reach-it", `${evidence}; it answered the proxies without a header, so pods reach it`);
   const ranges = filteredBy(loadBalancer);
   const filter = ranges.length === 0 ? "" : `, or if loadBalancerSourceRanges (${ranges.join(", ")}) leave them out`;
-  const harm = `${evidence}. If the ingress controller demands a PROXY header${filter}, they are cut off`;
+  const unsaid = header === "" ? "No annotation asks it for PROXY headers. " : "";
+  const harm = `${evidence}. ${unsaid}If the ingress controller demands a PROXY header${filter}, they are cut off`;
   return unknown(subject, "need-unseen", harm, probeCommand(facts), ...waysOut(loadBalancer, facts));
 }
 
