@@ -57,6 +57,8 @@ interface Memo {
 
 /** The views of an object, and the claims that were made of them. */
 interface Viewed {
+  /** Whether it has not changed since the first decision of this leader. */
+  readonly isInherited: boolean;
   readonly seen: readonly Seen[];
   /** Undefined: they are not decided yet. */
   claims: readonly Claim[] | undefined;
@@ -204,7 +206,7 @@ export class Pipeline {
   #decideSafely(object: string, memo: Memo): void {
     const viewed = this.#objects.get(object);
     const claims = (viewed?.seen ?? []).map((seen) => {
-      const claim = this.#guarded(object, () => this.#decide(seen, memo));
+      const claim = this.#guarded(object, () => this.#decide(seen, memo, viewed?.isInherited === true));
       return claim ?? { ...seen.view, target: INTERNAL_ERROR, undecided: true as const };
     });
     this.#guarded(object, () => {
@@ -228,7 +230,7 @@ export class Pipeline {
   }
 
   /** The way of one name. */
-  #decide({ name, key, view: { hints, ...view } }: Seen, memo: Memo): Claim {
+  #decide({ name, key, view: { hints, ...view } }: Seen, memo: Memo, isInherited: boolean): Claim {
     const { namespace } = view.from;
     // The evidence of one namespace counts for its own names only.
     const held = name === undefined ? undefined : this.#deps.plan.heldTarget(name, namespace);
@@ -238,7 +240,7 @@ export class Pipeline {
     const claim: Claim = { ...view, ...found };
     if (name === undefined) return claim;
     const isShared = (this.#byName.get(name)?.size ?? 0) > 1;
-    const subject = { name, key, namespace, isShared, held: claim.chosen ? undefined : held };
+    const subject = { name, key, namespace, isShared, held: claim.chosen || !isInherited ? undefined : held };
     return this.#steadied(witness(claim, subject, this.#deps), { name, key, held });
   }
 
@@ -273,7 +275,7 @@ export class Pipeline {
     const seen = seenOf(object, views);
     const keys = new Set(seen.map(({ key }) => key));
     if (seen.length === 0) this.#objects.delete(object);
-    else this.#objects.set(object, { seen, claims: undefined });
+    else this.#objects.set(object, { seen, claims: undefined, isInherited: !this.#isRead });
     const names = new Set(seen.flatMap(({ name }) => name ?? []));
     for (const name of names) getOrAdd(this.#byName, name, () => new Set<string>()).add(object);
     for (const one of before) if (!keys.has(one.key)) this.#release(one, object, names);

@@ -36,6 +36,13 @@ describe("a redacted dump", () => {
     status: { loadBalancer: { ingress: ips.map((ip) => ({ ip })) } },
   });
 
+  test("replaces the group of a parent, which anybody may choose", () => {
+    const metadata = { namespace: "shop", name: "web" };
+    const spec = { parentRefs: [{ group: "initech", kind: "Gateway", name: "edge" }] };
+    const route = { apiVersion: "gateway.networking.k8s.io/v1", kind: "HTTPRoute", metadata, spec };
+    assert.doesNotMatch(JSON.stringify(redacted(route)), /initech/);
+  });
+
   test("replaces each name, host and address, always with the same word", () => {
     const text = JSON.stringify(
       redacted(

@@ -122,7 +122,7 @@ export class DnsSweep {
     const line = plan.lineOf(name);
     const { decision, isSettled, isSilent } = answer.decisionOn(subject, claim, this.#deciderOf(name));
     if (!answer.tried) {
-      this.#queue(name, answer);
+      this.#queue(name, answer, [subject.namespace]);
       // It does not wait for the next review.
       queueMicrotask(() => this.#lookUpDue());
     }
@@ -164,10 +164,10 @@ export class DnsSweep {
    * A name waits in the turns of each namespace that claims it, so that slow names of another delay none. Beyond the
    * quotas of its namespaces, it is not looked up. While DNS is down, nothing takes names from here.
    */
-  #queue(name: string, answer: NameAnswer): void {
+  #queue(name: string, answer: NameAnswer, namespaces: Iterable<string> = answer.namespaces): void {
     if (answer.asking || !this.#isUp) return;
     const queue = answer.tried ? this.#rest : this.#new;
-    for (const namespace of answer.namespaces)
+    for (const namespace of namespaces)
       if (this.#deps.plan.isWithinQuota(namespace, name)) getOrAdd(queue, namespace, () => new Set<string>()).add(name);
   }
 
@@ -255,7 +255,7 @@ export class DnsSweep {
       const addresses = await this.#lookUp(name, answer);
       this.#answeredAt = this.#deps.now();
       const line = this.#deps.plan.lineOf(name);
-      const isGone = line !== undefined && this.#deps.locations.addressesOf(line.target ?? "").length === 0;
+      const isGone = line?.target !== undefined && !this.#deps.locations.has(line.target);
       changed = isKnown() && answer.learn(addresses, this.#deciderOf(name), isGone ? SWEEPS : 1);
     } catch (error) {
       this.#deps.log.debug({ name }, `not looked up: ${describeError(error)}`);

@@ -264,7 +264,7 @@ export class TargetTable {
     const ip = canonicalAddress(address);
     const there = this.at(ip).filter((view) => view.assigned.includes(ip) && mayHavePort(view, HTTP_PORTS));
     const able = preferred(there, (view) => !isOfClasses(view));
-    const service = able.find((view) => nameOf(view) === current) ?? firstOf(able, [ip]);
+    const service = there.find((view) => nameOf(view) === current) ?? firstOf(able, [ip]);
     const target = service && this.targetOf(service);
     return typeof target === "string" ? target : undefined;
   }
@@ -311,7 +311,7 @@ export class TargetTable {
 /** Where kube-proxy leads. The answers of DNS are compared with this. */
 export type TargetLocations = Pick<
   TargetTable,
-  "addressesOf" | "externalIPsOf" | "targetAt" | "mapsAlways" | "warningOf"
+  "has" | "addressesOf" | "externalIPsOf" | "targetAt" | "mapsAlways" | "warningOf"
 >;
 
 interface Derived {

@@ -29,29 +29,32 @@ export function reclaimConnections(server: Server, max: number, listener: Reques
   /** For TLS: node:https has two sockets for one connection. Clients that are gone by now have no address. */
   const byAddress = new Map<string, Connection>();
   const bySocket = new WeakMap<Socket, Connection>();
-  let counted = 0;
+  const sizes: Record<Stage, number> = { silent: 0, begun: 0, asked: 0, answered: 0, waiting: 0, closed: 0 };
   let steps = 0;
   const reach = (stage: Stage, socket: Socket): void => {
     const connection = bySocket.get(socket);
     if (connection === undefined || connection.stage === "closed") return;
-    counted += Number(isCounted(stage)) - Number(isCounted(connection.stage));
+    sizes[connection.stage] -= 1;
+    sizes[stage] += 1;
     steps += 1;
     connection.stage = stage;
     connection.since = steps;
-    if (counted > max) closeOldest();
+    if (COUNTED.reduce((sum, each) => sum + sizes[each], 0) > max) closeOldest();
   };
   const closeOldest = (): void => {
-    const all = [...open];
-    const crowds = COUNTED.map((stage) => all.filter((connection) => connection.stage === stage));
-    const crowd = crowds.reduce((one, other) => (other.length > one.length ? other : one));
-    const { socket } = crowd.reduce((one, other) => (other.since < one.since ? other : one));
-    reach("closed", socket);
-    socket.destroy();
+    const crowd = COUNTED.reduce((one, other) => (sizes[other] > sizes[one] ? other : one));
+    let oldest: Connection | undefined;
+    for (const each of open)
+      if (each.stage === crowd && (oldest === undefined || each.since < oldest.since)) oldest = each;
+    if (oldest === undefined) return;
+    reach("closed", oldest.socket);
+    oldest.socket.destroy();
   };
   server.on("connection", (socket: Socket) => {
     const address = addressOf(socket);
     const connection: Connection = { socket, stage: "waiting", since: 0 };
     open.add(connection);
+    sizes.waiting += 1;
     byAddress.set(address, connection);
     bySocket.set(socket, connection);
     reach("silent", socket);
@@ -78,10 +81,6 @@ export function reclaimConnections(server: Server, max: number, listener: Reques
     for (const { socket, stage } of open) if (stage !== "asked" && stage !== "answered") socket.destroy();
   };
   return { reach, closeUnasked };
-}
-
-function isCounted(stage: Stage): boolean {
-  return stage !== "waiting" && stage !== "closed";
 }
 
 function addressOf({ remoteAddress, remotePort, localAddress }: Socket): string {

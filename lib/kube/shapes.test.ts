@@ -19,6 +19,11 @@ for (const [what, value, expected] of [
   ["a list keeps its texts", { hosts: ["a", 5, ""], values: ["", 5] }, { hosts: ["a"], values: ["", ""] }],
   ["a map keeps its keys", { labels: { constructor: "x", a: 5 } }, { labels: { constructor: "x", a: "" } }],
   [
+    "also the name of the prototype",
+    JSON.parse('{ "labels": { "__proto__": "x" } }'),
+    { labels: { ["__proto__"]: "x" } },
+  ],
+  [
     "a list is no map",
     { labels: [], rules: [[], null, { host: "a" }] },
     { labels: undefined, rules: [{}, {}, { host: "a" }] },

@@ -28,17 +28,16 @@ const LEAVES = {
   number: finite,
   flag: v.boolean(),
   port: v.union([v.string(), finite]),
+  "text or empty": v.string(),
   "texts or empty": texts,
   /** Without empty texts. */
   texts: v.pipe(texts, v.filterItems(Boolean)),
   /** Texts by key. Unlike a record of valibot, it keeps the key `constructor`, which a label may have. */
   map: v.pipe(
     v.custom<Record<string, unknown>>((value) => Object(value) === value && !Array.isArray(value)),
-    v.transform((map) => {
-      const texts: Record<string, string> = {};
-      for (const key in map) texts[key] = typeof map[key] === "string" ? map[key] : "";
-      return texts;
-    }),
+    v.transform((map) =>
+      Object.fromEntries(Object.entries(map).map(([key, value]) => [key, typeof value === "string" ? value : ""])),
+    ),
   ),
 } as const;
 

@@ -48,6 +48,7 @@ export const NO_SERVICE: Reason = { code: "no-service", text: "no Service has it
 
 function locationsOf(addresses: Addresses): TargetLocations {
   return {
+    has: (target) => target !== "gone",
     addressesOf: (target) => [...(addresses.targets?.[target] ?? []), ...(addresses.external?.[target] ?? [])],
     externalIPsOf: (target) => addresses.external?.[target] ?? [],
     targetAt: (address) => Object.entries(addresses.targets ?? {}).find(([, all]) => all.includes(address))?.[0],

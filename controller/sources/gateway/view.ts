@@ -53,10 +53,10 @@ const SELECTOR = {
   matchExpressions: [{ key: "text", operator: "word", values: "texts or empty" }],
 } as const;
 const NAMESPACES = { from: "word", selector: SELECTOR } as const;
-const ALLOWED_ROUTES = { namespaces: NAMESPACES, kinds: [{ group: "word", kind: "word" }] } as const;
+const ALLOWED_ROUTES = { namespaces: NAMESPACES, kinds: [{ group: "text or empty", kind: "word" }] } as const;
 const PORT = { name: "text", hostname: "text", port: "number", protocol: "word" } as const;
 const LISTENER = { ...PORT, allowedRoutes: ALLOWED_ROUTES } as const;
-const OBJECT = { group: "word", kind: "word", namespace: "text", name: "text" } as const;
+const OBJECT = { group: "text or empty", kind: "word", namespace: "text", name: "text" } as const;
 const PARENT = { ...OBJECT, sectionName: "text", port: "number" } as const;
 const LISTENING = { conditions: CONDITIONS, listeners: [{ name: "text", conditions: CONDITIONS }] } as const;
 
