@@ -253,6 +253,9 @@ test("DNS leads to a Service by an address of its load balancer, whatever extern
   set(service("tenant/old", { ips: ["203.0.113.1"], created: OLD }));
   assert.equal(table.targetAt("203.0.113.1"), nameOf("tenant/old"));
   assert.equal(table.targetAt("203.0.113.1", A_NAME), A_NAME, "the name has it");
+  const nginx = { name: "nginx", upstream: { service: { namespace: "edge", name: "a" } }, classes: ["nginx"] };
+  const configured = targetsOf({ targets: [nginx] }, [A, service("tenant/old", { ...AT_A, created: OLD })]).table;
+  assert.equal(configured.targetAt("203.0.113.1", "nginx"), "nginx", "the name has it, though others would not");
   assert.deepEqual(table.addressesOf(nameOf("tenant/lb")), ["203.0.113.1", "198.51.100.1"]);
 });
 

@@ -19,11 +19,6 @@ for (const [what, value, expected] of [
   ["a list keeps its texts", { hosts: ["a", 5, ""], values: ["", 5] }, { hosts: ["a"], values: ["", ""] }],
   ["a map keeps its keys", { labels: { constructor: "x", a: 5 } }, { labels: { constructor: "x", a: "" } }],
   [
-    "also the name of the prototype",
-    JSON.parse('{ "labels": { "__proto__": "x" } }'),
-    { labels: { ["__proto__"]: "x" } },
-  ],
-  [
     "a list is no map",
     { labels: [], rules: [[], null, { host: "a" }] },
     { labels: undefined, rules: [{}, {}, { host: "a" }] },
@@ -35,6 +30,11 @@ for (const [what, value, expected] of [
     assert.deepEqual(read(value), expected);
   });
 }
+
+test("a map keeps the key __proto__, without which a selector of labels would select everything", () => {
+  const { labels = {} } = read(JSON.parse('{ "labels": { "__proto__": "x" } }'));
+  assert.deepEqual(Object.entries(labels), [["__proto__", "x"]]);
+});
 
 test("a list is read up to 20,000 members", () => {
   const { rules, hosts } = read({ rules: Array(20_001).fill({}), hosts: Array(20_001).fill("a") });
