@@ -11,7 +11,7 @@ export interface Subject {
   readonly namespace: string;
   /** Whether other objects claim the name, too. Then DNS may lead it to the target of one of them. */
   readonly isShared: boolean;
-  /** The target that the name has for the namespace, if the object did not choose its own. */
+  /** The target of the name, if the object has not changed since this leader began, and did not choose its own. */
   readonly held: string | undefined;
 }
 
