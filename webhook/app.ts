@@ -5,7 +5,7 @@ import { steadyNow } from "#lib/kube/time.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { type AnswerOptions, answerReview, type Path } from "./admission-response.ts";
 import { decodeReview, encodeAnswer } from "./admission-review.ts";
-import { BY_DNS, BY_HOSTS } from "./injection-decision.ts";
+import { deliveriesOf } from "./injection-decision.ts";
 
 export type AppOptions = Omit<AnswerOptions, "throttle">;
 
@@ -53,7 +53,6 @@ export function createApp(appOptions: AppOptions): RequestListener {
   };
   const readBody = bodyReader(refuse);
   const router = Router();
-  const vias = options.via?.podDns === undefined ? [BY_HOSTS] : [BY_HOSTS, BY_DNS];
   const mutate = (path: Path): Handler => {
     return ({ body }, res) => {
       const receivedAt = performance.now();
@@ -62,7 +61,8 @@ export function createApp(appOptions: AppOptions): RequestListener {
   };
   for (const optIn of ["namespace", "pod"] as const) {
     router.post(`/mutate/${optIn}`, readBody, mutate({ optIn }));
-    for (const via of vias) router.post(`/mutate/${optIn}/${via}`, readBody, mutate({ optIn, via }));
+    for (const via of deliveriesOf(options.via ?? {}))
+      router.post(`/mutate/${optIn}/${via}`, readBody, mutate({ optIn, via }));
   }
   const reachable: Handler = ({ body }, res) => send(res, encodeAnswer(decodeReview(body).uid));
   router.post("/reachable", readBody, reachable);

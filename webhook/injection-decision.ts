@@ -14,7 +14,7 @@ export type OptIn = "namespace" | "pod";
 
 /** How pods get the names: values of the label `switchback.dev/via` and of `pods.via`. */
 export const BY_HOSTS = "hosts";
-export const BY_DNS = "dns";
+const BY_DNS = "dns";
 
 /** How pods get the names if their own label does not decide. */
 export interface PodsVia {
@@ -87,7 +87,7 @@ export function skip(code: string, text?: string): Decision {
 
 function inject(request: AdmissionRequest, pod: AdmittedPod, map: InjectionCache, via: PodsVia): Decision {
   const { namespace, fallback, podDns } = via;
-  const accepted = podDns === undefined ? [BY_HOSTS] : [BY_HOSTS, BY_DNS];
+  const accepted = deliveriesOf(via);
   const label = pod.labels[VIA_KEY];
   const isInvalid = label !== undefined && !accepted.includes(label);
   const problems = isInvalid ? [viaInvalid(label, accepted)] : [];
@@ -103,6 +103,11 @@ function inject(request: AdmissionRequest, pod: AdmittedPod, map: InjectionCache
   const code: "injected" | "nothing-chosen" = injection.managed.aliases.length > 0 ? "injected" : "nothing-chosen";
   const warnings = [...problems, ...selection.warnings];
   return { code, warnings, patch: patchOperations(pod, injection, changes) };
+}
+
+/** The ways in which this process gives pods the names. */
+export function deliveriesOf({ podDns }: Pick<PodsVia, "podDns">): readonly string[] {
+  return podDns === undefined ? [BY_HOSTS] : [BY_HOSTS, BY_DNS];
 }
 
 function viaInvalid(label: string, accepted: readonly string[]): Reason {

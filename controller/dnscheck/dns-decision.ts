@@ -54,9 +54,9 @@ const LISTED = 4;
 export function decideByDns(claim: ExpectedClaim, evidence: DnsEvidence, locations: Locations): DnsDecision {
   const { name, answers, held, isOwnAddress } = evidence;
   const { target: claimed } = claim;
-  const expected = expectedAddresses(claim, locations);
   if (answers === undefined) return "unknown";
   if (claimed === undefined) return firstTarget(claim, evidence, locations);
+  const expected = expectedAddresses(claim, locations);
   if (expected.length === 0) return "unknown";
   const reached = answers.filter((address) => expected.includes(address));
   // Services may share an address. Only the one with the ports of HTTP gets a name that leads there.
