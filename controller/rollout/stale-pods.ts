@@ -24,7 +24,7 @@ type StalePodsDeps = Pick<RestarterDeps, "client" | "config" | "maps" | "observe
 const READ_MS = 300_000;
 /** With agents, the pods are evaluated at least this often: an agent may have become silent. */
 const SILENCE_MS = 15_000;
-/** Maximum number of names whose last holders are remembered: twice those of the largest map. */
+/** Maximum number of names whose last holders are remembered. */
 const MAX_HOLDERS = 100_000;
 
 /**
@@ -38,7 +38,10 @@ export class StalePods {
   underWay: string | undefined;
   /** Returns the names of the published map that a selection gets. Undefined: no map is known yet. */
   select: ReturnType<typeof createSelector> | undefined;
-  /** By name: the namespace that has it, or had it last. A removed name causes a restart when it has left the map. */
+  /**
+   * By name that pods get or got: the namespace that has it, or had it last. A removed name causes a restart when it
+   * has left the map.
+   */
   readonly holders = new Map<string, string>();
   readonly #deps: StalePodsDeps;
   readonly #rules: OptInRules;
@@ -64,8 +67,6 @@ export class StalePods {
     this.#maps = deps.maps.start((offer) => {
       if (!isMap(offer)) return;
       this.select = createSelector(offer, config.inject.maxNames);
-      if (this.holders.size > MAX_HOLDERS) this.holders.clear();
-      for (const [name, { holder = "" }] of offer.lines) this.holders.set(name, holder);
       this.#changed();
     });
   }
@@ -152,7 +153,7 @@ export class StalePods {
       workload.unfollowed = pod.unfollowed;
       return false;
     }
-    const revision = getOrAdd(this.#revisions, pod.hosts, () => this.select?.(pod.hosts).revision ?? "");
+    const revision = getOrAdd(this.#revisions, pod.hosts, () => this.#revisionOf(pod.hosts));
     wanted.add(revision);
     // The resolvers of a pod with pod DNS follow the map.
     if (isByDns(pod.revision) || pod.revision === revision) return false;
@@ -161,6 +162,13 @@ export class StalePods {
     const { observeAgents, client, log, now } = this.#deps;
     this.agents ??= observeAgents?.({ client, log, now, onChange: this.#changed });
     return !this.agents?.isCurrent(pod);
+  }
+
+  #revisionOf(hosts: string | undefined): string {
+    const selected = this.select?.(hosts);
+    if (this.holders.size > MAX_HOLDERS) this.holders.clear();
+    for (const name of selected?.names ?? []) this.holders.set(name, selected?.holderOf(name) ?? "");
+    return selected?.revision ?? "";
   }
 
   /** Whether the annotation of a listed workload may have changed what its pods' mode is. */

@@ -43,6 +43,8 @@ export interface SelectedHosts {
   readonly revision: string;
   readonly warnings: readonly Reason[];
   readonly addressesOf: (name: string) => readonly string[];
+  /** The namespace that has a name. Undefined: the map does not say, or the name is not selected. */
+  readonly holderOf: (name: string) => string | undefined;
   /** The names of each address, in name order. Built on first use. */
   readonly byAddress: () => ReadonlyMap<string, ReadonlySet<string>>;
 }
@@ -87,7 +89,7 @@ export function createSelector(map: PublishedMap, cap: number): (annotation: str
       hosts
         .slice(0, cap)
         .sort((a, b) => compareNames(a.name, b.name))
-        .map(({ name, addresses }) => [name, addresses]),
+        .map((line) => [line.name, line]),
     );
     let byAddress: ReadonlyMap<string, ReadonlySet<string>> | undefined;
     return {
@@ -101,7 +103,8 @@ export function createSelector(map: PublishedMap, cap: number): (annotation: str
         ...warningsFor("item-unmatched", annotation === undefined ? [] : unmatched, "no mapped name matches"),
         ...(total > cap ? [capWarning(total, cap)] : []),
       ],
-      addressesOf: (name) => selected.get(name) ?? [],
+      addressesOf: (name) => selected.get(name)?.addresses ?? [],
+      holderOf: (name) => selected.get(name)?.holder,
       byAddress: () => {
         byAddress ??= groupByAddress(selected);
         return byAddress;
@@ -110,9 +113,9 @@ export function createSelector(map: PublishedMap, cap: number): (annotation: str
   };
 }
 
-function groupByAddress(selected: ReadonlyMap<string, readonly string[]>): Map<string, Set<string>> {
+function groupByAddress(selected: ReadonlyMap<string, HostLine>): Map<string, Set<string>> {
   const groups = new Map<string, Set<string>>();
-  for (const [name, addresses] of selected)
+  for (const { name, addresses } of selected.values())
     for (const ip of addresses) getOrAdd(groups, ip, () => new Set<string>()).add(name);
   return groups;
 }
@@ -176,7 +179,7 @@ function choose(map: PublishedMap, items: readonly string[], cap: number): Choic
   };
 }
 
-function revisionOf(items: readonly string[], cap: number, selected: ReadonlyMap<string, readonly string[]>): string {
-  const lines = Array.from(selected, ([name, addresses]) => `${name} ${addresses.join(" ")}`);
+function revisionOf(items: readonly string[], cap: number, selected: ReadonlyMap<string, HostLine>): string {
+  const lines = Array.from(selected.values(), ({ name, addresses }) => `${name} ${addresses.join(" ")}`);
   return shortHash([items.join(","), String(cap), ...lines].join("\n"));
 }
