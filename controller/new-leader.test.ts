@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { controllerRig, lines, NAME, untilPublished } from "#test/fakes/controller-rig.ts";
+import { controllerRig, lines, NAME, OWN, putIngress, untilPublished } from "#test/fakes/controller-rig.ts";
 import { until } from "#test/fakes/kube-api.ts";
 import { OBJECTS } from "#test/published.ts";
 
 // What a new leader writes while it has not read everything yet.
 
 const SERVICES = "/api/v1/services";
+const UPSTREAM = "/api/v1/namespaces/ingress-nginx/services/ingress-nginx-controller";
 
 for (const detect of [false, true]) {
   test(`a new leader relays and asks what was, until Services are listed; detect: ${detect}`, async (t) => {
@@ -35,3 +36,26 @@ for (const detect of [false, true]) {
     );
   });
 }
+
+test("a new leader relays to a published target as before, although the annotation of its Service is invalid", async (t) => {
+  const config = { targets: [] };
+  const first = await controllerRig(t, { config });
+  const { kube } = first;
+  const annotate = (value: string) => {
+    const { metadata, ...rest } = kube.at(UPSTREAM) ?? {};
+    kube.put(UPSTREAM, { ...rest, metadata: { ...metadata, annotations: { "switchback.dev/proxy-protocol": value } } });
+  };
+  annotate("v2");
+  await untilPublished(first);
+  const targets = () => JSON.stringify(kube.at(`${OWN}/configmaps/${OBJECTS.targets}`)).replaceAll("\\", "");
+  await until(() => targets().includes('"protocol": "v2"'), "the protocol");
+  await first.stop();
+  const before = targets();
+  annotate("v3");
+  const rig = await controllerRig(t, { kube, prepare: () => {}, upstream: false, config });
+  await until(async () => (await rig.page("/readyz")).status === 200, "everything to be read");
+  putIngress(kube, [NAME, "new.example.com"]);
+  await untilPublished(rig, "new.example.com");
+  assert.ok(lines(rig).includes(NAME));
+  assert.equal(targets(), before);
+});

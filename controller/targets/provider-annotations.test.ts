@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { protocolFlaw } from "#controller/targets/proxy-protocol-annotations.ts";
 import { protocolOf } from "#test/fakes/protocol-of.ts";
 
 const BETA = "service.beta.kubernetes.io/";
@@ -172,7 +173,8 @@ test("our annotation overrides every provider's, and its value must match exactl
   const of = (annotations: Record<string, string>) => protocolOf(annotations, 443, FALLBACK);
   for (const own of ["v1", "v2", "none"])
     assert.equal(of({ "switchback.dev/proxy-protocol": own, [hetzner]: "true" }), own);
-  assert.deepEqual(of({ "switchback.dev/proxy-protocol": "", [hetzner]: "true" }), {
+  assert.equal(protocolFlaw({ "switchback.dev/proxy-protocol": "v2", [hetzner]: "on" }), undefined);
+  assert.deepEqual(protocolFlaw({ "switchback.dev/proxy-protocol": "" }), {
     code: "annotation-invalid",
     text: 'switchback.dev/proxy-protocol is ""; accepted are v1, v2, none',
   });

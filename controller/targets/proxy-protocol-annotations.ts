@@ -134,21 +134,22 @@ export interface Stated {
   readonly says: string;
 }
 
+/** Why the switchback.dev annotation says nothing. Undefined: it is valid, or missing. */
+export function protocolFlaw({ [PROXY_PROTOCOL_KEY]: value }: Annotations): Reason | undefined {
+  if (value === undefined || PROTOCOLS.some((protocol) => protocol === value)) return undefined;
+  const text = `${PROXY_PROTOCOL_KEY} is ${show(String(value))}; accepted are ${PROTOCOLS.join(", ")}`;
+  return { code: "annotation-invalid", text };
+}
+
 /**
  * The protocol that the annotations of a Service state for a port; undefined: none does. The switchback.dev
- * annotation comes first. If its value is invalid, the result is a reason instead of a guess. Then those of known
- * providers count, unless they contradict each other.
+ * annotation comes first. Then those of known providers count, unless they contradict each other.
  */
-export function statedProtocol(annotations: Annotations | undefined = {}, port: number): Stated | Reason | undefined {
-  const explicit = annotations[PROXY_PROTOCOL_KEY];
-  if (explicit !== undefined) {
-    const accepted = PROTOCOLS.find((protocol) => protocol === explicit);
-    const says = `${PROXY_PROTOCOL_KEY} is ${show(String(explicit))}`;
-    if (accepted !== undefined) return { protocol: accepted, by: "annotation", says };
-    return { code: "annotation-invalid", text: `${says}; accepted are ${PROTOCOLS.join(", ")}` };
-  }
+export function statedProtocol(annotations: Annotations, port: number): Stated | undefined {
+  const protocol = PROTOCOLS.find((each) => each === annotations[PROXY_PROTOCOL_KEY]);
+  if (protocol !== undefined) return { protocol, by: "annotation", says: `${PROXY_PROTOCOL_KEY} is ${show(protocol)}` };
   const [first, ...others] = PROVIDERS.flatMap((provider) => statementOf(provider, port, annotations) ?? []);
-  if (first === undefined || others.some(({ protocol }) => protocol !== first.protocol)) return undefined;
+  if (first === undefined || others.some((other) => other.protocol !== first.protocol)) return undefined;
   return { ...first, by: "provider" };
 }
 

@@ -94,9 +94,9 @@ test("kube-proxy handles externalIPs of any type, except for headless Services",
 
 test("an invalid value of an annotation yields a reason with the value, sanitized", () => {
   const annotations = { "switchback.dev/map": "Always\u001b" };
-  const { map, ports } = viewService({ ...RAW, metadata: { ...RAW.metadata, annotations } }, "v1", "always");
+  const { map, flaw } = viewService({ ...RAW, metadata: { ...RAW.metadata, annotations } }, "v1", "always");
   const text = 'switchback.dev/map is "Always\\u001b"; accepted are auto, always';
-  assert.deepEqual([map, ports], ["always", { code: "annotation-invalid", text }]);
+  assert.deepEqual([map, flaw], ["always", { code: "annotation-invalid", text }]);
 });
 
 test("addresses are normalized; other text is unchanged", () => {

@@ -7,7 +7,7 @@ import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
 import type { RawService } from "#lib/kube/services.ts";
 import { softwareOf } from "../sources/known-software.ts";
-import { type Protocol, type StatedBy, statedProtocol } from "./proxy-protocol-annotations.ts";
+import { type Protocol, protocolFlaw, type StatedBy, statedProtocol } from "./proxy-protocol-annotations.ts";
 
 /** When the names of a Service are mapped: `auto`, if kube-proxy short-circuits its load balancer, or `always`. */
 type MapWhen = "auto" | "always";
@@ -55,10 +55,10 @@ export interface ServiceView {
   readonly hostnames: readonly string[];
   readonly map: MapWhen;
   readonly clusterIPs: readonly string[];
-  /**
-   * TCP ports with the expected protocol, or a reason if that is unknown because an annotation has an invalid value.
-   */
-  readonly ports: readonly ServicePort[] | Reason;
+  /** TCP ports with the expected protocol. */
+  readonly ports: readonly ServicePort[];
+  /** Why it cannot be a target: an annotation has an invalid value, or it has too many ports. */
+  readonly flaw?: Reason;
   readonly selector: Readonly<Record<string, string>>;
   /** Title of the ingress controller that its labels and selector identify. */
   readonly software: string | undefined;
@@ -134,8 +134,10 @@ function addressesOfService(raw: RawService) {
  */
 export function viewService(raw: RawService, fallback: Protocol | "auto", map: MapWhen = "auto"): ServiceView {
   const { metadata, spec } = raw;
-  const mapped = mapWhen(metadata?.annotations?.[MAP_KEY], map);
-  const isValid = typeof mapped === "string";
+  const annotations = metadata?.annotations ?? {};
+  const mapped = mapWhen(annotations[MAP_KEY], map);
+  const ports = portsOf(raw, fallback);
+  const flaw = typeof mapped === "string" ? (protocolFlaw(annotations) ?? tooMany(ports)) : mapped;
   return {
     namespace: metadata?.namespace ?? "",
     name: metadata?.name ?? "",
@@ -147,9 +149,10 @@ export function viewService(raw: RawService, fallback: Protocol | "auto", map: M
     gateway: gatewayOfService(raw),
     gatewayClass: metadata?.labels?.[MERGED_LABEL],
     ...addressesOfService(raw),
-    map: isValid ? mapped : map,
+    map: typeof mapped === "string" ? mapped : map,
     clusterIPs: literalIPs(spec),
-    ports: isValid ? portsOf(raw, fallback) : mapped,
+    ports,
+    ...(flaw && { flaw }),
     selector: spec?.selector ?? {},
     software: softwareOf({ labels: metadata?.labels, selector: spec?.selector })?.title,
   };
@@ -163,7 +166,7 @@ export const HTTP_PORTS: readonly number[] = [80, 443];
 
 /** Whether a Service has one of these TCP ports. True if its ports are not known, so that the reason is reported. */
 export function mayHavePort(view: ServiceView, ports: readonly number[]): boolean {
-  return "code" in view.ports || ports.some((port) => portOf(view, port) !== undefined);
+  return view.flaw !== undefined || ports.some((port) => portOf(view, port) !== undefined);
 }
 
 /** The name of the target that a Service is, or would be. */
@@ -177,8 +180,8 @@ export function isOfClasses({ configured }: ServiceView): boolean {
 }
 
 /** The TCP port of a Service; undefined if the Service has no such port, or its ports are not known. */
-export function portOf({ ports }: ServiceView, number: number) {
-  return "code" in ports ? undefined : ports.find(({ port }) => port === number);
+export function portOf({ ports, flaw }: ServiceView, number: number) {
+  return flaw === undefined ? ports.find(({ port }) => port === number) : undefined;
 }
 
 /** `namespace/name` of the Gateway that a Service was made for. */
@@ -219,25 +222,20 @@ export function literalIPs(spec: RawService["spec"]): readonly string[] {
   return literalsOf(spec?.clusterIPs ?? [spec?.clusterIP ?? ""]);
 }
 
-function portsOf({ metadata, spec }: RawService, fallback: Protocol | "auto"): ServiceView["ports"] {
-  const ports: ServicePort[] = [];
+function portsOf({ metadata, spec }: RawService, fallback: Protocol | "auto"): ServicePort[] {
   const isAsked = fallback === "auto";
   const usual = isAsked ? "v1" : fallback;
-  for (const { port, protocol: transport } of spec?.ports ?? []) {
-    if (port === undefined || (transport ?? "TCP") !== "TCP") continue;
-    const stated = statedProtocol(metadata?.annotations, port);
-    if (stated !== undefined && "code" in stated) return stated;
-    ports.push({
-      port,
-      protocol: stated?.protocol ?? usual,
-      ...(isAsked && { stated: stated?.by ?? "nobody", ...(stated && { says: stated.says }) }),
-    });
-  }
-  if (ports.length > MAX_TARGET_PORTS) {
-    const text = `it has ${ports.length} TCP ports; a target has at most ${MAX_TARGET_PORTS}`;
-    return { code: "too-many-targets", text };
-  }
-  return ports;
+  return (spec?.ports ?? []).flatMap(({ port, protocol: transport = "TCP" }) => {
+    if (port === undefined || transport !== "TCP") return [];
+    const stated = statedProtocol(metadata?.annotations ?? {}, port);
+    const asked = isAsked && { stated: stated?.by ?? ("nobody" as const), ...(stated && { says: stated.says }) };
+    return { port, protocol: stated?.protocol ?? usual, ...asked };
+  });
+}
+
+function tooMany({ length }: readonly ServicePort[]): Reason | undefined {
+  const text = `it has ${length} TCP ports; a target has at most ${MAX_TARGET_PORTS}`;
+  return length > MAX_TARGET_PORTS ? { code: "too-many-targets", text } : undefined;
 }
 
 /** Normalizes an address: `2001:DB8:0::1` and `2001:db8::1` are the same (RFC 5952). Other text is unchanged. */

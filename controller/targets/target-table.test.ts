@@ -96,26 +96,43 @@ test("stopping ends the watch, waits for its end and cancels the pending report"
   assert.equal(calls.changes, before);
 });
 
-for (const [what, valid, invalid, expected] of [
-  ["a header", { "switchback.dev/proxy-protocol": "v2" }, { "switchback.dev/proxy-protocol": "v9" }, "v2 auto"],
-  ["when to map", { "switchback.dev/map": "always" }, { "switchback.dev/map": "alwyas" }, "v1 always"],
+for (const [key, value] of [
+  ["switchback.dev/proxy-protocol", "v9"],
+  ["switchback.dev/map", "alwyas"],
 ] as const) {
-  test(`an invalid annotation about ${what} keeps the last valid values, and is a problem until it is valid`, () => {
+  test(`an invalid ${key} is a problem; a published target stays as it is, others are no targets`, () => {
     const parts = (annotations: Readonly<Record<string, string>>) =>
       service("edge/lb", { hostnames: ["a.net"], ips: ["203.0.113.9"], annotations });
-    const { table, set, remove } = targetsOf({ discovery: { protocol: "v1" } }, [parts(valid)]);
-    const seen = () => `${table.found(EDGE)?.ports[0]?.protocol} ${table.viewOf(EDGE)?.map}`;
-    set(parts(invalid));
-    assert.deepEqual(
-      [seen(), table.state()[0]?.problems.map(({ place, code }) => [place, code])],
-      [expected, [["Service edge/lb", "annotation-invalid"]]],
-    );
+    const { table, set, remove } = targetsOf({ discovery: { protocol: "v1" } }, [parts({ [key]: value })]);
+    const seen = () => [
+      table.found(EDGE)?.ports.map(({ port, protocol }) => `${port} ${protocol}`),
+      table.mapsAlways(EDGE),
+    ];
+    const problems = () => table.state()[0]?.problems.map(({ place, code }) => [place, code]);
+    assert.deepEqual([seen(), problems()], [[undefined, false], [["Service edge/lb", "annotation-invalid"]]]);
+    const ports = [{ port: 443, listenPort: 10_000, upstreamPort: 443, protocol: "v2" as const }];
+    const published = {
+      name: EDGE,
+      upstream: "lb.edge.svc",
+      upstreamIPs: ["10.0.0.1"],
+      ports,
+      clusterIPs: ["10.0.0.9"],
+    };
+    table.learn([published]);
+    assert.deepEqual([seen(), problems()?.length], [[["443 v2"], true], 1], "relayed");
+    table.learn([{ ...published, ports: [] }]);
+    assert.deepEqual(seen(), [["80 none", "443 none"], true], "without a relay");
+    for (const unused of [
+      { ...published, unusedSince: "2026-01-01T00:00:00Z" },
+      { ...published, clusterIPs: [] },
+    ]) {
+      table.learn([unused]);
+      assert.deepEqual(seen(), [undefined, false], "no name has it");
+    }
     set(parts({}));
-    assert.deepEqual([seen(), table.state()[0]?.problems], ["v1 auto", []]);
+    assert.deepEqual([seen(), problems()], [[["80 v1", "443 v1"], false], []]);
+    set(parts({ [key]: value }));
     remove("edge/lb");
-    set(parts(invalid));
-    assert.deepEqual([table.found(EDGE), table.state()[0]?.problems.length], [undefined, 1], "it was never valid");
-    remove("edge/lb");
-    assert.deepEqual(table.state()[0]?.problems, []);
+    assert.deepEqual(problems(), []);
   });
 }

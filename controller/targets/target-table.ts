@@ -3,6 +3,7 @@ import { foldCase } from "#hostmap/hostnames.ts";
 import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { Config, TargetConfig } from "#lib/config/schema.ts";
+import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
@@ -10,7 +11,7 @@ import { type RawService, readService } from "#lib/kube/services.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { softwareOf } from "../sources/known-software.ts";
-import { informerState, type SourceProblem, type SourceState } from "../sources/types.ts";
+import { informerState, type SourceState } from "../sources/types.ts";
 import {
   allAddressesOf,
   canonicalAddress,
@@ -65,7 +66,10 @@ export class TargetTable {
   readonly #services = new Map<string, ServiceView>();
   /** The Services, by the key `namespace/name`. */
   readonly services: ReadonlyMap<string, ServiceView> = this.#services;
-  readonly #problems = new Map<string, SourceProblem>();
+  /** Those with a flaw. */
+  readonly #flawed = new Map<string, ServiceView>();
+  /** The published targets, by name. */
+  #published: ReadonlyMap<string, PublishedTarget> = new Map();
   /** What follows from the Services. Undefined after a change: it is computed when it is needed next. */
   #derived: Derived | undefined;
   readonly #listeners: (() => void)[] = [];
@@ -135,7 +139,8 @@ export class TargetTable {
   state(): SourceState[] {
     if (!this.discovers) return [];
     const services = informerState("services", this.#watch);
-    return [{ ...services, problems: [...services.problems, ...this.#problems.values()] }];
+    const flaws = [...this.#flawed].flatMap(([key, { flaw }]) => (flaw ? { place: `Service ${key}`, ...flaw } : []));
+    return [{ ...services, problems: [...services.problems, ...flaws] }];
   }
 
   async stop(): Promise<void> {
@@ -164,17 +169,32 @@ export class TargetTable {
 
   /** Adds or replaces a Service. `after` is undefined if it was deleted, or is no longer relevant. */
   set(key: string, after: ServiceView | undefined): void {
-    const before = this.#services.get(key);
-    this.#problems.delete(key);
-    let view = after;
-    if (after !== undefined && "code" in after.ports) {
-      this.#problems.set(key, { place: `Service ${key}`, ...after.ports });
-      // A typing error, or too many ports, must not remove working names, so the last valid ports stay.
-      if (before !== undefined) view = { ...after, ports: before.ports, map: before.map };
-    }
-    if (view === undefined) this.#services.delete(key);
-    else this.#services.set(key, view);
+    if (after?.flaw === undefined) this.#flawed.delete(key);
+    else this.#flawed.set(key, after);
+    if (after === undefined) this.#services.delete(key);
+    else this.#services.set(key, this.#kept(after));
     this.#derived = undefined;
+  }
+
+  /** Takes over what is published. */
+  learn(published: readonly PublishedTarget[]): void {
+    this.#published = new Map(published.map((target) => [target.name, target]));
+    for (const [key, view] of this.#flawed) this.#services.set(key, this.#kept(view));
+    if (this.#flawed.size === 0) return;
+    this.#derived = undefined;
+    this.#reporter.enqueue(SETTLE_MS);
+  }
+
+  /** A typing error, or too many ports, must not remove working names: a published target stays as it is. */
+  #kept(view: ServiceView): ServiceView {
+    const { flaw, ...valid } = view;
+    const last = flaw && this.#published.get(nameOf(view));
+    if (last === undefined || last.clusterIPs.length === 0 || last.unusedSince !== undefined) return view;
+    const ports = valid.ports.flatMap(({ port }) => {
+      const protocol = last.ports.length === 0 ? "none" : last.ports.find((each) => each.port === port)?.protocol;
+      return protocol === undefined ? [] : { port, protocol };
+    });
+    return { ...valid, ports, map: "always" };
   }
 
   /** The Services that have an address, in any order. */

@@ -94,7 +94,7 @@ function checkUnmapped(loadBalancer: LoadBalancer, facts: ClusterFacts): Finding
 /** Says that the load balancer adds PROXY headers, if an annotation states it. */
 function headerOf({ annotations, ports }: LoadBalancer["service"]): string {
   const stated = ports.map(({ port }) => statedProtocol(annotations, port));
-  const [says] = stated.flatMap((each) => (each && "says" in each && each.protocol !== "none" ? each.says : []));
+  const [says] = stated.flatMap((each) => (each && each.protocol !== "none" ? each.says : []));
   return says === undefined ? "" : `its load balancer adds PROXY headers (${says}), and `;
 }
 

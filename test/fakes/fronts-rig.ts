@@ -57,6 +57,8 @@ class TestCatalog {
     this.changed = onChange;
   }
 
+  learn(): void {}
+
   mapsAlways(): boolean {
     return false;
   }
