@@ -267,7 +267,8 @@ export class Pipeline {
     if (held === undefined || typeof target !== "string" || verified) return claim;
     if (this.#deps.plan.lineOf(name)?.target === undefined) return claim;
     const unsteady = this.#steady.check(key, held, target, steadyNow());
-    return unsteady === undefined ? claim : { ...claim, target: unsteady, undecided: true, maybe: held };
+    const { lacking: _other, ...decidable } = claim;
+    return unsteady === undefined ? claim : { ...decidable, target: unsteady, undecided: true, maybe: target };
   }
 
   #see(object: string, views: readonly View[]): void {

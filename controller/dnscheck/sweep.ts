@@ -278,8 +278,7 @@ export class DnsSweep {
     if (answers.some(({ length }) => length >= MAX_ADDRESSES)) await pause(LARGE_REST_MS);
     const failed = settled.find(({ status }) => status === "rejected");
     const decide = this.#deciderOf(name);
-    const isConfirmed = () => claims.some((claim) => decide(claim, addresses) === "verified");
-    if (failed?.status === "rejected" && !isConfirmed()) throw failed.reason;
+    if (failed?.status === "rejected" && !confirms(claims, (claim) => decide(claim, addresses))) throw failed.reason;
     return addresses;
   }
 
@@ -296,6 +295,14 @@ export class DnsSweep {
       this.#own = { at, addresses: this.#deps.ownAddresses() };
     return this.#own.addresses.has(address) || this.#tools.has(address);
   }
+}
+
+/** Whether an answer says something for a claim, and nothing against another one. */
+function confirms(claims: readonly ExpectedClaim[], decide: (claim: ExpectedClaim) => DnsDecision): boolean {
+  const said = claims.map((claim) => [claim.target, decide(claim)] as const).filter(([, each]) => each !== "unknown");
+  const isFor = ([target, each]: (typeof said)[number]) =>
+    each === "verified" || (target === undefined && typeof each !== "string" && "target" in each);
+  return said.length > 0 && said.every(isFor);
 }
 
 /**

@@ -178,31 +178,29 @@ export class Plan {
   }
 
   /**
-   * The targets that have names, as of the last `takeChanges()`, or may get some, each with one of these names. A
-   * published name that is not decided yet has its target. It iterates over all claims.
+   * The targets that have names, or may get some, each with one of these names. That of a claim that loses its name
+   * has to be ready when the winner goes. It iterates over all claims.
    */
   get targets(): ReadonlyMap<string, string> {
     const found = new Map<string, string>();
-    for (const claims of this.#byObject.values()) {
-      for (const indexed of claims) {
-        // Most claims are decided, and their names are planned.
-        if (typeof indexed.claim.target === "string") continue;
+    for (const claims of this.#byObject.values())
+      for (const indexed of claims)
         for (const target of this.#targetsOf(indexed)) if (target !== undefined) found.set(target, indexed.name);
-      }
-    }
-    for (const [name, { target }] of this.#planned) found.set(target, name);
     return found;
   }
 
   /** Whether a name has the target or may get it. */
   hasTarget(name: string, target: string): boolean {
-    if (this.#planned.get(name)?.target === target) return true;
     return (this.#byName.get(name) ?? []).some((indexed) => this.#targetsOf(indexed).includes(target));
   }
 
-  /** The target that a claim may get, and the published one of its name while it is not decided. */
-  #targetsOf(indexed: IndexedClaim): (string | undefined)[] {
-    return [mayGet(indexed), this.#stays(indexed) ? this.#published(indexed.name)?.target : undefined];
+  /** The targets that a claim has or may get. Most claims have one. */
+  #targetsOf(indexed: IndexedClaim): readonly (string | undefined)[] {
+    const { part, claim, name } = indexed;
+    if (part === undefined) return [];
+    const { target, maybe, aim } = claim;
+    if (typeof target === "string") return [target, aim];
+    return [maybe, this.#stays(indexed) ? this.heldTarget(name, claim.from.namespace) : undefined];
   }
 
   /** Yields every claim with its decision. It iterates over all claims, so use it only for the status. */
@@ -361,11 +359,6 @@ export class Plan {
     if (winner === undefined && this.#areHoldersLost && indexed.part === "wants") return LOST;
     return conflictOf(indexed, winner, { claims: this.#byName.get(name) ?? [], line: this.#published(name) });
   }
-}
-
-/** The target that a claim without one may get later, because its decision may change. */
-function mayGet({ claim, part }: IndexedClaim): string | undefined {
-  return part === undefined || typeof claim.target === "string" ? undefined : claim.maybe;
 }
 
 function samePlan(a: PlannedName | undefined, b: PlannedName | undefined): boolean {

@@ -40,6 +40,8 @@ export interface Claim {
   readonly undecided?: true;
   /** The target that the claim may get. It is asked for a PROXY header, although the claim does not have it. */
   readonly maybe?: string;
+  /** The target of the object, if DNS leads the name to another one. It is asked, too. */
+  readonly aim?: string;
   /**
    * The object only lacks evidence of a target, so DNS may give it its first one. `byClass` is the target that the
    * class of the object leads to, if there is one. `isElsewhere`: DNS leads the name to no Service here.
