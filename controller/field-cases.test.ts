@@ -10,8 +10,9 @@ import type { HeaderAnswer } from "#lib/documents/header-answers.ts";
 import { answeringProxy, type GivenAnswer, putProxy } from "#test/fakes/answering-proxy.ts";
 import { configMaps, controllerRig, untilPublished } from "#test/fakes/controller-rig.ts";
 import { ipv4Answers, startDnsServer } from "#test/fakes/dns-server.ts";
+import { until } from "#test/fakes/kube-api.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
-import { type HeaderQuestion, questionsIn } from "#test/published.ts";
+import { type HeaderQuestion, OBJECTS, questionsIn } from "#test/published.ts";
 import type { StatusDocument } from "./status.ts";
 
 // Clusters from public bug reports and from the documentation of other projects. Each case says which names have to
@@ -73,8 +74,12 @@ async function mappedNames(t: TestContext, given: Case, objects: readonly Item[]
   const kube = new MemoryKube();
   // No case has these addresses.
   kube.serviceRange = "10.111.222";
+  let reads = 0;
   const healthPort = await answeringProxy(t, {
-    answers: () => questionsIn(configMaps(kube)).map((question) => answerTo(question, given)),
+    answers: () => {
+      reads += 1;
+      return questionsIn(configMaps(kube)).map((question) => answerTo(question, given));
+    },
     listening: () => questionsIn(configMaps(kube)).map(({ target }) => target),
   });
   const rig = await controllerRig(t, {
@@ -101,9 +106,19 @@ async function mappedNames(t: TestContext, given: Case, objects: readonly Item[]
     const isSettled =
       status.names.every(({ reason }) => reason?.code !== "dns-not-verified") &&
       questionsIn(configMaps(kube)).every(({ answer }) => answer !== undefined);
-    if ((isSettled && isDeepStrictEqual(found, right)) || tries > 250) return found;
+    if (tries > 250) return found;
+    if (isSettled && isDeepStrictEqual(found, right)) break;
     await setTimeout(20);
   }
+  // It stays like that: an answer is not forgotten and asked again.
+  const written = () => kube.writes.filter(({ path }) => path.endsWith(OBJECTS.targets)).length;
+  const more = async (from = reads) => await until(() => reads >= from + 6, "the proxy to be read again");
+  // The fronts get their addresses first.
+  await more();
+  const before = written();
+  await more();
+  assert.equal(written(), before);
+  return namesIn(await rig.status(), given);
 }
 
 function namesIn({ names, targets }: Pick<StatusDocument, "names" | "targets">, given: Case): Record<string, string> {

@@ -89,6 +89,7 @@ const CASES: ReadonlyArray<readonly [keyof typeof CLAIMS, what: string, DnsDecis
   ["? held", "is verified", "verified", "edge!"],
   ["? held", "has no evidence", "unknown", "no-service ? edge"],
   ["? held", "leads elsewhere", ELSEWHERE, "dns-elsewhere"],
+  ["? held", "leads to a target, header open", OTHER, "header-unknown ? internal", { against: { internal: UNKNOWN } }],
   ["refused", "leads to another target", OTHER, "ip-mode-proxy"],
   ["edge", "is verified", "verified", "edge", ENFORCE],
   ["edge", "is confirmed by an externalIP", "external", "edge", ENFORCE],
@@ -99,13 +100,7 @@ const CASES: ReadonlyArray<readonly [keyof typeof CLAIMS, what: string, DnsDecis
   ["edge", "leads elsewhere", ELSEWHERE, "edge", { mode: "warn" }],
   ["edge", "is verified, header not known", "verified", "header-unknown ? edge", { against: { edge: UNKNOWN } }],
   ["edge", "is verified, header refused", "verified", "header-not-expected", { against: { edge: REFUSES } }],
-  [
-    "edge",
-    "leads to a target, header not known",
-    OTHER,
-    "header-unknown ? internal",
-    { against: { internal: UNKNOWN } },
-  ],
+  ["edge", "leads to a target, header open", OTHER, "header-unknown ? internal", { against: { internal: UNKNOWN } }],
 ];
 for (const [claim, what, decision, expected, setting = {}] of CASES) {
   test(`${setting.mode ?? "auto"}: a name of ${claim} ${what}: ${expected}`, () => {
@@ -123,7 +118,11 @@ test("with warn or map: always, a mapped name has a warning of DNS, after one ab
   assert.deepEqual(warnings, [ELSEWHERE, ELSEWHERE, LOST]);
 });
 
-test("a name that moves to another target has the warning of that one; a refused header still names the target", () => {
+test("a name that moves to another target has the warning of that one; the target of the object stays asked", () => {
   assert.deepEqual([hear(CLAIM, "verified").heard.warning, hear(CLAIM, OTHER).heard.warning], [LOST, undefined]);
-  assert.equal(hear(CLAIM, "verified", { against: { edge: REFUSES } }).heard.maybe, "edge");
+  const refusals = [hear(CLAIM, "verified", { against: { edge: REFUSES } }), hear(CLAIM, ELSEWHERE)];
+  assert.deepEqual(
+    [...refusals.map(({ heard }) => heard.maybe), hear(CLAIM, OTHER).heard.aim],
+    ["edge", "edge", "edge"],
+  );
 });

@@ -147,15 +147,21 @@ test("the addresses of other tools are ours, too", async (t) => {
 });
 
 test("one family may fail: the other can confirm a mapping, but is no evidence against it", async (t) => {
-  const { set, sync, pass, records, results } = pipelineRig(t, { addresses: addresses() });
-  for (const name of ["here", "cdn"]) records.set(`${name}.example.com/6`, new Error("ESERVFAIL"));
+  const { set, sync, pass, records, results, answers } = pipelineRig(t, { addresses: addresses() });
+  for (const name of ["here", "cdn", "first", "two"]) records.set(`${name}.example.com/6`, new Error("ESERVFAIL"));
   records.set("here.example.com", [LB]).set("cdn.example.com", [CDN]);
+  records.set("first.example.com", [LB]).set("two.example.com", [LB]);
   records.set("six.example.com", ["2001:DB8:0::9"]).set("both.example.com", [LB, "2001:db8::1"]);
   set("a", "edge", ["here.example.com", "cdn.example.com", "both.example.com"]);
   set("b", "six", ["six.example.com"]);
+  answers.set("none", { ...NO_SERVICE, byClass: undefined });
+  set("c", "none", ["first.example.com"]);
+  set("d", "edge", ["two.example.com"]);
+  set("e", "six", ["two.example.com"], of("other"));
   await sync();
   await pass(100);
   assert.deepEqual([results("a"), results("b")], [["edge!", "edge", "edge!"], ["six!"]]);
+  assert.deepEqual([results("c"), results("d"), results("e")], [["edge!"], ["edge"], ["six"]]);
 });
 
 test("three equal sweeps take a mapping away, and give it back", async (t) => {

@@ -223,7 +223,7 @@ test("when the permissions of a namespace change, only its claims are evaluated 
   assert.deepEqual([[...plan.planned.keys()], evaluated], [["b.example.com"], ["a.shop.example.com", "b.example.com"]]);
 });
 
-test("only targets with names are listed, each with one of its names", () => {
+test("targets that claims have or may get are listed, each with one of these names", () => {
   const plan = new Plan(createClaimPolicy(RULES, undefined), 100);
   plan.set("shop/a", [
     claimOf("a.example.com", "shop/a", { target: "one" }),
@@ -239,7 +239,10 @@ test("only targets with names are listed, each with one of its names", () => {
   plan.set("shop/a", [claimOf("a.example.com", "shop/a", { target: "three" })]);
   plan.takeChanges();
   assert.deepEqual([...plan.targets.keys()].sort(), ["three", "two"]);
-  plan.set("shop/b", []);
+  plan.set("shop/b", [claimOf("a.example.com", "shop/b", { target: "two", created: NEW, aim: "own" })]);
+  plan.takeChanges();
+  assert.deepEqual([...plan.targets.keys()].sort(), ["own", "three", "two"], "also of a claim that lost");
+  plan.set("shop/b", [claimOf("not a name", "shop/b", { target: "two" })]);
   plan.takeChanges();
   assert.deepEqual([...plan.targets.keys()], ["three"]);
 });
