@@ -27,7 +27,7 @@ function asked(listed: readonly PublishedTarget[], given: Given = {}) {
   const byName = new Map(targets.map((target) => [target.name, target]));
   const catalog = { configured: () => [], discovers: true, synced: true, found: (name: string) => byName.get(name) };
   const headers = new HeaderDecisions({
-    catalog: { ...catalog, follow() {}, learn() {}, mapsAlways: () => false },
+    catalog: { ...catalog, follow() {}, mapsAlways: () => false },
     clusterDomain: "cluster.local",
     preferred: "v1",
   });

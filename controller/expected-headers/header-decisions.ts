@@ -21,10 +21,7 @@ const TLS_PORTS: readonly number[] = [443, 8443];
 export type ExampleOf = (target: string, last?: string) => string | undefined;
 
 interface HeaderDeps {
-  readonly catalog: Pick<
-    TargetTable,
-    "configured" | "discovers" | "found" | "follow" | "learn" | "mapsAlways" | "synced"
-  >;
+  readonly catalog: Pick<TargetTable, "configured" | "discovers" | "found" | "follow" | "mapsAlways" | "synced">;
   readonly clusterDomain: string | undefined;
   /** The version for ingress controllers that accept both. */
   readonly preferred: "v1" | "v2";
@@ -90,7 +87,6 @@ export class HeaderDecisions {
   learn(published: readonly PublishedTarget[]): void {
     if (published === this.#learnt) return;
     this.#learnt = published;
-    this.catalog.learn(published);
     this.answers.learn(published);
     this.#published = new Map(published.map((target) => [target.name, target]));
     this.changed();

@@ -9,12 +9,12 @@ import {
   firstOf,
   HTTP_PORTS,
   hasFamilyOf,
+  hasPort,
   ipsOf,
   isAssigned,
   isOfClasses,
   keyOf,
   literalsOf,
-  mayHavePort,
   nameOf,
   PROXY_NAME_LABEL,
   preferred,
@@ -56,14 +56,14 @@ export function serviceAt(hints: RoutingHints, current: string | undefined, tabl
   if (there.length === 0) return withoutService(addresses);
   // Two Services may share an address: one for TCP, and one for UDP (HTTP/3).
   const either = [...new Set([...wanted, ...HTTP_PORTS])];
-  const withPort = there.filter((view) => mayHavePort(view, either));
+  const withPort = there.filter((view) => hasPort(view, either));
   const candidates = preferred(withPort, (view) => !isOfClasses(view));
   const held = candidates.find((view) => nameOf(view) === current);
   if (held !== undefined) {
     const answer = whetherShortCircuited(held, addresses);
     if (!isReason(answer) || !candidates.some((view) => view !== held && isAssigned(view, addresses))) return answer;
   }
-  const able = preferred(candidates, (view) => mayHavePort(view, wanted));
+  const able = preferred(candidates, (view) => hasPort(view, wanted));
   const first = firstOf(able, addresses);
   if (first === undefined) return withoutAnyPort(there, wanted);
   const isOpen = ips.length === 0 && candidates.some(({ namespace }) => namespace !== first.namespace);

@@ -11,7 +11,6 @@ import { type Protocol, protocolFlaw, type StatedBy, statedProtocol } from "./pr
 
 /** When the names of a Service are mapped: `auto`, if kube-proxy short-circuits its load balancer, or `always`. */
 type MapWhen = "auto" | "always";
-const MAP_WHEN: readonly MapWhen[] = ["auto", "always"];
 
 /**
  * A TCP port of a Service. `protocol` is the stated protocol, or else the assumed one. `stated` is set if the ingress
@@ -57,7 +56,7 @@ export interface ServiceView {
   readonly clusterIPs: readonly string[];
   /** TCP ports with the expected protocol. */
   readonly ports: readonly ServicePort[];
-  /** Why it cannot be a target: an annotation has an invalid value, or it has too many ports. */
+  /** An invalid value of an annotation. */
   readonly flaw?: Reason;
   readonly selector: Readonly<Record<string, string>>;
   /** Title of the ingress controller that its labels and selector identify. */
@@ -130,14 +129,14 @@ function addressesOfService(raw: RawService) {
 
 /**
  * Projects a Service. `fallback` applies if no annotation sets the protocol, and `map` if none sets when to map. With
- * the fallback `auto`, ingress controllers are asked.
+ * the fallback `auto`, ingress controllers are asked. A typing error must not remove working names. So an invalid
+ * `map` counts as `always`, and an invalid protocol is not known: names stay as they are.
  */
 export function viewService(raw: RawService, fallback: Protocol | "auto", map: MapWhen = "auto"): ServiceView {
   const { metadata, spec } = raw;
-  const annotations = metadata?.annotations ?? {};
-  const mapped = mapWhen(annotations[MAP_KEY], map);
-  const ports = portsOf(raw, fallback);
-  const flaw = typeof mapped === "string" ? (protocolFlaw(annotations) ?? tooMany(ports)) : mapped;
+  const { annotations = {} } = metadata ?? {};
+  const mapped = annotations[MAP_KEY] ?? map;
+  const flaw = protocolFlaw(annotations) ?? mapFlaw(mapped);
   return {
     namespace: metadata?.namespace ?? "",
     name: metadata?.name ?? "",
@@ -149,9 +148,9 @@ export function viewService(raw: RawService, fallback: Protocol | "auto", map: M
     gateway: gatewayOfService(raw),
     gatewayClass: metadata?.labels?.[MERGED_LABEL],
     ...addressesOfService(raw),
-    map: typeof mapped === "string" ? mapped : map,
+    map: mapped === "auto" ? "auto" : "always",
     clusterIPs: literalIPs(spec),
-    ports,
+    ports: portsOf(raw, fallback),
     ...(flaw && { flaw }),
     selector: spec?.selector ?? {},
     software: softwareOf({ labels: metadata?.labels, selector: spec?.selector })?.title,
@@ -164,9 +163,9 @@ export function viewService(raw: RawService, fallback: Protocol | "auto", map: M
  */
 export const HTTP_PORTS: readonly number[] = [80, 443];
 
-/** Whether a Service has one of these TCP ports. True if its ports are not known, so that the reason is reported. */
-export function mayHavePort(view: ServiceView, ports: readonly number[]): boolean {
-  return view.flaw !== undefined || ports.some((port) => portOf(view, port) !== undefined);
+/** Whether a Service has one of these TCP ports. */
+export function hasPort(view: ServiceView, ports: readonly number[]): boolean {
+  return ports.some((port) => portOf(view, port) !== undefined);
 }
 
 /** The name of the target that a Service is, or would be. */
@@ -179,9 +178,9 @@ export function isOfClasses({ configured }: ServiceView): boolean {
   return configured !== undefined && configured.classes.length > 0;
 }
 
-/** The TCP port of a Service; undefined if the Service has no such port, or its ports are not known. */
-export function portOf({ ports, flaw }: ServiceView, number: number) {
-  return flaw === undefined ? ports.find(({ port }) => port === number) : undefined;
+/** The TCP port of a Service; undefined if the Service has no such port. */
+export function portOf({ ports }: ServiceView, number: number) {
+  return ports.find(({ port }) => port === number);
 }
 
 /** `namespace/name` of the Gateway that a Service was made for. */
@@ -191,10 +190,9 @@ function gatewayOfService({ metadata }: RawService): string | undefined {
   return name === undefined ? undefined : `${labels[GATEWAY_NAMESPACE_LABEL] ?? metadata?.namespace ?? ""}/${name}`;
 }
 
-function mapWhen(annotation: string | undefined, fallback: MapWhen): MapWhen | Reason {
-  if (annotation === undefined) return fallback;
-  const text = `${MAP_KEY} is ${show(String(annotation))}; accepted are ${MAP_WHEN.join(", ")}`;
-  return MAP_WHEN.find((value) => value === annotation) ?? { code: "annotation-invalid", text };
+function mapFlaw(value: string): Reason | undefined {
+  const text = `${MAP_KEY} is ${show(String(value))}; accepted are auto, always`;
+  return value === "auto" || value === "always" ? undefined : { code: "annotation-invalid", text };
 }
 
 /** The IP addresses among addresses and host names. */
@@ -222,20 +220,21 @@ export function literalIPs(spec: RawService["spec"]): readonly string[] {
   return literalsOf(spec?.clusterIPs ?? [spec?.clusterIP ?? ""]);
 }
 
-function portsOf({ metadata, spec }: RawService, fallback: Protocol | "auto"): ServicePort[] {
-  const isAsked = fallback === "auto";
-  const usual = isAsked ? "v1" : fallback;
-  return (spec?.ports ?? []).flatMap(({ port, protocol: transport = "TCP" }) => {
+/** If there are too many, those of HTTP stay. */
+function portsOf({ metadata, spec }: RawService, fallback: Protocol | "auto"): readonly ServicePort[] {
+  const { annotations = {} } = metadata ?? {};
+  const isFlawed = protocolFlaw(annotations) !== undefined;
+  const isAsked = fallback === "auto" || isFlawed;
+  const usual = fallback === "auto" ? "v1" : fallback;
+  const all = (spec?.ports ?? []).flatMap(({ port, protocol: transport = "TCP" }) => {
     if (port === undefined || transport !== "TCP") return [];
-    const stated = statedProtocol(metadata?.annotations ?? {}, port);
+    const stated = isFlawed ? undefined : statedProtocol(annotations, port);
     const asked = isAsked && { stated: stated?.by ?? ("nobody" as const), ...(stated && { says: stated.says }) };
     return { port, protocol: stated?.protocol ?? usual, ...asked };
   });
-}
-
-function tooMany({ length }: readonly ServicePort[]): Reason | undefined {
-  const text = `it has ${length} TCP ports; a target has at most ${MAX_TARGET_PORTS}`;
-  return length > MAX_TARGET_PORTS ? { code: "too-many-targets", text } : undefined;
+  const isWeb = ({ port }: ServicePort) => HTTP_PORTS.includes(port);
+  if (all.length <= MAX_TARGET_PORTS) return all;
+  return all.sort((one, other) => Number(isWeb(other)) - Number(isWeb(one))).slice(0, MAX_TARGET_PORTS);
 }
 
 /** Normalizes an address: `2001:DB8:0::1` and `2001:db8::1` are the same (RFC 5952). Other text is unchanged. */

@@ -96,43 +96,24 @@ test("stopping ends the watch, waits for its end and cancels the pending report"
   assert.equal(calls.changes, before);
 });
 
-for (const [key, value] of [
-  ["switchback.dev/proxy-protocol", "v9"],
-  ["switchback.dev/map", "alwyas"],
-] as const) {
-  test(`an invalid ${key} is a problem; a published target stays as it is, others are no targets`, () => {
-    const parts = (annotations: Readonly<Record<string, string>>) =>
-      service("edge/lb", { hostnames: ["a.net"], ips: ["203.0.113.9"], annotations });
-    const { table, set, remove } = targetsOf({ discovery: { protocol: "v1" } }, [parts({ [key]: value })]);
-    const seen = () => [
-      table.found(EDGE)?.ports.map(({ port, protocol }) => `${port} ${protocol}`),
-      table.mapsAlways(EDGE),
-    ];
-    const problems = () => table.state()[0]?.problems.map(({ place, code }) => [place, code]);
-    assert.deepEqual([seen(), problems()], [[undefined, false], [["Service edge/lb", "annotation-invalid"]]]);
-    const ports = [{ port: 443, listenPort: 10_000, upstreamPort: 443, protocol: "v2" as const }];
-    const published = {
-      name: EDGE,
-      upstream: "lb.edge.svc",
-      upstreamIPs: ["10.0.0.1"],
-      ports,
-      clusterIPs: ["10.0.0.9"],
-    };
-    table.learn([published]);
-    assert.deepEqual([seen(), problems()?.length], [[["443 v2"], true], 1], "relayed");
-    table.learn([{ ...published, ports: [] }]);
-    assert.deepEqual(seen(), [["80 none", "443 none"], true], "without a relay");
-    for (const unused of [
-      { ...published, unusedSince: "2026-01-01T00:00:00Z" },
-      { ...published, clusterIPs: [] },
-    ]) {
-      table.learn([unused]);
-      assert.deepEqual(seen(), [undefined, false], "no name has it");
-    }
-    set(parts({}));
-    assert.deepEqual([seen(), problems()], [[["80 v1", "443 v1"], false], []]);
-    set(parts({ [key]: value }));
-    remove("edge/lb");
-    assert.deepEqual(problems(), []);
-  });
-}
+test("an invalid annotation is a problem until it is valid; it leaves the names as they are", () => {
+  const parts = (annotations: Readonly<Record<string, string>>) =>
+    service("edge/lb", { hostnames: ["a.net"], annotations });
+  const { table, set, remove } = targetsOf({ discovery: { protocol: "v1" } }, []);
+  const invalid = { "switchback.dev/proxy-protocol": "v9", "switchback.dev/map": "alwyas" };
+  for (const [annotations, expected, always] of [
+    [{}, "v1 undefined", false],
+    [{ "switchback.dev/proxy-protocol": invalid["switchback.dev/proxy-protocol"] }, "v1 nobody", false],
+    [{ "switchback.dev/map": invalid["switchback.dev/map"] }, "v1 undefined", true],
+    [invalid, "v1 nobody", true],
+  ] as const) {
+    set(parts(annotations));
+    const [port] = table.found(EDGE)?.ports ?? [];
+    const problems = table.state()[0]?.problems.map(({ place, code }) => `${place} ${code}`);
+    const isValid = Object.keys(annotations).length === 0;
+    assert.deepEqual(problems, isValid ? [] : ["Service edge/lb annotation-invalid"]);
+    assert.deepEqual([`${port?.protocol} ${port?.stated}`, table.mapsAlways(EDGE)], [expected, always]);
+  }
+  remove("edge/lb");
+  assert.deepEqual(table.state()[0]?.problems, []);
+});

@@ -3,7 +3,6 @@ import { foldCase } from "#hostmap/hostnames.ts";
 import { getOrAdd } from "#hostmap/multi-map.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { Config, TargetConfig } from "#lib/config/schema.ts";
-import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
@@ -11,15 +10,15 @@ import { type RawService, readService } from "#lib/kube/services.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { softwareOf } from "../sources/known-software.ts";
-import { informerState, type SourceState } from "../sources/types.ts";
+import { informerState, type SourceProblem, type SourceState } from "../sources/types.ts";
 import {
   allAddressesOf,
   canonicalAddress,
   firstOf,
   HTTP_PORTS,
+  hasPort,
   isOfClasses,
   keyOf,
-  mayHavePort,
   nameOf,
   PROXY_NAME_LABEL,
   portOf,
@@ -66,10 +65,7 @@ export class TargetTable {
   readonly #services = new Map<string, ServiceView>();
   /** The Services, by the key `namespace/name`. */
   readonly services: ReadonlyMap<string, ServiceView> = this.#services;
-  /** Those with a flaw. */
-  readonly #flawed = new Map<string, ServiceView>();
-  /** The published targets, by name. */
-  #published: ReadonlyMap<string, PublishedTarget> = new Map();
+  readonly #problems = new Map<string, SourceProblem>();
   /** What follows from the Services. Undefined after a change: it is computed when it is needed next. */
   #derived: Derived | undefined;
   readonly #listeners: (() => void)[] = [];
@@ -139,8 +135,7 @@ export class TargetTable {
   state(): SourceState[] {
     if (!this.discovers) return [];
     const services = informerState("services", this.#watch);
-    const flaws = [...this.#flawed].flatMap(([key, { flaw }]) => (flaw ? { place: `Service ${key}`, ...flaw } : []));
-    return [{ ...services, problems: [...services.problems, ...flaws] }];
+    return [{ ...services, problems: [...services.problems, ...this.#problems.values()] }];
   }
 
   async stop(): Promise<void> {
@@ -169,32 +164,11 @@ export class TargetTable {
 
   /** Adds or replaces a Service. `after` is undefined if it was deleted, or is no longer relevant. */
   set(key: string, after: ServiceView | undefined): void {
-    if (after?.flaw === undefined) this.#flawed.delete(key);
-    else this.#flawed.set(key, after);
+    if (after?.flaw === undefined) this.#problems.delete(key);
+    else this.#problems.set(key, { place: `Service ${key}`, ...after.flaw });
     if (after === undefined) this.#services.delete(key);
-    else this.#services.set(key, this.#kept(after));
+    else this.#services.set(key, after);
     this.#derived = undefined;
-  }
-
-  /** Takes over what is published. */
-  learn(published: readonly PublishedTarget[]): void {
-    this.#published = new Map(published.map((target) => [target.name, target]));
-    for (const [key, view] of this.#flawed) this.#services.set(key, this.#kept(view));
-    if (this.#flawed.size === 0) return;
-    this.#derived = undefined;
-    this.#reporter.enqueue(SETTLE_MS);
-  }
-
-  /** A typing error, or too many ports, must not remove working names: a published target stays as it is. */
-  #kept(view: ServiceView): ServiceView {
-    const { flaw, ...valid } = view;
-    const last = flaw && this.#published.get(nameOf(view));
-    if (last === undefined || last.clusterIPs.length === 0 || last.unusedSince !== undefined) return view;
-    const ports = valid.ports.flatMap(({ port }) => {
-      const protocol = last.ports.length === 0 ? "none" : last.ports.find((each) => each.port === port)?.protocol;
-      return protocol === undefined ? [] : { port, protocol };
-    });
-    return { ...valid, ports, map: "always" };
   }
 
   /** The Services that have an address, in any order. */
@@ -282,7 +256,7 @@ export class TargetTable {
   /** The target whose load balancer has an IP, on a port of HTTP; `current` before others. Without `externalIPs`. */
   targetAt(address: string, current?: string): string | undefined {
     const ip = canonicalAddress(address);
-    const there = this.at(ip).filter((view) => view.assigned.includes(ip) && mayHavePort(view, HTTP_PORTS));
+    const there = this.at(ip).filter((view) => view.assigned.includes(ip) && hasPort(view, HTTP_PORTS));
     const able = preferred(there, (view) => !isOfClasses(view));
     const service = there.find((view) => nameOf(view) === current) ?? firstOf(able, [ip]);
     const target = service && this.targetOf(service);

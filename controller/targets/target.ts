@@ -43,8 +43,7 @@ export function configuredTarget(
 }
 
 /** The discovered target of a Service, or the reason why it cannot be one. */
-export function targetOfService({ namespace, name, target, ports, flaw, clusterIPs }: ServiceView): Target | Reason {
-  if (flaw !== undefined) return { ...flaw, text: `the Service ${namespace}/${name}: ${flaw.text}` };
+export function targetOfService({ namespace, name, target, ports, clusterIPs }: ServiceView): Target | Reason {
   if (ports.length === 0)
     return { code: "service-without-port", text: `the Service ${namespace}/${name} has no TCP port` };
   const upstream = { service: { namespace, name } };

@@ -57,8 +57,6 @@ class TestCatalog {
     this.changed = onChange;
   }
 
-  learn(): void {}
-
   mapsAlways(): boolean {
     return false;
   }
