@@ -23,7 +23,7 @@ interface LoopDeps {
   readonly rules: Config["map"];
   /** How many processes read the map, besides webhooks and controllers. Default: none. */
   readonly readers?: (() => number) | undefined;
-  /** A monotonic clock, milliseconds. */
+  /** Milliseconds since 1970, by a clock that never jumps. */
   readonly now: () => number;
   readonly log: Logger;
   readonly metrics?: PublicationMetrics | undefined;
@@ -51,7 +51,7 @@ const READERS = 250;
 const LOST_MS = 10 * 60_000;
 /**
  * How long readers keep their last map after it was lost, from when the sources are read. Meanwhile DNS gives its first
- * answers (2 s), because what is not decided yet is not in the first new map.
+ * answers (2 s): names that still wait for DNS would be missing from the first new map.
  */
 const LOST_QUIET_MS = 5_000;
 

@@ -141,8 +141,8 @@ export class Pipeline {
   }
 
   /**
-   * The plan or the published line of these names has changed. An object without evidence has the target of its name,
-   * whichever object of the namespace had the evidence. What a namespace has may decide between several Services.
+   * Call this when the plan or the published line of these names has changed. An object without evidence follows the
+   * target of its name, and the other names of its namespace may choose between several Services.
    */
   settled(names: ReadonlySet<string>): void {
     this.#decideNames(names);

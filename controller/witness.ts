@@ -77,7 +77,7 @@ function withFirst(claim: Claim, { decision, isWaiting, isSettled }: Testimony, 
   // The name is published, maybe because DNS gave it its target under an earlier leader.
   const { lacking: _other, ...waiting } = claim;
   if (isWaiting) return { ...waiting, target: WAITING, undecided: true };
-  // What does without a mapping still does so when evidence of its target disappears.
+  // DNS leads elsewhere, so the object still blocks its name, also without evidence of a target.
   if (decision === "nowhere" && claim.lacking) return { ...claim, lacking: { ...claim.lacking, isElsewhere: true } };
   if (typeof decision === "string" || !("target" in decision)) return claim;
   if (!isSettled) return { ...waiting, target: decision, undecided: true };

@@ -33,9 +33,9 @@ export class NameAnswer {
   /** Undefined: no answer yet. */
   answers: readonly string[] | undefined;
   asking = false;
-  /** Whether it was not looked up since it came, or since the last sweep began. */
+  /** Whether this sweep still has to look it up. */
   isDue = true;
-  /** Whether a look-up has ended, or the name waits for it no longer. */
+  /** Whether its first look-up has ended or was given up. */
   tried = false;
   /** Since when the name waits for its first look-up, milliseconds of a monotonic clock. */
   since: number;

@@ -43,7 +43,7 @@ const RETRY_MS = 2_000;
 const CONCURRENCY = 8;
 /** Look-ups of one namespace at the same time. */
 const PER_NAMESPACE = 2;
-/** How much longer a look-up counts as running than it does, milliseconds. So at most 160 begin in a second. */
+/** A look-up keeps its place this much longer, milliseconds. So at most 160 begin in a second. */
 const REST_MS = 50;
 /**
  * How much longer a look-up takes if an answer has as many addresses as are read, milliseconds. It may have thousands,

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { protocolFlaw } from "#controller/targets/proxy-protocol-annotations.ts";
 import { protocolOf } from "#test/fakes/protocol-of.ts";
 
 const BETA = "service.beta.kubernetes.io/";
@@ -168,16 +167,11 @@ test("Linode: the setting of a port overrides the setting of all ports", () => {
   );
 });
 
-test("our annotation overrides every provider's, and its value must match exactly", () => {
+test("our annotation overrides every provider's", () => {
   const hetzner = "load-balancer.hetzner.cloud/uses-proxyprotocol";
   const of = (annotations: Record<string, string>) => protocolOf(annotations, 443, FALLBACK);
   for (const own of ["v1", "v2", "none"])
     assert.equal(of({ "switchback.dev/proxy-protocol": own, [hetzner]: "true" }), own);
-  assert.equal(protocolFlaw({ "switchback.dev/proxy-protocol": "v2", [hetzner]: "on" }), undefined);
-  assert.deepEqual(protocolFlaw({ "switchback.dev/proxy-protocol": "" }), {
-    code: "annotation-invalid",
-    text: 'switchback.dev/proxy-protocol is ""; accepted are v1, v2, none',
-  });
 });
 
 test("contradicting annotations of providers state nothing; other combinations do", () => {

@@ -1,10 +1,9 @@
 import { show } from "#hostmap/hostnames.ts";
 import { PROXY_PROTOCOL_KEY } from "#hostmap/metadata-keys.ts";
-import type { Reason } from "#hostmap/types.ts";
 
 /** The PROXY header that a load balancer sends. */
 export type Protocol = "v1" | "v2" | "none";
-const PROTOCOLS: readonly Protocol[] = ["v1", "v2", "none"];
+export const PROTOCOLS: readonly Protocol[] = ["v1", "v2", "none"];
 
 type Annotations = Readonly<Record<string, string>>;
 
@@ -132,13 +131,6 @@ export interface Stated {
   readonly by: StatedBy;
   /** The annotation that states it, with its value: `switchback.dev/proxy-protocol is "v1"`. */
   readonly says: string;
-}
-
-/** Why the switchback.dev annotation says nothing. Undefined: it is valid, or missing. */
-export function protocolFlaw({ [PROXY_PROTOCOL_KEY]: value }: Annotations): Reason | undefined {
-  if (value === undefined || PROTOCOLS.some((protocol) => protocol === value)) return undefined;
-  const text = `${PROXY_PROTOCOL_KEY} is ${show(String(value))}; accepted are ${PROTOCOLS.join(", ")}`;
-  return { code: "annotation-invalid", text };
 }
 
 /**

@@ -92,12 +92,15 @@ test("kube-proxy handles externalIPs of any type, except for headless Services",
   assert.ok(!exposed({ type: "ClusterIP", clusterIPs: ["None"], externalIPs: ["203.0.113.7"] }));
 });
 
-test("an invalid value of an annotation is shown sanitized, with the accepted ones", () => {
-  const annotations = { "switchback.dev/map": "Always\u001b" };
-  const { map, flaw } = viewService({ ...RAW, metadata: { ...RAW.metadata, annotations } }, "v1", "always");
-  const text = 'switchback.dev/map is "Always\\u001b"; accepted are auto, always';
-  assert.deepEqual([map, flaw], ["always", { code: "annotation-invalid", text }]);
-});
+for (const [key, value, text] of [
+  ["switchback.dev/map", "Always\u001b", 'is "Always\\u001b"; accepted are auto, always'],
+  ["switchback.dev/proxy-protocol", "", 'is ""; accepted are v1, v2, none'],
+] as const) {
+  test(`an invalid value of ${key} is shown sanitized, with the accepted ones`, () => {
+    const { flaw } = viewService({ ...RAW, metadata: { ...RAW.metadata, annotations: { [key]: value } } }, "v1");
+    assert.deepEqual(flaw, { code: "annotation-invalid", text: `${key} ${text}` });
+  });
+}
 
 test("addresses are normalized; other text is unchanged", () => {
   assert.equal(canonicalIp("2001:DB8::0:1"), "2001:db8::1");

@@ -1,13 +1,13 @@
 import { isIP } from "node:net";
 import { shortHash } from "#hostmap/hash.ts";
 import { compareNames, foldCase, show } from "#hostmap/hostnames.ts";
-import { MAP_KEY } from "#hostmap/metadata-keys.ts";
+import { MAP_KEY, PROXY_PROTOCOL_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
 import type { RawService } from "#lib/kube/services.ts";
 import { softwareOf } from "../sources/known-software.ts";
-import { type Protocol, protocolFlaw, type StatedBy, statedProtocol } from "./proxy-protocol-annotations.ts";
+import { PROTOCOLS, type Protocol, type StatedBy, statedProtocol } from "./proxy-protocol-annotations.ts";
 
 /** When the names of a Service are mapped: `auto`, if kube-proxy short-circuits its load balancer, or `always`. */
 type MapWhen = "auto" | "always";
@@ -136,7 +136,7 @@ export function viewService(raw: RawService, fallback: Protocol | "auto", map: M
   const { metadata, spec } = raw;
   const { annotations = {} } = metadata ?? {};
   const mapped = annotations[MAP_KEY] ?? map;
-  const flaw = protocolFlaw(annotations) ?? mapFlaw(mapped);
+  const flaw = flawOf(annotations, PROXY_PROTOCOL_KEY, PROTOCOLS) ?? flawOf(annotations, MAP_KEY, ["auto", "always"]);
   return {
     namespace: metadata?.namespace ?? "",
     name: metadata?.name ?? "",
@@ -190,9 +190,10 @@ function gatewayOfService({ metadata }: RawService): string | undefined {
   return name === undefined ? undefined : `${labels[GATEWAY_NAMESPACE_LABEL] ?? metadata?.namespace ?? ""}/${name}`;
 }
 
-function mapFlaw(value: string): Reason | undefined {
-  const text = `${MAP_KEY} is ${show(String(value))}; accepted are auto, always`;
-  return value === "auto" || value === "always" ? undefined : { code: "annotation-invalid", text };
+function flawOf(annotations: Readonly<Record<string, string>>, key: string, accepted: readonly string[]) {
+  const { [key]: value = accepted[0] ?? "" } = annotations;
+  const text = `${key} is ${show(value)}; accepted are ${accepted.join(", ")}`;
+  return accepted.includes(value) ? undefined : { code: "annotation-invalid", text };
 }
 
 /** The IP addresses among addresses and host names. */
@@ -223,7 +224,7 @@ export function literalIPs(spec: RawService["spec"]): readonly string[] {
 /** If there are too many, those of HTTP stay. */
 function portsOf({ metadata, spec }: RawService, fallback: Protocol | "auto"): readonly ServicePort[] {
   const { annotations = {} } = metadata ?? {};
-  const isFlawed = protocolFlaw(annotations) !== undefined;
+  const isFlawed = flawOf(annotations, PROXY_PROTOCOL_KEY, PROTOCOLS) !== undefined;
   const isAsked = fallback === "auto" || isFlawed;
   const usual = fallback === "auto" ? "v1" : fallback;
   const all = (spec?.ports ?? []).flatMap(({ port, protocol: transport = "TCP" }) => {

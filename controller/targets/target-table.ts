@@ -10,7 +10,7 @@ import { type RawService, readService } from "#lib/kube/services.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { softwareOf } from "../sources/known-software.ts";
-import { informerState, type SourceProblem, type SourceState } from "../sources/types.ts";
+import { informerState, type SourceState } from "../sources/types.ts";
 import {
   allAddressesOf,
   canonicalAddress,
@@ -65,7 +65,6 @@ export class TargetTable {
   readonly #services = new Map<string, ServiceView>();
   /** The Services, by the key `namespace/name`. */
   readonly services: ReadonlyMap<string, ServiceView> = this.#services;
-  readonly #problems = new Map<string, SourceProblem>();
   /** What follows from the Services. Undefined after a change: it is computed when it is needed next. */
   #derived: Derived | undefined;
   readonly #listeners: (() => void)[] = [];
@@ -135,7 +134,8 @@ export class TargetTable {
   state(): SourceState[] {
     if (!this.discovers) return [];
     const services = informerState("services", this.#watch);
-    return [{ ...services, problems: [...services.problems, ...this.#problems.values()] }];
+    const flaws = [...this.services].flatMap(([key, { flaw }]) => (flaw ? { place: `Service ${key}`, ...flaw } : []));
+    return [{ ...services, problems: [...services.problems, ...flaws] }];
   }
 
   async stop(): Promise<void> {
@@ -164,8 +164,6 @@ export class TargetTable {
 
   /** Adds or replaces a Service. `after` is undefined if it was deleted, or is no longer relevant. */
   set(key: string, after: ServiceView | undefined): void {
-    if (after?.flaw === undefined) this.#problems.delete(key);
-    else this.#problems.set(key, { place: `Service ${key}`, ...after.flaw });
     if (after === undefined) this.#services.delete(key);
     else this.#services.set(key, after);
     this.#derived = undefined;

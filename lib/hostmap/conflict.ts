@@ -86,8 +86,8 @@ export const LOST: Reason = {
 };
 
 /**
- * Who may take a name that nobody has: not a claim that is younger than one of another namespace that does without a
- * mapping, or is not decided yet, unless DNS leads to its target.
+ * Who may take a name that nobody has: any claim, but none that is younger than a claim of another namespace that
+ * blocks or is not decided. If DNS leads to its target, age does not count.
  */
 function mayTake(claims: readonly IndexedClaim[]): (claim: IndexedClaim) => boolean {
   const [first, ofAnother] = oldestOfTwo(claims.filter(keepsAway));
