@@ -242,6 +242,9 @@ test("targets that claims have or may get are listed, each with one of these nam
   plan.set("shop/b", [claimOf("a.example.com", "shop/b", { target: "two", created: NEW, aim: "own" })]);
   plan.takeChanges();
   assert.deepEqual([...plan.targets.keys()].sort(), ["own", "three", "two"], "also of a claim that lost");
+  const waits = { target: { code: "header-unknown", text: "" }, undecided: true, maybe: "two", aim: "own" } as const;
+  plan.set("shop/b", [claimOf("a.example.com", "shop/b", waits)]);
+  assert.deepEqual([...plan.targets.keys()].sort(), ["own", "three", "two"], "also of one that waits");
   plan.set("shop/b", [claimOf("not a name", "shop/b", { target: "two" })]);
   plan.takeChanges();
   assert.deepEqual([...plan.targets.keys()], ["three"]);

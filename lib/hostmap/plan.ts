@@ -200,7 +200,7 @@ export class Plan {
     if (part === undefined) return [];
     const { target, maybe, aim } = claim;
     if (typeof target === "string") return [target, aim];
-    return [maybe, this.#stays(indexed) ? this.heldTarget(name, claim.from.namespace) : undefined];
+    return [maybe, aim, this.#stays(indexed) ? this.heldTarget(name, claim.from.namespace) : undefined];
   }
 
   /** Yields every claim with its decision. It iterates over all claims, so use it only for the status. */
