@@ -188,10 +188,8 @@ test("of two load balancers with the labels, a new name gets the one that other 
 
 test("an object without a target has that of its class for DNS, if there is only one", () => {
   const lackingOf = (...services: Parameters<typeof service>[]) => {
-    const { table } = targetsOf(
-      {},
-      services.map((one) => service(...one)),
-    );
+    const all = services.map((one) => service(...one));
+    const { table } = targetsOf({}, all);
     const hints = { className: "nginx", addresses: ["198.51.100.1"], admitted: true };
     return findTarget(hints, { held: undefined }, table).lacking;
   };
@@ -210,4 +208,6 @@ test("a name keeps its target while evidence is only missing, until something sp
   assert.equal(find({ controller: "traefik.io/ingress-controller" }, EDGE), "no-address", "other software");
   remove("edge/lb");
   assert.equal(find({ className: "public" }, EDGE), "no-address", "its Service is gone");
+  const of = targetsOf({ targets: TWO }).find;
+  assert.deepEqual([of({ className: undefined }, "nginx"), of({ className: "x" }, "nginx")], ["nginx?", "no-target"]);
 });

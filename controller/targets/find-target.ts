@@ -247,11 +247,13 @@ function nodeAddress(addresses: readonly string[], { nodes }: TargetTable): Reas
 
 /**
  * Whether evidence for the previous target of an object is only missing, and none speaks against it. Evidence against
- * it is a class or controller of other software, or of a load balancer outside the cluster. An IP in the object's
- * status that the target does not have is evidence too, if the target has any IP.
+ * it is a class or controller of other software, or of a load balancer outside the cluster. So is an IP in the
+ * object's status that the target does not have, if the target has any IP, and, if no Services are read, a class that
+ * no target lists.
  */
 function isOnlyMissing({ code }: Reason, held: string, hints: RoutingHints, table: TargetTable): boolean {
   if (!MAY_BE_MISSING.has(code) || hints.service !== undefined || hints.chosen !== undefined) return false;
+  if (!table.discovers && hints.className !== undefined) return false;
   const service = table.viewOf(held);
   const own = [...(service?.addresses ?? []), ...(service?.leftAlone ?? [])];
   const ips = ipsOf(hints.addresses);
