@@ -110,10 +110,9 @@ async function mappedNames(t: TestContext, given: Case, objects: readonly Item[]
     if (isSettled && isDeepStrictEqual(found, right)) break;
     await setTimeout(20);
   }
-  // It stays like that: an answer is not forgotten and asked again.
+  // It stays like that: no answer is forgotten and asked again. The fronts get their addresses first.
   const written = () => kube.writes.filter(({ path }) => path.endsWith(OBJECTS.targets)).length;
   const more = async (from = reads) => await until(() => reads >= from + 6, "the proxy to be read again");
-  // The fronts get their addresses first.
   await more();
   const before = written();
   await more();

@@ -173,6 +173,7 @@ test("an object that wants another target twice within a minute is undecided for
   set(web, "one");
   await pass(59_000, 500);
   assert.deepEqual([results(web), plan.planned.get("shop.example.com")?.target], [["target-unstable?"], "two"]);
+  assert.ok(plan.hasTarget("shop.example.com", "one"), "it stays asked");
   await pass(2_000);
   assert.deepEqual([results(web), plan.planned.get("shop.example.com")?.target], [["one"], "one"]);
   see(web, []);

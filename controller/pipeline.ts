@@ -267,8 +267,7 @@ export class Pipeline {
     if (held === undefined || typeof target !== "string" || verified) return claim;
     if (this.#deps.plan.lineOf(name)?.target === undefined) return claim;
     const unsteady = this.#steady.check(key, held, target, steadyNow());
-    const { lacking: _other, ...decidable } = claim;
-    return unsteady === undefined ? claim : { ...decidable, target: unsteady, undecided: true, maybe: target };
+    return unsteady === undefined ? claim : { ...claim, target: unsteady, undecided: true, maybe: held, aim: target };
   }
 
   #see(object: string, views: readonly View[]): void {

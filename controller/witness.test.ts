@@ -120,9 +120,7 @@ test("with warn or map: always, a mapped name has a warning of DNS, after one ab
 
 test("a name that moves to another target has the warning of that one; the target of the object stays asked", () => {
   assert.deepEqual([hear(CLAIM, "verified").heard.warning, hear(CLAIM, OTHER).heard.warning], [LOST, undefined]);
-  const refusals = [hear(CLAIM, "verified", { against: { edge: REFUSES } }), hear(CLAIM, ELSEWHERE)];
-  assert.deepEqual(
-    [...refusals.map(({ heard }) => heard.maybe), hear(CLAIM, OTHER).heard.aim],
-    ["edge", "edge", "edge"],
-  );
+  assert.equal(hear(CLAIM, "verified", { against: { edge: REFUSES } }).heard.maybe, "edge");
+  const heard = [OTHER, ELSEWHERE].map((decision) => hear(CLAIM, decision).heard);
+  assert.ok(heard.every(({ aim, maybe }) => aim === "edge" && maybe === undefined));
 });

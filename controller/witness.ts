@@ -45,7 +45,7 @@ export function witness(claim: Claim, subject: Subject, witnesses: Witnesses): C
 /** The claim on a target about which an ingress controller has not answered, or that refuses a header. */
 function withoutHeader(claim: Claim, target: string, reason: Reason): Claim {
   if (reason.code === HEADER_UNKNOWN) return undecided(claim, target, reason);
-  return refused(claim, target, reason);
+  return refused({ ...claim, maybe: target }, reason);
 }
 
 /** With `auto`, only addresses of the target count: those of the object may belong to another controller. */
@@ -69,7 +69,7 @@ function withAuto(claim: Claim, aim: string, testimony: Testimony, witnesses: Wi
   if ("target" in decision && isSettled) return moved({ ...claim, verified: true, aim }, decision.target, witnesses);
   if (decision.code === "dns-absent") return claim;
   if (witnesses.locations.mapsAlways(aim)) return warned(claim, decision);
-  return isSettled ? refused(claim, aim, decision) : undecided(claim, aim, decision);
+  return isSettled ? refused({ ...claim, aim }, decision) : undecided(claim, aim, decision);
 }
 
 /** Gives a claim the target to which DNS leads its name. Without one, the claim keeps its reason. */
@@ -89,7 +89,7 @@ function withEnforce(claim: Claim, aim: string, { decision, isSettled }: Testimo
   // What is published stays. After a restart, DNS may answer with our own addresses, because a publisher gave the
   // name to DNS.
   if (typeof decision === "string") return undecided(claim, aim, NOT_VERIFIED);
-  return isSettled ? refused(claim, aim, decision) : undecided(claim, aim, decision);
+  return isSettled ? refused({ ...claim, aim }, decision) : undecided(claim, aim, decision);
 }
 
 /** The claim with another target, and what is known about that target. */
@@ -119,7 +119,6 @@ function undecided(claim: Claim, maybe: string, reason: Reason): Claim {
   return { ...(claim.undecided ? decidable : claim), target: reason, undecided: true, maybe };
 }
 
-/** The target is asked for a header all the same: its answer may be the reason. */
-function refused({ undecided: _is, ...claim }: Claim, maybe: string, reason: Reason): Claim {
-  return { ...claim, target: reason, maybe };
+function refused({ undecided: _is, ...claim }: Claim, reason: Reason): Claim {
+  return { ...claim, target: reason };
 }

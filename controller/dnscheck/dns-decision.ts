@@ -1,7 +1,7 @@
 import { show } from "#hostmap/hostnames.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { isWildcard } from "#hostmap/wildcards.ts";
-import { ipsOf } from "../targets/service-view.ts";
+import { ipsOf, literalsOf } from "../targets/service-view.ts";
 import type { TargetLocations } from "../targets/target-table.ts";
 
 /** A claim of a name, reduced to what DNS can verify. */
@@ -13,6 +13,12 @@ export interface ExpectedClaim {
   /** What to compare with if the target has no addresses. Only IP literals count. */
   readonly publicAddresses: readonly string[];
 }
+
+/**
+ * Stands among the answers for an address family that failed, as with servers that do not know AAAA (RFC 4074). The
+ * other family may speak for a claim, but half an answer is no evidence against one.
+ */
+export const FAILED = "failed";
 
 /** What DNS says about a name. Addresses are normalized IP literals. */
 export interface DnsEvidence {
@@ -67,6 +73,7 @@ export function decideByDns(claim: ExpectedClaim, evidence: DnsEvidence, locatio
   // a Service with that address in its `externalIPs` would take the name.
   if (answers.some(isOwnAddress)) return "unknown";
   if (reached.length > 0) return "external";
+  if (answers.includes(FAILED)) return "unknown";
   const listed = expected.join(", ");
   if (answers.length === 0) {
     // Names below a wildcard may have their own records.
@@ -89,7 +96,8 @@ function firstTarget(claim: ExpectedClaim, evidence: DnsEvidence, locations: Loc
   if (target !== undefined) return otherTarget(name, answers, target);
   const { byClass } = claim;
   const isConfirmed = expectedAddresses(claim, locations).some((address) => answers.includes(address));
-  return isConfirmed && byClass !== undefined ? { ...otherTarget(name, answers, byClass), chosen: true } : "nowhere";
+  if (isConfirmed && byClass !== undefined) return { ...otherTarget(name, answers, byClass), chosen: true };
+  return answers.includes(FAILED) ? "unknown" : "nowhere";
 }
 
 function targetAmong(answers: readonly string[], held: string | undefined, locations: Locations): string | undefined {
@@ -102,7 +110,7 @@ function otherTarget(name: string, answers: readonly string[], target: string): 
 }
 
 function found(name: string, answers: readonly string[]): string {
-  return `the cluster's DNS resolves ${show(name)} to ${answers.slice(0, LISTED).join(", ")}`;
+  return `the cluster's DNS resolves ${show(name)} to ${literalsOf(answers).slice(0, LISTED).join(", ")}`;
 }
 
 /** The addresses to compare answers with: those of the target or of the class, else the public ones of the claim. */

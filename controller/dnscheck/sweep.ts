@@ -11,6 +11,7 @@ import {
   decideByDns,
   type ExpectedClaim,
   expectedAddresses,
+  FAILED,
   type VerifyMode,
 } from "./dns-decision.ts";
 import { askedFor, type DnsLookup, MAX_ADDRESSES, toolAddresses } from "./lookup.ts";
@@ -146,7 +147,7 @@ export class DnsSweep {
 
   /** The last answer of DNS. Undefined before the first answer. */
   answersOf(name: string): readonly string[] | undefined {
-    return this.#names.get(name)?.answers;
+    return this.#names.get(name)?.answers?.filter((each) => each !== FAILED);
   }
 
   #add(name: string): NameAnswer {
@@ -252,7 +253,7 @@ export class DnsSweep {
     answer.asking = true;
     answer.isDue = false;
     try {
-      const addresses = await this.#lookUp(name, answer);
+      const addresses = await this.#lookUp(name);
       this.#answeredAt = this.#deps.now();
       const line = this.#deps.plan.lineOf(name);
       const isGone = line?.target !== undefined && !this.#deps.locations.has(line.target);
@@ -267,19 +268,13 @@ export class DnsSweep {
     this.#lookUpDue();
   }
 
-  /**
-   * Looks a name up, in both families. One of them may fail, as with servers that do not know AAAA (RFC 4074). Then
-   * the other one can confirm the mapping, but is no evidence against it.
-   */
-  async #lookUp(name: string, { claims }: NameAnswer): Promise<readonly string[]> {
+  /** Looks a name up, in both families. Throws if both fail. */
+  async #lookUp(name: string): Promise<readonly string[]> {
     const settled = await Promise.allSettled(([4, 6] as const).map((each) => this.#deps.lookup(askedFor(name), each)));
-    const answers = settled.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
-    const addresses = [...new Set(answers.flat().map(canonicalIp))].sort();
+    const answers = settled.map((one) => (one.status === "fulfilled" ? one.value : [FAILED]));
     if (answers.some(({ length }) => length >= MAX_ADDRESSES)) await pause(LARGE_REST_MS);
-    const failed = settled.find(({ status }) => status === "rejected");
-    const decide = this.#deciderOf(name);
-    if (failed?.status === "rejected" && !confirms(claims, (claim) => decide(claim, addresses))) throw failed.reason;
-    return addresses;
+    if (settled.every((one) => one.status === "rejected")) throw settled[0]?.reason;
+    return [...new Set(answers.flat().map(canonicalIp))].sort();
   }
 
   #deciderOf(name: string): Decide {
@@ -295,14 +290,6 @@ export class DnsSweep {
       this.#own = { at, addresses: this.#deps.ownAddresses() };
     return this.#own.addresses.has(address) || this.#tools.has(address);
   }
-}
-
-/** Whether an answer says something for a claim, and nothing against another one. */
-function confirms(claims: readonly ExpectedClaim[], decide: (claim: ExpectedClaim) => DnsDecision): boolean {
-  const said = claims.map((claim) => [claim.target, decide(claim)] as const).filter(([, each]) => each !== "unknown");
-  const isFor = ([target, each]: (typeof said)[number]) =>
-    each === "verified" || (target === undefined && typeof each !== "string" && "target" in each);
-  return said.length > 0 && said.every(isFor);
 }
 
 /**

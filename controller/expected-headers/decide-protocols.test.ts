@@ -71,6 +71,7 @@ const CASES: ReadonlyArray<readonly [what: string, Target, Answers, expected: st
   ["a provider's annotation, no answer", target([80, "provider"], [443, "provider", "v2"]), {}, "80 v1, 443 v2"],
   ["a provider's annotation, another answer", target([443, "provider", "none"]), { 443: "demands-v2" }, "443 v2"],
   ["our annotation, another answer", target([443, "annotation", "v1"]), { 443: "refuses-header" }, "443 v1"],
+  ["our annotation is invalid", target([443, "invalid"]), { 443: "refuses-header" }, "header-unknown"],
   ["never asked", target([443, "never asked", "none"]), { 443: "demands-v1" }, "443 none"],
   ["further ports follow", target([443, "nobody"], [8443, "nobody"]), { 443: "demands-v2" }, "443 v2, 8443 v2"],
   [

@@ -35,7 +35,7 @@ export interface DecidedProtocols {
  * ports that objects use.
  */
 export function askedPorts(target: Target, wanted: ReadonlySet<number>): Port[] {
-  return webPorts(target, wanted).filter(({ stated }) => stated !== undefined);
+  return webPorts(target, wanted).filter(({ stated }) => stated !== undefined && stated !== "invalid");
 }
 
 function webPorts({ ports }: Target, wanted: ReadonlySet<number>): Port[] {
@@ -74,6 +74,7 @@ function isFixed({ stated }: Port): boolean {
 function decidePort(each: Port, { answerOf, preferred }: HeaderFacts) {
   const { port, protocol, stated } = each;
   if (isFixed(each)) return protocol;
+  if (stated === "invalid") return undefined;
   return protocolFor(answerOf(port), preferred) ?? (stated === "provider" ? protocol : undefined);
 }
 

@@ -38,10 +38,7 @@ export class StalePods {
   underWay: string | undefined;
   /** Returns the names of the published map that a selection gets. Undefined: no map is known yet. */
   select: ReturnType<typeof createSelector> | undefined;
-  /**
-   * By name that pods get or got: the namespace that has it, or had it last. A removed name causes a restart when it
-   * has left the map.
-   */
+  /** By name that pods get or got: the namespace that has it, or had it when it left the map. */
   readonly holders = new Map<string, string>();
   readonly #deps: StalePodsDeps;
   readonly #rules: OptInRules;
@@ -66,7 +63,13 @@ export class StalePods {
     this.#namespaces = watchNamespaces(watch);
     this.#maps = deps.maps.start((offer) => {
       if (!isMap(offer)) return;
-      this.select = createSelector(offer, config.inject.maxNames);
+      const select = createSelector(offer, config.inject.maxNames);
+      this.select = (hosts) => {
+        const selected = select(hosts);
+        if (this.holders.size > MAX_HOLDERS) this.holders.clear();
+        for (const name of selected.names) this.holders.set(name, selected.holderOf(name) ?? "");
+        return selected;
+      };
       this.#changed();
     });
   }
@@ -87,8 +90,7 @@ export class StalePods {
   /** Evaluates all pods, in slices, if anything has changed. What changes meanwhile waits for the next call. */
   async refresh(): Promise<void> {
     const now = this.#deps.now();
-    const everyMs = this.agents === undefined ? READ_MS : SILENCE_MS;
-    const isDue = this.#hasChanged || now >= this.#passedAt + everyMs;
+    const isDue = this.#hasChanged || now >= this.#passedAt + (this.agents === undefined ? READ_MS : SILENCE_MS);
     if (this.select === undefined || !isDue) return;
     this.#hasChanged = false;
     this.#passedAt = now;
@@ -113,8 +115,7 @@ export class StalePods {
       // A terminating pod does not count: its replacement does.
       if (!pod.terminating && isOptedIn(pod, this.#namespaces.objects().get(pod.namespace), this.#rules)) {
         const owner = ownerOf(pod);
-        const isListed = this.#listed.has(owner.namespace);
-        getOrAdd(found, owner.key, () => group(new Workload(owner, isListed))).pods.push(pod);
+        getOrAdd(found, owner.key, () => group(new Workload(owner, this.#listed.has(owner.namespace)))).pods.push(pod);
       }
       await sliceEnd();
     }
@@ -153,7 +154,7 @@ export class StalePods {
       workload.unfollowed = pod.unfollowed;
       return false;
     }
-    const revision = getOrAdd(this.#revisions, pod.hosts, () => this.#revisionOf(pod.hosts));
+    const revision = getOrAdd(this.#revisions, pod.hosts, () => this.select?.(pod.hosts).revision ?? "");
     wanted.add(revision);
     // The resolvers of a pod with pod DNS follow the map.
     if (isByDns(pod.revision) || pod.revision === revision) return false;
@@ -162,13 +163,6 @@ export class StalePods {
     const { observeAgents, client, log, now } = this.#deps;
     this.agents ??= observeAgents?.({ client, log, now, onChange: this.#changed });
     return !this.agents?.isCurrent(pod);
-  }
-
-  #revisionOf(hosts: string | undefined): string {
-    const selected = this.select?.(hosts);
-    if (this.holders.size > MAX_HOLDERS) this.holders.clear();
-    for (const name of selected?.names ?? []) this.holders.set(name, selected?.holderOf(name) ?? "");
-    return selected?.revision ?? "";
   }
 
   /** Whether the annotation of a listed workload may have changed what its pods' mode is. */

@@ -15,12 +15,12 @@ type MapWhen = "auto" | "always";
 /**
  * A TCP port of a Service. `protocol` is the stated protocol, or else the assumed one. `stated` is set if the ingress
  * controller is asked. Then its answer decides, unless `stated` is `annotation`: then the switchback.dev annotation
- * decides.
+ * decides. `invalid`: nobody is asked, and nothing decides until that annotation is corrected.
  */
 export interface ServicePort {
   readonly port: number;
   readonly protocol: Protocol;
-  readonly stated?: StatedBy | "nobody";
+  readonly stated?: StatedBy | "nobody" | "invalid";
   /** The annotation that states the protocol, with its value. Set if the ingress controller is asked as well. */
   readonly says?: string;
 }
@@ -225,13 +225,12 @@ export function literalIPs(spec: RawService["spec"]): readonly string[] {
 function portsOf({ metadata, spec }: RawService, fallback: Protocol | "auto"): readonly ServicePort[] {
   const { annotations = {} } = metadata ?? {};
   const isFlawed = flawOf(annotations, PROXY_PROTOCOL_KEY, PROTOCOLS) !== undefined;
-  const isAsked = fallback === "auto" || isFlawed;
   const usual = fallback === "auto" ? "v1" : fallback;
-  const all = (spec?.ports ?? []).flatMap(({ port, protocol: transport = "TCP" }) => {
+  const all = (spec?.ports ?? []).flatMap(({ port, protocol: transport = "TCP" }): ServicePort[] => {
     if (port === undefined || transport !== "TCP") return [];
-    const stated = isFlawed ? undefined : statedProtocol(annotations, port);
-    const asked = isAsked && { stated: stated?.by ?? ("nobody" as const), ...(stated && { says: stated.says }) };
-    return { port, protocol: stated?.protocol ?? usual, ...asked };
+    if (isFlawed) return [{ port, protocol: usual, stated: "invalid" }];
+    const { protocol = usual, by = "nobody", says } = statedProtocol(annotations, port) ?? {};
+    return [{ port, protocol, ...(fallback === "auto" && { stated: by, ...(says && { says }) }) }];
   });
   const isWeb = ({ port }: ServicePort) => HTTP_PORTS.includes(port);
   if (all.length <= MAX_TARGET_PORTS) return all;

@@ -104,7 +104,7 @@ test("an invalid annotation is a problem until it is valid; it leaves the names 
     return [table.found(EDGE)?.ports[0]?.stated, table.mapsAlways(EDGE), problems];
   };
   const problem = "Service edge/lb annotation-invalid";
-  assert.deepEqual(seen({ "switchback.dev/proxy-protocol": "v9" }), ["nobody", false, [problem]]);
+  assert.deepEqual(seen({ "switchback.dev/proxy-protocol": "v9" }), ["invalid", false, [problem]]);
   assert.deepEqual(seen({ "switchback.dev/map": "alwyas" }), [undefined, true, [problem]]);
   assert.deepEqual(seen({}), [undefined, false, []]);
 });

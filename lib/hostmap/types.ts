@@ -40,7 +40,7 @@ export interface Claim {
   readonly undecided?: true;
   /** The target that the claim may get. It is asked for a PROXY header, although the claim does not have it. */
   readonly maybe?: string;
-  /** The target of the object, if DNS leads the name to another one. It is asked, too. */
+  /** The target that the object means, if DNS or another rule keeps the name from it. It is asked, too. */
   readonly aim?: string;
   /**
    * The object only lacks evidence of a target, so DNS may give it its first one. `byClass` is the target that the
