@@ -37,7 +37,7 @@ for (const detect of [false, true]) {
   });
 }
 
-test("a new leader relays to a published target as before, also if its Service has an invalid annotation", async (t) => {
+test("a new leader relays to a target as before, also if its Service has an invalid annotation", async (t) => {
   const config = { targets: [] };
   const first = await controllerRig(t, { config });
   const { kube } = first;
