@@ -70,7 +70,7 @@ export interface View {
 export type ViewSink = (object: string, views: readonly View[]) => void;
 
 /** A problem that a person should fix; the rest of the source still works. */
-export interface SourceProblem extends Reason {
+interface SourceProblem extends Reason {
   /** The kind. */
   readonly place: string;
 }
