@@ -136,7 +136,8 @@ export function viewService(raw: RawService, fallback: Protocol | "auto", map: M
   const { metadata, spec } = raw;
   const { annotations = {} } = metadata ?? {};
   const mapped = annotations[MAP_KEY] ?? map;
-  const flaw = flawOf(annotations, PROXY_PROTOCOL_KEY, PROTOCOLS) ?? flawOf(annotations, MAP_KEY, ["auto", "always"]);
+  const ofProtocol = flawOf(annotations, PROXY_PROTOCOL_KEY, PROTOCOLS);
+  const flaw = ofProtocol ?? flawOf(annotations, MAP_KEY, ["auto", "always"]);
   return {
     namespace: metadata?.namespace ?? "",
     name: metadata?.name ?? "",
@@ -150,7 +151,7 @@ export function viewService(raw: RawService, fallback: Protocol | "auto", map: M
     ...addressesOfService(raw),
     map: mapped === "auto" ? "auto" : "always",
     clusterIPs: literalIPs(spec),
-    ports: portsOf(raw, fallback),
+    ports: portsOf(raw, fallback, ofProtocol === undefined),
     ...(flaw && { flaw }),
     selector: spec?.selector ?? {},
     software: softwareOf({ labels: metadata?.labels, selector: spec?.selector })?.title,
@@ -190,6 +191,7 @@ function gatewayOfService({ metadata }: RawService): string | undefined {
   return name === undefined ? undefined : `${labels[GATEWAY_NAMESPACE_LABEL] ?? metadata?.namespace ?? ""}/${name}`;
 }
 
+/** Why the value of an annotation means nothing. Undefined: it is valid, or missing. */
 function flawOf(annotations: Readonly<Record<string, string>>, key: string, accepted: readonly string[]) {
   const { [key]: value = accepted[0] ?? "" } = annotations;
   const text = `${key} is ${show(value)}; accepted are ${accepted.join(", ")}`;
@@ -221,14 +223,17 @@ export function literalIPs(spec: RawService["spec"]): readonly string[] {
   return literalsOf(spec?.clusterIPs ?? [spec?.clusterIP ?? ""]);
 }
 
-/** If there are too many, those of HTTP stay. */
-function portsOf({ metadata, spec }: RawService, fallback: Protocol | "auto"): readonly ServicePort[] {
+/** The TCP ports. If there are too many, those of HTTP stay. `isValid`: the switchback.dev annotation is. */
+function portsOf(
+  { metadata, spec }: RawService,
+  fallback: Protocol | "auto",
+  isValid: boolean,
+): readonly ServicePort[] {
   const { annotations = {} } = metadata ?? {};
-  const isFlawed = flawOf(annotations, PROXY_PROTOCOL_KEY, PROTOCOLS) !== undefined;
   const usual = fallback === "auto" ? "v1" : fallback;
   const all = (spec?.ports ?? []).flatMap(({ port, protocol: transport = "TCP" }): ServicePort[] => {
     if (port === undefined || transport !== "TCP") return [];
-    if (isFlawed) return [{ port, protocol: usual, stated: "invalid" }];
+    if (!isValid) return [{ port, protocol: usual, stated: "invalid" }];
     const { protocol = usual, by = "nobody", says } = statedProtocol(annotations, port) ?? {};
     return [{ port, protocol, ...(fallback === "auto" && { stated: by, ...(says && { says }) }) }];
   });
