@@ -41,7 +41,7 @@ export function publishedIn(configMaps: readonly object[]) {
   const zipped = binaryData?.[GZIP_KEY];
   const text = zipped === undefined ? data?.[TEXT_KEY] : gunzipSync(Buffer.from(zipped, "base64")).toString();
   const parser = new HostsParser();
-  for (const line of text?.split("\n") ?? []) parser.read(line);
+  parser.readAll(text ?? "");
   const { [HOLD_KEY]: hold, [MAP_LOST_KEY]: lost, [MAP_REVISION_KEY]: revision } = metadata?.annotations ?? {};
   const lines = [...parser.lines.values()];
   return {

@@ -238,7 +238,7 @@ export class KindsSource<V extends Kept> implements Source {
 
   #change(kind: Kind<V>, object: string, view: V | undefined): void {
     // A Gateway's status counts its routes, so each route changes the object, but no field that matters here.
-    const isSame = isDeepStrictEqual(this.#objects.get(object), view);
+    const changesAll = kind.isShared && !isDeepStrictEqual(this.#objects.get(object), view);
     if (view === undefined) {
       this.#objects.delete(object);
       const entry = this.#entries.get(object);
@@ -246,7 +246,7 @@ export class KindsSource<V extends Kept> implements Source {
       this.#entries.delete(object);
       this.#report(object, []);
     } else this.#objects.set(object, view);
-    if (kind.isShared && !isSame) this.changed();
+    if (changesAll) this.changed();
     const claimsOf = this.#claimsOf;
     // Until then, its earlier claims count.
     if (claimsOf === undefined) this.#limited(object, this.#reported.get(object) ?? []);

@@ -101,16 +101,11 @@ function blocksOf(lines: readonly HostLine[], last: readonly Block[] = []): Bloc
   });
 }
 
-interface Rendered {
-  /**
-   * As the API server counts it. A text that compresses very well counts for more, because readers unzip at most
-   * `MAX_TEXT_BYTES`.
-   */
-  readonly size: number;
-  readonly value: Pick<RenderedMap, "revision" | "data" | "binaryData" | "bytes">;
-}
-
-async function rendered(blocks: readonly Block[]): Promise<Rendered> {
+/**
+ * `size` is as the API server counts it. A text that compresses very well counts for more, because readers unzip at
+ * most `MAX_TEXT_BYTES`.
+ */
+async function rendered(blocks: readonly Block[]) {
   const texts = blocks.map(({ text }) => text);
   const revision = shortHash(texts);
   // The text is ASCII, so its length is its size in bytes.
@@ -262,9 +257,7 @@ export async function parseLines(
   const pause = timeSlices();
   const parser = new HostsParser(known);
   for (let start = 0, index = 0; start < text.length; index += 1) {
-    const end = text.indexOf("\n", start);
-    parser.read(text.slice(start, end === -1 ? text.length : end));
-    start = end === -1 ? text.length : end + 1;
+    start = parser.read(text, start);
     if (index % STEP === 0) await pause();
   }
   return parser.lines;

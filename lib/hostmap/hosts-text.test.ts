@@ -9,9 +9,9 @@ import type { HostLine } from "./types.ts";
 const V4 = "198.51.100.9";
 const V6 = "2001:db8::9";
 
-function parsed(text: string): HostLine[] {
-  const parser = new HostsParser();
-  for (const line of text.split("\n")) parser.read(line);
+function parsed(text: string, known: readonly HostLine[] = []): HostLine[] {
+  const parser = new HostsParser(new Map(known.map((line) => [line.name, line])));
+  parser.readAll(text);
   return [...parser.lines.values()];
 }
 
@@ -42,23 +42,40 @@ test("the holder of a name is the comment of its lines, and is read from there; 
 });
 
 test("lines that an earlier text had are used again, others are read", () => {
-  const before = new HostsParser();
-  const text = renderHosts([
-    { name: "a.example.com", addresses: [V4], holder: "shop" },
-    { name: "b.example.com", addresses: [V4, V6], holder: "shop" },
-    { name: "c.example.com", addresses: [V4], holder: "shop" },
-    { name: "d.example.com", addresses: [V4], holder: "shop" },
-  ]);
-  for (const line of text.split("\n")) before.read(line);
-  const after = new HostsParser(before.lines);
-  const changed = text
-    .replace(`${V4} c.example.com # shop`, `${V4} c.example.com # edge`)
-    .replace(`${V4} d.`, `${V6} d.`);
-  for (const line of changed.split("\n")) after.read(line);
-  const [a, b, c, d] = after.lines.values();
-  assert.equal(a, before.lines.get("a.example.com"));
-  assert.equal(b, before.lines.get("b.example.com"));
-  assert.deepEqual([c?.holder, d?.addresses], ["edge", [V6]]);
+  const all = ["a", "b", "c", "d", "e"].map((name) => ({
+    name: `${name}.example.com`,
+    addresses: [V4],
+    holder: "shop",
+  }));
+  const before = parsed(renderHosts(all).replace(`${V4} b`, `${V6} b.example.com # shop\n$&`));
+  const text = renderHosts(before);
+  const without = text.replace(`${V4} a.example.com # shop\n`, "");
+  const changed = without.replace(`c.example.com # shop`, `c.example.com # edge`).replace(`${V4} d.`, `${V6} d.`);
+  const [b, c, d, e] = parsed(changed, before);
+  assert.deepEqual([b?.addresses, c?.holder, d?.addresses, e?.name], [[V6, V4], "edge", [V6], "e.example.com"]);
+  assert.equal(b, before[1]);
+  assert.equal(e, before[4]);
+});
+
+const rawLines = fc.array(
+  fc
+    .tuple(
+      fc.constantFrom("", "#wildcard "),
+      fc.constantFrom(V4, V6, "198.51.100.1"),
+      fc.constantFrom("a.b", "a.b.c", "*.a.b", "**.a.b", "A.B", "c"),
+      fc.constantFrom("", " # shop", " # edge", " d"),
+    )
+    .map((parts) => `${parts.slice(0, 2).join("")} ${parts.slice(2).join("")}`),
+);
+
+test("property: an earlier text changes nothing of what is read", () => {
+  fc.assert(
+    fc.property(rawLines, rawLines, (before, after) => {
+      const text = after.join("\n");
+      assert.deepEqual(parsed(text, parsed(before.join("\n"))), parsed(text));
+    }),
+    { numRuns: 2_000 },
+  );
 });
 
 for (const line of [

@@ -13,18 +13,16 @@ const HOLDER = / # ([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)$/;
  * it. The order of the lines is the order of the names.
  */
 export function renderHosts(lines: Iterable<HostLine>): string {
-  const parts: string[] = [];
-  for (const { name, addresses, holder } of lines) {
-    const prefix = isWildcard(name) ? WILDCARD_PREFIX : "";
-    const comment = commentOf({ holder });
-    for (const address of addresses) parts.push(prefix, address, " ", name, comment, "\n");
-  }
   // join() allocates one flat string. Repeated concatenation would keep every part in memory, several times the size.
-  return parts.join("");
+  return Array.from(lines, textOf).join("");
 }
 
-function commentOf({ holder }: Pick<HostLine, "holder">): string {
-  return holder === undefined ? "" : ` # ${holder}`;
+function textOf({ name, addresses, holder }: HostLine): string {
+  const prefix = isWildcard(name) ? WILDCARD_PREFIX : "";
+  const comment = holder === undefined ? "" : ` # ${holder}`;
+  let text = "";
+  for (const address of addresses) text += `${prefix}${address} ${name}${comment}\n`;
+  return text;
 }
 
 /**
@@ -34,7 +32,7 @@ function commentOf({ holder }: Pick<HostLine, "holder">): string {
  */
 export function parseHosts(text: string): Map<string, readonly string[]> {
   const parser = new HostsParser();
-  for (const line of text.split("\n")) parser.read(line);
+  parser.readAll(text);
   return new Map(Array.from(parser.lines.values(), ({ name, addresses }) => [name, addresses]));
 }
 
@@ -43,18 +41,45 @@ export class HostsParser {
   /** The names so far, in the order of their first lines. */
   readonly lines = new Map<string, HostLine>();
   readonly #known: ReadonlyMap<string, HostLine>;
+  /** The rest of them, in their order, and the next one. */
+  readonly #rest: Iterator<HostLine, undefined>;
+  #next: HostLine | undefined;
   /** Equal lists of addresses are one list, because most names have the same few addresses. Empty: invalid. */
   readonly #lists = new Map<string, readonly string[]>();
 
   /** `known` are lines of an earlier text. A name that they have is valid, and an equal line is used again. */
   constructor(known: ReadonlyMap<string, HostLine> = new Map()) {
     this.#known = known;
+    this.#rest = known.values();
+    this.#next = this.#rest.next().value;
     const lists = new Set(known.values().map(({ addresses }) => addresses));
     for (const addresses of lists) this.#lists.set(addresses.join(" "), addresses);
   }
 
-  read(raw: string): void {
-    if (this.#readKnown(raw)) return;
+  /**
+   * Reads the line at `start`, or all lines of a name that `known` has with equal lines. Returns where the next line
+   * starts. In a new map, some names are missing, and the others are in their order. Another order only takes longer.
+   */
+  read(text: string, start: number): number {
+    for (let known = this.#next; known !== undefined; known = this.#next) {
+      const lines = textOf(known);
+      // A comparison takes a third of the time of `startsWith`.
+      const isSame = text.slice(start, start + lines.length) === lines && !this.lines.has(known.name);
+      if (!isSame && lineAt(text, start).includes(` ${known.name}`)) break;
+      this.#next = this.#rest.next().value;
+      if (isSame) this.lines.set(known.name, known);
+      if (isSame) return start + lines.length;
+    }
+    const raw = lineAt(text, start);
+    this.#readLine(raw);
+    return start + raw.length + 1;
+  }
+
+  readAll(text: string): void {
+    for (let start = 0; start < text.length; ) start = this.read(text, start);
+  }
+
+  #readLine(raw: string): void {
     const { wildcard, address, names } = readHostsLine(raw);
     if (names.length === 0 || this.#listOf(address).length === 0) return;
     const [, holder] = HOLDER.exec(raw) ?? [];
@@ -62,18 +87,6 @@ export class HostsParser {
       const name = this.#nameOf(written, wildcard);
       if (name !== undefined) this.#add(name, address, holder);
     }
-  }
-
-  /** Reads a line that `known` has, as `renderHosts` writes it. A new map has few other lines. */
-  #readKnown(raw: string): boolean {
-    const start = raw.indexOf(" ") + 1;
-    const space = raw.indexOf(" ", start);
-    const end = space === -1 ? raw.length : space;
-    const known = this.#known.get(raw.slice(start, end));
-    if (known === undefined || known.addresses.length > 1 || this.lines.has(known.name)) return false;
-    const isSame = raw.slice(0, start - 1) === known.addresses[0] && raw.slice(end) === commentOf(known);
-    if (isSame) this.lines.set(known.name, known);
-    return isSame;
   }
 
   #add(name: string, address: string, holder: string | undefined): void {
@@ -109,11 +122,13 @@ export class HostsParser {
   }
 }
 
-/**
- * Maximum number of addresses of one name. The map has two, a user's file may have some more. Each one takes time for
- * all before it.
- */
+/** Maximum number of addresses of one name. The map has two. Each one takes time for all before it. */
 const MAX_ADDRESSES = 16;
+
+function lineAt(text: string, start: number): string {
+  const end = text.indexOf("\n", start);
+  return text.slice(start, end === -1 ? text.length : end);
+}
 
 function copyOf(text: string): string {
   return JSON.parse(JSON.stringify(text));

@@ -35,9 +35,12 @@ const LEAVES = {
   /** Texts by key. Unlike a record of valibot, it keeps the key `constructor`, which a label may have. */
   map: v.pipe(
     v.custom<Record<string, unknown>>((value) => Object(value) === value && !Array.isArray(value)),
-    v.transform((map) =>
-      Object.fromEntries(Object.entries(map).map(([key, value]) => [key, typeof value === "string" ? value : ""])),
-    ),
+    v.transform((map) => {
+      if (Object.values(map).every((value) => typeof value === "string")) return map as Record<string, string>;
+      return Object.fromEntries(
+        Object.entries(map).map(([key, value]) => [key, typeof value === "string" ? value : ""]),
+      );
+    }),
   ),
 } as const;
 
