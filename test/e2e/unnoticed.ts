@@ -4,7 +4,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { admissionCounts, createPods, type MadePod } from "./concurrent-pods.ts";
 import { inClient, OPTED_IN } from "./opted-in.ts";
 import { NAME } from "./shop.ts";
-import { frontAddress } from "./switchback.ts";
+import { frontAddress, SYSTEM } from "./switchback.ts";
 
 /** The output of the client's `load` (programs/client.ts). */
 export interface Load {
@@ -50,6 +50,8 @@ export async function unnoticed(cluster: Cluster, t: TestContext, exchange: () =
     `${seconds} s: ${made.length} pods were made, ${answered} requests answered, ${reused} on kept connections`,
   );
   assert.ok(made.length > 10 && made.every((names) => names.split(" ").includes(NAME)), "every pod has the name");
+  const times = ["--field-selector=reason=Killing", "-o=custom-columns=:.lastTimestamp,:.involvedObject.name"];
+  if (errors.length > 0) t.diagnostic(await cluster.kubectl("-n", SYSTEM, "get", "events", ...times));
   assert.deepEqual(errors, []);
   assert.ok(stopped, "requests were in flight until the end");
   assert.ok(answered > 300 && reused > 100, `only ${answered} requests, ${reused} on kept connections`);

@@ -58,14 +58,14 @@ describe("pods", () => {
       "get the time to drain: the sleep of preStop, the drain, and a margin",
       { config: { proxy: { drainSeconds: 119.5 } } },
       {
-        [pod("proxy", "containers 0 lifecycle preStop sleep seconds")]: 5,
-        [pod("proxy", "terminationGracePeriodSeconds")]: 5 + 120 + 10,
+        [pod("proxy", "containers 0 lifecycle preStop sleep seconds")]: 10,
+        [pod("proxy", "terminationGracePeriodSeconds")]: 10 + 120 + 10,
       },
     ],
     [
       "of the profile small get the time for both drains, and a budget if there are two",
       { profile: "small", all: { replicas: 2 } },
-      { [pod("all", "terminationGracePeriodSeconds")]: 5 + 30 + 10 + 10, [budget("all")]: 1 },
+      { [pod("all", "terminationGracePeriodSeconds")]: 10 + 30 + 10 + 10, [budget("all")]: 1 },
     ],
     [
       "of webhook and proxy are kept by a budget, if there are two",
