@@ -56,6 +56,7 @@ export function reconcilerRig(t: TestContext) {
     log,
     onRound: (state) => rounds.push(state),
     now: () => clock.now,
+    cpu: () => clock.now,
   });
   t.after(() => reconciler.stop());
   const map = (revision: string, ...names: string[]) => reconciler.setMap(mapOf(revision, ...names));
