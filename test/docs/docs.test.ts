@@ -35,6 +35,8 @@ for (const page of PAGES) {
     );
   });
 
+  test(`${page}: no conflict of a merge is left`, () => assert.doesNotMatch(text, /^(?:<{7}|>{7}) /m));
+
   test(`${page}: the files that it names exist`, () => {
     const named = [...new Set(text.match(PATH) ?? [])];
     const folder = join(ROOT, page, "..");
