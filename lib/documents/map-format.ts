@@ -101,10 +101,7 @@ function blocksOf(lines: readonly HostLine[], last: readonly Block[] = []): Bloc
   });
 }
 
-/**
- * `size` is as the API server counts it. A text that compresses very well counts for more, because readers unzip at
- * most `MAX_TEXT_BYTES`.
- */
+/** `size`: as the API server counts it, or more if readers would not unzip the whole text (`MAX_TEXT_BYTES`). */
 async function rendered(blocks: readonly Block[]) {
   const texts = blocks.map(({ text }) => text);
   const revision = shortHash(texts);

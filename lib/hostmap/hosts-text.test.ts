@@ -57,6 +57,21 @@ test("lines that an earlier text had are used again, others are read", () => {
   assert.equal(e, before[4]);
 });
 
+test("a wildcard without its mark is none, also if an earlier text had it", () => {
+  const known = [{ name: "*.a.example.com", addresses: [V4], holder: "shop" }];
+  assert.deepEqual(parsed(`${V4} *.a.example.com # shop`, known), []);
+});
+
+test("the names of an earlier text that are missing are skipped at once, and those after them are not searched", () => {
+  const known = parsed(
+    renderHosts(["a", "b", "c", "d"].map((name) => ({ name: `${name}.example.com`, addresses: [V4] }))),
+  );
+  const parser = new HostsParser(new Map(known.map((line) => [line.name, line])));
+  const text = renderHosts(known.slice(2));
+  const end = text.indexOf("\n") + 1;
+  assert.deepEqual([parser.read(text, 0), parser.read(text, 0), parser.read(text, end)], [0, end, text.length]);
+});
+
 const rawLines = fc.array(
   fc
     .tuple(

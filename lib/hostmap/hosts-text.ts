@@ -56,37 +56,44 @@ export class HostsParser {
     for (const addresses of lists) this.#lists.set(addresses.join(" "), addresses);
   }
 
-  /**
-   * Reads the line at `start`, or all lines of a name that `known` has with equal lines. Returns where the next line
-   * starts. In a new map, some names are missing, and the others are in their order. Another order only takes longer.
-   */
-  read(text: string, start: number): number {
-    for (let known = this.#next; known !== undefined; known = this.#next) {
-      const lines = textOf(known);
-      // A comparison takes a third of the time of `startsWith`.
-      const isSame = text.slice(start, start + lines.length) === lines && !this.lines.has(known.name);
-      if (!isSame && lineAt(text, start).includes(` ${known.name}`)) break;
-      this.#next = this.#rest.next().value;
-      if (isSame) this.lines.set(known.name, known);
-      if (isSame) return start + lines.length;
-    }
-    const raw = lineAt(text, start);
-    this.#readLine(raw);
-    return start + raw.length + 1;
-  }
-
+  /** Reads a whole text. */
   readAll(text: string): void {
     for (let start = 0; start < text.length; ) start = this.read(text, start);
   }
 
-  #readLine(raw: string): void {
+  /**
+   * Reads the line at `start`, or all lines of the next name of `known`, or skips names of `known` that are missing.
+   * Returns where to go on. In a new map, names are in their order. Another order only takes longer.
+   */
+  read(text: string, start: number): number {
+    const read = this.#readNext(text, start);
+    if (read !== undefined) return read;
+    const end = text.indexOf("\n", start);
+    const raw = text.slice(start, end === -1 ? text.length : end);
     const { wildcard, address, names } = readHostsLine(raw);
-    if (names.length === 0 || this.#listOf(address).length === 0) return;
+    const [first = ""] = names;
+    const isAhead = this.#next !== undefined && this.#known.has(first) && !this.lines.has(first);
+    if (isAhead && this.#next?.name !== first) {
+      while (this.#next !== undefined && this.#next.name !== first) this.#next = this.#rest.next().value;
+      return start;
+    }
     const [, holder] = HOLDER.exec(raw) ?? [];
-    for (const written of names) {
+    for (const written of this.#listOf(address).length > 0 ? names : []) {
       const name = this.#nameOf(written, wildcard);
       if (name !== undefined) this.#add(name, address, holder);
     }
+    return start + raw.length + 1;
+  }
+
+  #readNext(text: string, start: number): number | undefined {
+    const known = this.#next;
+    if (known === undefined || this.lines.has(known.name)) return undefined;
+    const lines = textOf(known);
+    // A comparison takes a third of the time of `startsWith`.
+    if (text.slice(start, start + lines.length) !== lines) return undefined;
+    this.lines.set(known.name, known);
+    this.#next = this.#rest.next().value;
+    return start + lines.length;
   }
 
   #add(name: string, address: string, holder: string | undefined): void {
@@ -124,11 +131,6 @@ export class HostsParser {
 
 /** Maximum number of addresses of one name. The map has two. Each one takes time for all before it. */
 const MAX_ADDRESSES = 16;
-
-function lineAt(text: string, start: number): string {
-  const end = text.indexOf("\n", start);
-  return text.slice(start, end === -1 ? text.length : end);
-}
 
 function copyOf(text: string): string {
   return JSON.parse(JSON.stringify(text));
