@@ -36,10 +36,9 @@ const LEAVES = {
   map: v.pipe(
     v.custom<Record<string, unknown>>((value) => Object(value) === value && !Array.isArray(value)),
     v.transform((map) => {
-      if (Object.values(map).every((value) => typeof value === "string")) return map as Record<string, string>;
-      return Object.fromEntries(
-        Object.entries(map).map(([key, value]) => [key, typeof value === "string" ? value : ""]),
-      );
+      const others = Object.keys(map).filter((key) => typeof map[key] !== "string");
+      if (others.length === 0) return map as Record<string, string>;
+      return { ...map, ...Object.fromEntries(others.map((key) => [key, ""])) } as Record<string, string>;
     }),
   ),
 } as const;

@@ -69,7 +69,7 @@ spec:
 {{- /* How long the endpoints of Services need to lose a pod that ends, also on busy nodes. Envoy Gateway waits as long (minDrainDuration). */}}
 {{- $sleep := ternary 10 0 .preStop -}}
 {{- $drain := ceil .drainSeconds | int }}
-{{- $ends := printf "%s%d s for open requests and connections, 10 s margin." (ternary "10 s until Services lose the pod (preStop), " "" .preStop) $drain }}
+{{- $ends := printf "%s%d s for open requests and connections, 10 s margin." (ternary (printf "%d s until Services lose the pod (preStop), " $sleep) "" .preStop) $drain }}
 {{- include "switchback.podHead" (merge (dict "seconds" (add $sleep $drain 10) "ends" $ends) .) }}
 containers:
   - name: {{ .component }}
